@@ -1,0 +1,39 @@
+# Riprap's tasks. Bare `make` prints this help.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+HIGGS  ?=
+BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
+
+.PHONY: help demo test build debug lint bench clean
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: $(VENV)/.built ## set up .venv and compile the Cython extensions
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Riprap needs Python >= 3.11; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(BUILD_INPUTS)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+debug: $(VENV)/.installed ## compile with bounds checks and leak counters
+	RIPRAP_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
+	touch $(VENV)/.built
+
+test: build ## run the default test suite
+	$(BIN)/python -m pytest -q
+
+lint: build ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## remove what was built
+	rm -rf build dist *.egg-info $(VENV)
+	find . -name '*.so' -not -path './$(VENV)/*' -delete

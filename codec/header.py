@@ -1,0 +1,143 @@
+"""The wire form of a block: a msgpack header frame, then one raw little-endian frame per array.
+
+Nothing from the network is trusted: `decode` checks every field and the size of every frame, and raises FrameError,
+never anything else. Layout of the header, a msgpack array (positions, not names, to keep it short):
+
+    version, job, sender, incarnation, edge, kind, seq, epoch, (source, sink, row, s_index), items, attached,
+    [(dtype, shape), ...], meta
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+
+from codec.blocks import Block, Key, Kind
+from codec.errors import FrameError
+from codec.ids import Epoch, Incarnation, Seq
+
+VERSION = 1
+HEADER_BYTES_MAX = 64 * 1024  # a punctuation names every participant: about 30 bytes each
+FRAMES_MAX = 16  # arrays of one block
+DIMENSIONS_MAX = 4
+PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
+META_KEYS_MAX = 16
+COUNT_MAX = 2**62
+
+_CODES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
+_DTYPES = {code: np.dtype(code) for code in _CODES}
+_NAMES = {dtype: code for code, dtype in _DTYPES.items()}
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+class Header(NamedTuple):
+    """Who sent a block, on which edge; the block itself comes beside it."""
+
+    job: str
+    sender: str
+    incarnation: Incarnation
+    edge: int
+
+
+def encode(header: Header, block: Block) -> tuple[bytes, list[np.ndarray]]:
+    """The header frame and the arrays to send behind it, contiguous and little-endian.
+
+    Raises ValueError when an array has a dtype or size that the wire does not carry.
+    """
+    arrays = [*block.arrays] if block.attachment is None else [*block.arrays, block.attachment]
+    if len(arrays) > FRAMES_MAX:
+        raise ValueError(f"a block carries at most {FRAMES_MAX} arrays, not {len(arrays)}")
+    shapes = []
+    for i, array in enumerate(arrays):
+        name = _NAMES.get(array.dtype)
+        if name is None or array.ndim > DIMENSIONS_MAX:
+            raise ValueError(f"array {i} is {array.dtype} with {array.ndim} dimensions; the wire carries {_CODES}")
+        if not array.flags.c_contiguous:
+            arrays[i] = np.ascontiguousarray(array)
+        shapes.append((name, array.shape))
+    fields = (
+        VERSION,
+        *header,
+        int(block.kind),
+        block.seq,
+        block.epoch,
+        block.key,
+        block.items,
+        block.attachment is not None,
+        shapes,
+        block.meta,
+    )
+    packed = msgpack.packb(fields)
+    if len(packed) > HEADER_BYTES_MAX:
+        raise ValueError(f"a header of {len(packed)} bytes is over the limit of {HEADER_BYTES_MAX}")
+    return packed, arrays
+
+
+def decode(header: bytes, frames: Sequence[Any]) -> tuple[Header, Block]:
+    """Check a message and wrap its frames as arrays, without a copy.
+
+    `frames` are objects with the buffer protocol. The arrays are read-only where the buffers are.
+    Raises FrameError for anything that `encode` cannot have written.
+    """
+    fields = _unpack(header)
+    _, job, sender, incarnation, edge, kind, seq, epoch, key, items, attached, shapes, meta = fields
+    if not (isinstance(job, str) and isinstance(sender, str) and len(job) <= 64 and len(sender) <= 64):
+        raise FrameError("job and sender must be short strings")
+    _check_counts(incarnation, edge, seq, epoch, items)
+    if kind.__class__ is not int or kind not in _KINDS:
+        raise FrameError("unknown kind")
+    if not isinstance(key, list) or len(key) != 4:
+        raise FrameError("a key has four fields")
+    _check_counts(*key)
+    if attached.__class__ is not bool or not isinstance(shapes, list) or (attached and not shapes):
+        raise FrameError("bad attachment or shapes")
+    if not isinstance(meta, dict) or len(meta) > META_KEYS_MAX or not all(isinstance(name, str) for name in meta):
+        raise FrameError("meta is a small map with string keys")
+    arrays = _arrays(shapes, frames)
+    attachment = arrays.pop() if attached else None
+    block = Block(_KINDS[kind], Epoch(epoch), Key(*key), items, tuple(arrays), attachment, meta, Seq(seq))
+    return Header(job, sender, Incarnation(incarnation), edge), block
+
+
+def _unpack(header: bytes) -> list[Any]:
+    if len(header) > HEADER_BYTES_MAX:
+        raise FrameError("header over the size limit")
+    try:
+        fields = msgpack.unpackb(header, strict_map_key=True, max_ext_len=0)
+    except Exception as error:  # msgpack raises many kinds; a stranger's bytes may provoke any
+        raise FrameError(f"not msgpack: {error.__class__.__name__}") from None
+    if not isinstance(fields, list) or len(fields) != 13:
+        raise FrameError("a header has 13 fields")
+    if fields[0].__class__ is not int or fields[0] != VERSION:
+        raise FrameError("another protocol version")
+    return fields
+
+
+def _check_counts(*counts: Any) -> None:
+    for count in counts:
+        if count.__class__ is not int or not 0 <= count <= COUNT_MAX:
+            raise FrameError("a count is missing or out of range")
+
+
+def _arrays(shapes: list[Any], frames: Sequence[Any]) -> list[np.ndarray]:
+    if len(shapes) != len(frames) or len(shapes) > FRAMES_MAX:
+        raise FrameError("frames and shapes differ in number")
+    arrays = []
+    for entry, frame in zip(shapes, frames):
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise FrameError("a shape entry is (dtype, shape)")
+        name, shape = entry
+        dtype = _DTYPES.get(name) if isinstance(name, str) else None
+        if dtype is None or not isinstance(shape, list) or len(shape) > DIMENSIONS_MAX:
+            raise FrameError("unknown dtype or too many dimensions")
+        _check_counts(*shape)
+        size = math.prod(shape) * dtype.itemsize
+        view = memoryview(frame)
+        if size > PAYLOAD_BYTES_MAX or size != view.nbytes:
+            raise FrameError("a frame's size is not that of its shape")
+        arrays.append(np.frombuffer(view, dtype).reshape(shape) if size else np.empty(shape, dtype))
+    return arrays

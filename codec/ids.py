@@ -1,0 +1,36 @@
+"""Names and numbers that every part agrees on: who a worker is, and which life of it is meant."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NewType
+
+Incarnation = NewType("Incarnation", int)
+"""Which life of a worker: 1 for the first process, one more with each restart; 0 before any."""
+
+Epoch = NewType("Epoch", int)
+"""A micro-batch of one source, counted from 1. Epoch 0 is the state before the first item."""
+
+Seq = NewType("Seq", int)
+"""The place of a message on its link, counted from 1. 0 means "nothing yet"."""
+
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+class WorkerId(NamedTuple):
+    """One task of a stage; written `processor.3`."""
+
+    stage: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}.{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> WorkerId:
+        """Read `stage.index`; ValueError says what was expected."""
+        stage, dot, index = text.rpartition(".")
+        if not dot or not STAGE_NAME.fullmatch(stage) or not index.isdecimal() or len(index) > 6:
+            raise ValueError(f"{text!r} is not a worker id; expected STAGE.INDEX, for example processor.3")
+        return cls(stage, int(index))

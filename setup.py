@@ -1,0 +1,35 @@
+"""Builds Riprap's Cython extensions; everything else about the distribution stands in pyproject.toml."""
+
+import os
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+DEBUG = os.environ.get("RIPRAP_DEBUG") == "1"
+FLAGS = ["-O1", "-g", "-DRIPRAP_DEBUG"] if DEBUG else ["-O3", "-fno-math-errno"]
+# Products and sums may not be contracted: every host must round alike, or models would differ in the last bit.
+FLAGS += ["-std=c11", "-ffp-contract=off", "-Wno-unreachable-code"]
+
+#: The one list of extensions: module name -> further C sources beside the .pyx file.
+EXTENSIONS: dict[str, list[str]] = {}
+
+
+def extension(module: str, sources: list[str]) -> Extension:
+    path = module.replace(".", "/") + ".pyx"
+    folder = os.path.dirname(path)
+    return Extension(
+        module,
+        [path, *(f"{folder}/{source}" for source in sources)],
+        extra_compile_args=FLAGS,
+        include_dirs=[folder],
+        libraries=["pthread", "dl"],
+    )
+
+
+setup(
+    ext_modules=cythonize(
+        [extension(module, sources) for module, sources in EXTENSIONS.items()],
+        language_level=3,
+        compiler_directives={"boundscheck": DEBUG, "wraparound": False, "initializedcheck": DEBUG, "cdivision": True},
+    )
+)
