@@ -1,0 +1,1 @@
+"""The operators of a job: base classes, sources, and streaming algorithms; they know no engine."""

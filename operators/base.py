@@ -1,0 +1,131 @@
+"""What an operator is: the interfaces a source, a processor or a sink implements, and nothing about who calls them.
+
+They are the user-defined interfaces of the StreamLEC paper (III-B, Listing 1) in snake case, on blocks: one call takes
+a matrix of many consecutive items, one item a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from codec.errors import ConfigError
+
+Arrays = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an operator learns when it is opened.
+
+    `columns` names the columns of an item, the label among them (a source is opened before they are known: empty).
+    `seed` is the job's. `index` counts this task among the `parallelism` tasks of its stage. `input` is the job's
+    input: path, repeat, limit.
+    """
+
+    columns: tuple[str, ...] = ()
+    label: str | None = None
+    seed: int = 0
+    index: int = 0
+    parallelism: int = 1
+    input: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label_index(self) -> int | None:
+        """The column of the label; None when the items have none. ConfigError when it is not among the columns."""
+        if self.label is None:
+            return None
+        if self.label not in self.columns:
+            raise ConfigError(
+                f"the label column {self.label!r} is not among the columns {', '.join(self.columns)}",
+                "Name one of the columns of the input's manifest as its label.",
+            )
+        return self.columns.index(self.label)
+
+    @property
+    def feature_indexes(self) -> tuple[int, ...]:
+        """The columns that are not the label, in order."""
+        return tuple(i for i, name in enumerate(self.columns) if name != self.label)
+
+    @property
+    def features(self) -> int:
+        """How many columns are not the label."""
+        return len(self.feature_indexes)
+
+
+class Operator:
+    """Base of all operators. Options of a stage are keyword arguments of the constructor."""
+
+    def open(self, context: Context) -> None:
+        """Called once, before any other method, in the process and on the thread that will run the operator."""
+
+
+class Source(Operator):
+    """Yields a stream of items that can be read again from any position."""
+
+    items: int | None = None
+    """How many items this task's stream has; set by `open`. None: no end is known."""
+
+    def schema(self) -> tuple[tuple[str, ...], str | None]:
+        """Names of an item's columns, and of the label column; called after `open`."""
+        raise NotImplementedError
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Items [start, stop) of this task's stream: 2-D, float64, C-contiguous, perhaps a read-only view.
+
+        The same bytes each time, in each incarnation: this is what a lost job is replayed from.
+        Invariant: 0 <= start <= stop <= items.
+        """
+        raise NotImplementedError
+
+
+class Processor(Operator):
+    """Turns blocks of items into results, by a state that only feedback changes."""
+
+    def process_data(self, items: np.ndarray) -> Arrays:
+        """The result of a block: a pure function of the items and the state, to the last bit.
+
+        `items` is read-only and perhaps misaligned; it must be neither changed nor kept. The arrays returned are the
+        caller's.
+        """
+        raise NotImplementedError
+
+    def process_feedback(self, feedback: Arrays) -> None:
+        """Replace the state by what the sink committed; a fresh processor may start from any feedback.
+
+        The arrays are valid during the call only: copy what is kept.
+        """
+        raise NotImplementedError
+
+
+class Sink(Operator):
+    """Sums results up and commits a new state per epoch."""
+
+    processor: Processor
+    """A processor like those upstream, with the same state; set before `open`."""
+
+    def aggregate(self, result: Arrays) -> None:
+        """Take one block's result in. All results of an epoch come in a fixed order; the arrays may be read-only."""
+        raise NotImplementedError
+
+    def recompute(self, items: np.ndarray) -> Arrays:
+        """The result of a block that no processor delivered; called with decoded items."""
+        return self.processor.process_data(items)
+
+    def commit(self, epoch: int) -> Arrays:
+        """End the epoch (counted from 1) and return the new state, which is sent to all processors as feedback.
+
+        Whoever calls this passes the state to `self.processor.process_feedback` too.
+        """
+        raise NotImplementedError
+
+    def model(self) -> dict[str, np.ndarray]:
+        """What was learned so far, by name, always in the same order."""
+        raise NotImplementedError
+
+    def metrics(self) -> dict[str, float]:
+        """How well the job does, up to the last commit; a small dictionary."""
+        return {}
