@@ -1,0 +1,149 @@
+"""What no single value shows: whether the stages, edges, scheme and input of a topology fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.problems import FieldPath, Problem, one_of, shown, suggestion
+from configs.schema import EdgeSection, InputSection, StageSection
+from configs.schemes import Scheme
+from configs.shape import Edge, Shape
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The sections of a file that are sound by themselves; the others are absent, and reported already."""
+
+    stage_names: tuple[str, ...]
+    stages: Mapping[str, StageSection]
+    edges: Mapping[int, EdgeSection]
+    named: tuple[tuple[FieldPath, str], ...]
+    """Every name of a stage that an edge mentions, sound or not, and where."""
+    whole: bool
+    """All stages and all edges are sound, so that what is missing is missing from the file."""
+    fault_tolerance: Scheme | None
+    input: InputSection | None
+
+
+def check_parts(parts: Parts) -> Iterator[Problem]:
+    """Everything that does not fit; questions about the shape are asked only when its parts are sound."""
+    edge_problems = [*_check_names(parts), *_check_edges(parts)]
+    yield from edge_problems
+    if parts.input:
+        yield from check_input(parts.input.path)
+    if edge_problems or not parts.whole:
+        return
+    shape = Shape(
+        {name: stage.parallelism for name, stage in parts.stages.items()},
+        tuple(edge.edge(index) for index, edge in sorted(parts.edges.items())),
+    )
+    shape_problems = [problem for check in SHAPE_CHECKS for problem in check(shape)]
+    yield from shape_problems
+    if parts.fault_tolerance:
+        yield from parts.fault_tolerance.problems(shape)
+
+
+def check_input(path: str) -> Iterator[Problem]:
+    """The input must be a shard directory; the problem names the command that makes one."""
+    at: FieldPath = ("input", "path")
+    directory = Path(path)
+    if (directory / "manifest.json").is_file():
+        return
+    inside = [child for child in ("train", "test") if (directory / child / "manifest.json").is_file()]
+    if inside:
+        yield Problem(at, f"{path} has no manifest.json", "a shard directory", f"did you mean {directory / inside[0]}?")
+        return
+    wrong = f"{path} has no manifest.json" if directory.is_dir() else f"there is no directory {path}"
+    yield Problem(at, wrong, "a shard directory", f"make one with: {_prep_command(directory)}")
+
+
+def _prep_command(directory: Path) -> str:
+    split = directory.name in ("train", "test")
+    out = directory.parent if split else directory
+    holdout = " --holdout 0.1" if split else ""
+    if "kdd12" in str(directory).lower():
+        return f"riprap prep kdd12 training.txt --out {out}{holdout}"
+    return f"riprap prep higgs HIGGS.csv.gz --out {out}{holdout}"
+
+
+def _check_names(parts: Parts) -> Iterator[Problem]:
+    known = parts.stage_names
+    for path, stage in parts.named:
+        if stage not in known:
+            yield Problem(path, f"is {shown(stage)}", one_of(known), suggestion(stage, known))
+
+
+def _check_edges(parts: Parts) -> Iterator[Problem]:
+    seen: dict[tuple[str, str, bool], int] = {}
+    for index, edge in parts.edges.items():
+        if not edge.feedback and edge.partitioning is None:
+            yield Problem(
+                ("edges", index, "partitioning"), "missing", "how items are dealt out", "add for example stripe or full"
+            )
+        first = seen.setdefault((edge.upstream, edge.downstream, edge.feedback), index)
+        if first != index:
+            yield Problem(("edges", index), f"the same edge as edges.{first}", "one edge between two stages")
+
+
+def _check_cycles(shape: Shape) -> Iterator[Problem]:
+    for edge in shape.data_edges:
+        if edge.upstream in shape.downstream_of(edge.downstream) | {edge.downstream}:
+            yield Problem(
+                ("edges", edge.index),
+                f"{edge.name} closes a cycle",
+                "data edges without cycles",
+                "mark the edge that runs back with feedback: true",
+            )
+    for edge in shape.edges:
+        if edge.feedback and edge.upstream not in shape.downstream_of(edge.downstream):
+            yield Problem(
+                ("edges", edge.index, "feedback"),
+                f"{edge.upstream} is not downstream of {edge.downstream}",
+                "a feedback edge to run from a stage back to one of those that feed it",
+            )
+
+
+def _check_positions(shape: Shape) -> Iterator[Problem]:
+    """One source stage, one processor stage, one sink stage: the form that all schemes here work on."""
+    for stage in shape.isolated:
+        yield Problem(("stages", stage), "no data edge touches it", "an edge to or from every stage")
+    positions = (
+        ("source", "no data edge enters it", shape.sources),
+        ("processor", "data edges enter and leave it", shape.processors),
+        ("sink", "no data edge leaves it", shape.sinks),
+    )
+    for position, meaning, found in positions:
+        if len(found) != 1:
+            names = ", ".join(found) or "none"
+            yield Problem(("edges",), f"{len(found)} stages are {position}s ({names})", f"exactly one ({meaning})")
+
+
+def _check_parallelism(shape: Shape) -> Iterator[Problem]:
+    for source, sink in zip(shape.sources, shape.sinks):
+        if shape.parallelism[source] != shape.parallelism[sink]:
+            yield Problem(
+                ("stages", sink, "parallelism"),
+                f"is {shape.parallelism[sink]}",
+                f"{shape.parallelism[source]}, as {source} has: each source task has a sink task of its own",
+            )
+    for edge in shape.edges:
+        yield from _check_one_to_one(edge, shape.parallelism)
+
+
+def _check_one_to_one(edge: Edge, parallelism: Mapping[str, int]) -> Iterator[Problem]:
+    upstream, downstream = parallelism[edge.upstream], parallelism[edge.downstream]
+    if edge.partitioning == "one_to_one" and upstream != downstream:
+        yield Problem(
+            ("edges", edge.index, "partitioning"),
+            f"is one_to_one, but {edge.upstream} has {upstream} tasks and {edge.downstream} {downstream}",
+            "the same parallelism on both ends",
+        )
+
+
+SHAPE_CHECKS: tuple[Callable[[Shape], Iterator[Problem]], ...] = (
+    _check_cycles,
+    _check_positions,
+    _check_parallelism,
+)

@@ -1,0 +1,117 @@
+"""pydantic's findings in the user's words: what the file says, what was expected, what was perhaps meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from configs.base import Section
+from configs.problems import FieldPath, Problem, one_of, shown, suggestion
+from configs.schema import (
+    PATTERNS_EXPLAINED,
+    ClusterSection,
+    EdgeSection,
+    InputSection,
+    LinksSection,
+    StageSection,
+    TopologyFile,
+)
+from configs.schemes import SCHEMES
+
+SECTIONS: dict[FieldPath, type[Section]] = {
+    (): TopologyFile,
+    ("input",): InputSection,
+    ("stages", "*"): StageSection,
+    ("edges", "*"): EdgeSection,
+    ("links",): LinksSection,
+    ("cluster",): ClusterSection,
+}
+"""Which model describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
+
+TYPES = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "invalid-json-value": "numbers, text, true, false, null, lists or mappings of them",
+}
+
+BOUNDS = {"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}"}
+BOUNDS |= {"greater_than": "more than {gt}", "less_than": "less than {lt}"}
+
+
+def general(path: FieldPath) -> FieldPath:
+    """`path` with names of stages and numbers of edges replaced by `*`."""
+    return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in ("stages", "edges") else path
+
+
+def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:
+    """The keys that a mapping at `path` may have, or None when any may stand there."""
+    if path == ("fault_tolerance",):
+        section = values.get("fault_tolerance")
+        model: type[Section] | None = SCHEMES.get(str(section.get("scheme"))) if isinstance(section, dict) else None
+        return model.keys() if model else None
+    found = SECTIONS.get(general(path))
+    return found.keys() if found else None
+
+
+def explain(error: ValidationError, values: Mapping[str, Any]) -> Iterator[Problem]:
+    """One Problem for each finding of pydantic; `values` is what was validated."""
+    for details in error.errors(include_url=False):
+        yield _problem(_path(details["loc"]), details, values)
+
+
+def _path(location: FieldPath) -> FieldPath:
+    """Take out what pydantic adds to a path: the tag of a union, and the mark of a mapping's key."""
+    if location[:1] == ("fault_tolerance",) and len(location) > 1 and location[1] in SCHEMES:
+        location = (location[0], *location[2:])
+    return tuple(part for part in location if part != "[key]")
+
+
+def _problem(path: FieldPath, details: ErrorDetails, values: Mapping[str, Any]) -> Problem:
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        known = known_keys(path[:-1], values) or []
+        return Problem(path, "unknown key", one_of(known), suggestion(str(path[-1]), known))
+    if kind == "missing":
+        return Problem(path, "missing", "a value", f"add the key {path[-1]}")
+    if kind.startswith("union_tag"):
+        return _scheme_problem(details, values)
+    return Problem(path, f"is {shown(details['input'])}", _expected(path, details), _fix(details))
+
+
+def _expected(path: FieldPath, details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind in BOUNDS:
+        return BOUNDS[kind].format(**context)
+    if kind == "string_pattern_mismatch":
+        return PATTERNS_EXPLAINED[general(path)]
+    if kind == "literal_error":
+        return "one of " + context["expected"].replace("'", "").replace(" or ", ", ")
+    return TYPES.get(kind, details["msg"])
+
+
+def _fix(details: ErrorDetails) -> str:
+    kind, value = details["type"], details["input"]
+    if kind == "literal_error" and isinstance(value, str):
+        names = details["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        return suggestion(value, names)
+    if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str):
+        return "take off the quotes" if value.replace(".", "", 1).isdigit() or value in ("true", "false") else ""
+    return ""
+
+
+def _scheme_problem(details: ErrorDetails, values: Mapping[str, Any]) -> Problem:
+    path, schemes = ("fault_tolerance", "scheme"), one_of(SCHEMES)
+    if details["type"] == "union_tag_not_found":
+        return Problem(path, "missing", schemes, "add the key scheme")
+    scheme = values["fault_tolerance"]["scheme"]
+    return Problem(path, f"is {shown(scheme)}", schemes, suggestion(str(scheme), SCHEMES))

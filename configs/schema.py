@@ -1,0 +1,86 @@
+"""The schema of a topology file, section by section."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from codec.ids import JOB_NAME, STAGE_NAME
+from configs.base import Section
+from configs.problems import FieldPath
+from configs.schemes import FaultTolerance
+from configs.shape import Edge
+
+JobName = Annotated[str, StringConstraints(pattern=f"^{JOB_NAME.pattern}$")]
+StageName = Annotated[str, StringConstraints(pattern=f"^{STAGE_NAME.pattern}$")]
+OperatorPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+PATTERNS_EXPLAINED: dict[FieldPath, str] = {
+    ("job",): "a name of letters, digits, _ and -, at most 64, a letter or digit first",
+    ("stages", "*"): "a name of lower-case letters, digits and _, at most 32, a letter first",
+    ("stages", "*", "operator"): "an import path MODULE:CLASS, for example operators.logistic_regression:Gradient",
+    ("edges", "*", "from"): "the name of a stage",
+    ("edges", "*", "to"): "the name of a stage",
+}
+"""What people read in place of a regular expression."""
+
+
+class InputSection(Section):
+    """Where the items come from: a directory of shards, streamed `repeat` times, cut after `limit` items."""
+
+    path: str = Field(min_length=1)
+    repeat: int = Field(default=1, ge=1)
+    limit: int | None = Field(default=None, ge=1)
+
+
+class StageSection(Section):
+    """An operator, its options, and the number of its tasks."""
+
+    operator: OperatorPath
+    parallelism: int = Field(default=1, ge=1, le=1024)
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class EdgeSection(Section):
+    """A stream of blocks between two stages; `feedback: true` marks one that runs back and may close a cycle."""
+
+    upstream: StageName = Field(alias="from")
+    downstream: StageName = Field(alias="to")
+    partitioning: Literal["one_to_one", "split", "merge", "full", "stripe"] | None = None
+    feedback: bool = False
+
+    def edge(self, index: int) -> Edge:
+        """The edge this section describes; feedback goes to all tasks unless the file says otherwise."""
+        return Edge(index, self.upstream, self.downstream, self.partitioning or "full", self.feedback)
+
+
+class LinksSection(Section):
+    """The size of a block in bytes, and how many epochs may be under way at once."""
+
+    block_bytes: int = Field(default=262_144, ge=1024, le=1 << 26)
+    window_epochs: int = Field(default=2, ge=1, le=1024)
+
+
+class ClusterSection(Section):
+    """Deadlines of the control plane, in seconds."""
+
+    heartbeat_timeout_s: Seconds = 2.0
+    startup_timeout_s: Seconds = 30.0
+    recovery_timeout_s: Seconds = 60.0
+    stall_timeout_s: Seconds = 60.0
+
+
+class TopologyFile(Section):
+    """A whole topology file."""
+
+    job: JobName
+    input: InputSection
+    micro_batch: int = Field(ge=1, le=1 << 31)
+    seed: int = Field(default=1, ge=0, lt=1 << 63)
+    stages: dict[StageName, StageSection]
+    edges: list[EdgeSection]
+    fault_tolerance: FaultTolerance
+    links: LinksSection = Field(default_factory=LinksSection)
+    cluster: ClusterSection = Field(default_factory=ClusterSection)

@@ -1,0 +1,96 @@
+"""The `fault_tolerance` section: one model class per scheme, with what each scheme demands of a topology.
+
+To add a scheme, add its class here and to `FaultTolerance`; nothing else in this folder knows scheme names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from configs.base import Section
+from configs.problems import Problem
+from configs.shape import Shape
+
+GF256_BLOCKS_MAX = 256
+"""A Reed-Solomon code over GF(2^8) has no more distinct evaluation points."""
+
+
+class Scheme(Section):
+    """What all schemes share: they may look at the topology's shape and say what does not fit."""
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """What of `shape` this scheme cannot work with; called only when all stages and edges are well formed."""
+        yield from ()
+
+
+class NoScheme(Scheme):
+    """Nothing is protected: what a dead worker held is lost and counted."""
+
+    scheme: Literal["none"]
+
+
+class Erasure(Scheme):
+    """r parity blocks for every k data blocks (LEC III)."""
+
+    scheme: Literal["erasure"]
+    code: Literal["vandermonde", "stable", "xor", "gf256"] = "gf256"
+    k: int = Field(ge=1, le=GF256_BLOCKS_MAX - 1)
+    r: int = Field(ge=0, le=GF256_BLOCKS_MAX - 1)
+    hedge_ms: int = Field(default=100, ge=1, le=3_600_000)
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """The code must be able to make r parities, and k + r blocks of a row need as many processors."""
+        if self.code == "xor" and self.r > 1:
+            yield Problem(
+                ("fault_tolerance", "r"), f"is {self.r}", "1 with the code xor", "set r to 1 or code to gf256"
+            )
+        if self.k + self.r > GF256_BLOCKS_MAX:
+            yield Problem(("fault_tolerance", "k"), f"k + r is {self.k + self.r}", f"at most {GF256_BLOCKS_MAX}")
+        stripes = [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
+        if not stripes:
+            yield Problem(
+                ("fault_tolerance", "scheme"),
+                "is erasure, but no edge is striped",
+                "partitioning: stripe on the edge whose items are to be coded",
+            )
+        for edge in stripes:
+            yield from self._wide_enough(edge.downstream, shape.parallelism[edge.downstream])
+
+    def _wide_enough(self, stage: str, parallelism: int) -> Iterator[Problem]:
+        if parallelism < self.k + self.r:
+            yield Problem(
+                ("stages", stage, "parallelism"),
+                f"is {parallelism}",
+                f"at least k + r = {self.k + self.r} tasks, for the blocks of a stripe row lie on different workers",
+                f"set stages.{stage}.parallelism to {self.k + self.r}, or k and r lower",
+            )
+
+
+class Replication(Scheme):
+    """Every block goes to `copies` workers (LEC V, Rep-wx)."""
+
+    scheme: Literal["replication"]
+    copies: int = Field(default=2, ge=2, le=16)
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """Processors form groups of `copies`."""
+        for stage in shape.processors:
+            parallelism = shape.parallelism[stage]
+            if parallelism % self.copies:
+                fitting = -(-parallelism // self.copies) * self.copies
+                yield Problem(
+                    ("stages", stage, "parallelism"),
+                    f"is {parallelism}",
+                    f"a multiple of copies = {self.copies}",
+                    f"set stages.{stage}.parallelism to {fitting}",
+                )
+
+
+FaultTolerance = Annotated[NoScheme | Erasure | Replication, Field(discriminator="scheme")]
+
+SCHEMES: dict[str, type[Scheme]] = {
+    get_args(model.model_fields["scheme"].annotation)[0]: model for model in get_args(get_args(FaultTolerance)[0])
+}

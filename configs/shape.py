@@ -1,0 +1,84 @@
+"""The shape of a topology: which stages there are, how parallel they are, and which edges join them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One edge between two stages; `index` is its place in the topology's list, counted from 0."""
+
+    index: int
+    upstream: str
+    downstream: str
+    partitioning: str
+    feedback: bool = False
+
+    @property
+    def name(self) -> str:
+        """`source->processor`, as statistics and the summary call it."""
+        return f"{self.upstream}->{self.downstream}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Stages (name -> parallelism) and edges, with the questions that are asked about them.
+
+    A stage's position follows from the data edges alone (those without `feedback`): a source has none coming in, a
+    sink none going out, a processor both.
+    """
+
+    parallelism: Mapping[str, int]
+    edges: tuple[Edge, ...]
+
+    def in_edges(self, stage: str) -> tuple[Edge, ...]:
+        """All edges that end at `stage`, feedback among them, in the topology's order."""
+        return tuple(edge for edge in self.edges if edge.downstream == stage)
+
+    def out_edges(self, stage: str) -> tuple[Edge, ...]:
+        """All edges that start at `stage`, feedback among them, in the topology's order."""
+        return tuple(edge for edge in self.edges if edge.upstream == stage)
+
+    @cached_property
+    def data_edges(self) -> tuple[Edge, ...]:
+        """The edges that carry the stream forward."""
+        return tuple(edge for edge in self.edges if not edge.feedback)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Stages that no data edge enters."""
+        return tuple(stage for stage in self.parallelism if self._sides(stage) == (False, True))
+
+    @cached_property
+    def processors(self) -> tuple[str, ...]:
+        """Stages between others."""
+        return tuple(stage for stage in self.parallelism if self._sides(stage) == (True, True))
+
+    @cached_property
+    def sinks(self) -> tuple[str, ...]:
+        """Stages that no data edge leaves."""
+        return tuple(stage for stage in self.parallelism if self._sides(stage) == (True, False))
+
+    @cached_property
+    def isolated(self) -> tuple[str, ...]:
+        """Stages that no data edge touches."""
+        return tuple(stage for stage in self.parallelism if self._sides(stage) == (False, False))
+
+    def downstream_of(self, stage: str) -> set[str]:
+        """Every stage that data from `stage` reaches; `stage` itself only if data edges close a cycle."""
+        reached: set[str] = set()
+        frontier = [stage]
+        while frontier:
+            here = frontier.pop()
+            following = {edge.downstream for edge in self.data_edges if edge.upstream == here} - reached
+            reached |= following
+            frontier.extend(following)
+        return reached
+
+    def _sides(self, stage: str) -> tuple[bool, bool]:
+        incoming = any(edge.downstream == stage for edge in self.data_edges)
+        outgoing = any(edge.upstream == stage for edge in self.data_edges)
+        return incoming, outgoing

@@ -1,0 +1,176 @@
+"""A topology as every process sees it: frozen, resolved, and quick to rebuild from a plain dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from codec.ids import WorkerId
+from configs.shape import Edge, Shape
+
+if TYPE_CHECKING:
+    from configs.problems import Problem
+
+
+@dataclass(frozen=True)
+class Input:
+    """A shard directory (absolute path), streamed `repeat` times and cut after `limit` items."""
+
+    path: str
+    repeat: int
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A named operator (`module:Class`), its constructor's keyword arguments, and how many tasks run it."""
+
+    name: str
+    operator: str
+    parallelism: int
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Links:
+    """How data moves: the size of a block, and how many epochs may be under way at once."""
+
+    block_bytes: int
+    window_epochs: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Deadlines of the control plane, in seconds."""
+
+    heartbeat_timeout_s: float
+    startup_timeout_s: float
+    recovery_timeout_s: float
+    stall_timeout_s: float
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A whole job: its input, stages, edges and fault-tolerance scheme, all defaults filled in."""
+
+    job: str
+    input: Input
+    micro_batch: int
+    seed: int
+    stages: Mapping[str, Stage]
+    edges: tuple[Edge, ...]
+    fault_tolerance: Mapping[str, Any]
+    links: Links
+    cluster: Cluster
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Stages and edges alone."""
+        return Shape({name: stage.parallelism for name, stage in self.stages.items()}, self.edges)
+
+    @property
+    def scheme(self) -> str:
+        """The name of the fault-tolerance scheme."""
+        return str(self.fault_tolerance["scheme"])
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the stages that no data edge enters."""
+        return self.shape.sources
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Names of the stages between sources and sinks."""
+        return self.shape.processors
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the stages that no data edge leaves."""
+        return self.shape.sinks
+
+    def in_edges(self, stage: str) -> tuple[Edge, ...]:
+        """All edges that end at `stage`, feedback among them."""
+        return self.shape.in_edges(stage)
+
+    def out_edges(self, stage: str) -> tuple[Edge, ...]:
+        """All edges that start at `stage`, feedback among them."""
+        return self.shape.out_edges(stage)
+
+    def tasks(self, stage: str) -> list[WorkerId]:
+        """The workers of one stage, by index; KeyError for an unknown stage."""
+        return [WorkerId(stage, index) for index in range(self.stages[stage].parallelism)]
+
+    def workers(self) -> list[WorkerId]:
+        """All workers, stage by stage in the topology's order."""
+        return [worker for stage in self.stages for worker in self.tasks(stage)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers: what is submitted, saved, and sent to workers."""
+        return {
+            "job": self.job,
+            "input": asdict(self.input),
+            "micro_batch": self.micro_batch,
+            "seed": self.seed,
+            "stages": {name: _stage_dict(stage) for name, stage in self.stages.items()},
+            "edges": [_edge_dict(edge) for edge in self.edges],
+            "fault_tolerance": dict(self.fault_tolerance),
+            "links": asdict(self.links),
+            "cluster": asdict(self.cluster),
+            "sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Topology:
+        """Rebuild what `to_dict` wrote; trusts it, for it was checked when it was loaded."""
+        return cls(
+            job=data["job"],
+            input=Input(**data["input"]),
+            micro_batch=data["micro_batch"],
+            seed=data["seed"],
+            stages=MappingProxyType({name: _stage(name, stage) for name, stage in data["stages"].items()}),
+            edges=tuple(_edge(index, edge) for index, edge in enumerate(data["edges"])),
+            fault_tolerance=MappingProxyType(dict(data["fault_tolerance"])),
+            links=Links(**data["links"]),
+            cluster=Cluster(**data["cluster"]),
+        )
+
+
+def load(
+    path: str | PathLike[str],
+    sets: Iterable[str] = (),
+    checks: Sequence[Callable[[Topology], Iterable[Problem]]] = (),
+) -> Topology:
+    """Read and check a topology file, with `--set` overrides (`PATH=VALUE`) applied.
+
+    `checks` are further questions, asked once the file itself is sound; what they find is reported with lines too.
+    ConfigError lists every problem with its file, line and field.
+    """
+    from configs.loading import load_file  # YAML and the schema cost a tenth of a second that workers need not pay
+
+    return load_file(path, list(sets), checks)
+
+
+def _stage(name: str, data: Mapping[str, Any]) -> Stage:
+    return Stage(name, data["operator"], data["parallelism"], MappingProxyType(deepcopy(dict(data["options"]))))
+
+
+def _stage_dict(stage: Stage) -> dict[str, Any]:
+    return {"operator": stage.operator, "parallelism": stage.parallelism, "options": deepcopy(dict(stage.options))}
+
+
+def _edge(index: int, data: Mapping[str, Any]) -> Edge:
+    return Edge(index, data["from"], data["to"], data["partitioning"], data["feedback"])
+
+
+def _edge_dict(edge: Edge) -> dict[str, Any]:
+    return {
+        "from": edge.upstream,
+        "to": edge.downstream,
+        "partitioning": edge.partitioning,
+        "feedback": edge.feedback,
+    }
