@@ -1,0 +1,68 @@
+"""What a submitted job asks for: its workers, its sinks and its deadlines, read from the topology once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codec.errors import ConfigError
+from codec.ids import JOB_NAME, STAGE_NAME, WorkerId
+from controller.limits import Limits
+
+WORKERS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job as submitted. `topology` is what the workers get; nothing in it is changed."""
+
+    name: str
+    run_dir: str
+    topology: dict[str, Any]
+    workers: tuple[WorkerId, ...]
+    sinks: frozenset[WorkerId]
+    """The workers that say `done`; when all have, the job is finished."""
+    limits: Limits
+
+    @classmethod
+    def read(cls, name: str, topology: Any, run_dir: str) -> JobSpec:
+        """Check what the control plane needs of a topology; ConfigError names the first thing that is wrong."""
+        if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} is not a job name", "use letters, digits, - and _, at most 64 of them")
+        if not isinstance(topology, dict) or not isinstance(run_dir, str) or not run_dir.startswith("/"):
+            raise ConfigError(
+                "a job is submitted with a topology and an absolute run directory", "use `riprap run` or `riprap submit`"
+            )
+        workers = _workers(topology.get("stages"))
+        return cls(name, run_dir, topology, workers, _sinks(topology, workers), Limits.from_topology(topology))
+
+
+def _workers(stages: Any) -> tuple[WorkerId, ...]:
+    """All tasks of all stages, in the topology's order."""
+    if not isinstance(stages, Mapping) or not stages:
+        raise ConfigError("the topology has no stages", "list at least one stage under `stages`")
+    workers: list[WorkerId] = []
+    for name, stage in stages.items():
+        parallelism = stage.get("parallelism", 1) if isinstance(stage, Mapping) else None
+        if not isinstance(name, str) or not STAGE_NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} is not a stage name", "use lower-case letters, digits and _")
+        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+            raise ConfigError(f"stages.{name}.parallelism must be a whole number of 1 or more", "correct the topology")
+        if len(workers) + parallelism > WORKERS_MAX:
+            raise ConfigError(f"the topology has more than {WORKERS_MAX} workers", "lower the parallelism")
+        workers += [WorkerId(name, index) for index in range(parallelism)]
+    return tuple(workers)
+
+
+def _sinks(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> frozenset[WorkerId]:
+    """The workers that `sinks` names, by stage or by worker id; without it, the tasks of the last stage."""
+    named = topology.get("sinks") or [workers[-1].stage]
+    if not isinstance(named, list):
+        raise ConfigError("`sinks` must be a list of stages or worker ids", "correct the topology")
+    sinks = frozenset(worker for worker in workers if worker.stage in named or str(worker) in named)
+    known = {worker.stage for worker in sinks} | {str(worker) for worker in sinks}
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise ConfigError(f"`sinks` names {unknown[0]!r}, which is no stage and no worker", "correct the topology")
+    return sinks

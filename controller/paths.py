@@ -1,0 +1,37 @@
+"""Where everything lies in ZooKeeper.
+
+```
+/riprap/leader             ephemeral: {endpoint, host, pid} of the controller that leads; its czxid is the leader's term
+/riprap/agents/HOST        ephemeral: {instance, address, pid}
+/riprap/jobs/JOB/spec      {topology, run_dir}, written once by submit
+/riprap/jobs/JOB/state     {term, phase, error, tasks: {WORKER: [incarnation, host, instance]}, ...}, see record.py
+```
+The leader's node is the election as well: whoever creates it leads, so that no one leads without an endpoint.
+"""
+
+from __future__ import annotations
+
+ROOT = "/riprap"
+LEADER = f"{ROOT}/leader"
+AGENTS = f"{ROOT}/agents"
+JOBS = f"{ROOT}/jobs"
+
+
+def agent(host: str) -> str:
+    """The ephemeral node of a host's agent."""
+    return f"{AGENTS}/{host}"
+
+
+def job(name: str) -> str:
+    """The folder of a job."""
+    return f"{JOBS}/{name}"
+
+
+def job_spec(name: str) -> str:
+    """What a job is; never changes."""
+    return f"{JOBS}/{name}/spec"
+
+
+def job_state(name: str) -> str:
+    """What has been decided about a job."""
+    return f"{JOBS}/{name}/state"

@@ -1,0 +1,91 @@
+"""What a job may be doing, which moves are legal, and why it may have lost a worker."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """The life of a job. What may happen in a phase stands with it; a wait that outlives its deadline fails the job."""
+
+    SUBMITTED = "SUBMITTED"
+    """The job is durable; it waits for an agent. No worker exists."""
+    DEPLOYING = "DEPLOYING"
+    """First incarnations are assigned and started; workers may die and be replaced. No source emits."""
+    RUNNING = "RUNNING"
+    """Every worker is up."""
+    RECOVERING = "RECOVERING"
+    """At least one worker is down or starting; it is replaced, the others keep working."""
+    FINISHING = "FINISHING"
+    """All sinks are done; workers are told to stop. An exit is expected, nothing is started."""
+    CANCELLING = "CANCELLING"
+    """The user has cancelled; workers are told to stop, and are killed at the deadline. Nothing is started."""
+    COMPLETED = "COMPLETED"
+    """All items are committed and all workers are gone. Nothing happens any more."""
+    CANCELLED = "CANCELLED"
+    """Ended by the user. Nothing happens any more."""
+    FAILED = "FAILED"
+    """Ended by a fault that could not be repaired; `error` and `remedy` say which. Workers that remain are killed."""
+
+
+ACTIVE = frozenset({Phase.DEPLOYING, Phase.RUNNING, Phase.RECOVERING})
+STOPPING = frozenset({Phase.FINISHING, Phase.CANCELLING})
+TERMINAL = frozenset({Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED})
+
+MOVES: dict[Phase, frozenset[Phase]] = {
+    Phase.SUBMITTED: frozenset({Phase.DEPLOYING, Phase.CANCELLING, Phase.FAILED}),
+    Phase.DEPLOYING: frozenset({Phase.RUNNING, Phase.CANCELLING, Phase.FAILED}),
+    Phase.RUNNING: frozenset({Phase.RECOVERING, Phase.FINISHING, Phase.CANCELLING, Phase.FAILED}),
+    # Sinks can be done while a worker whose work is no longer needed is being replaced.
+    Phase.RECOVERING: frozenset({Phase.RUNNING, Phase.FINISHING, Phase.CANCELLING, Phase.FAILED}),
+    Phase.FINISHING: frozenset({Phase.COMPLETED, Phase.FAILED}),
+    Phase.CANCELLING: frozenset({Phase.CANCELLED}),
+    Phase.COMPLETED: frozenset(),
+    Phase.CANCELLED: frozenset(),
+    Phase.FAILED: frozenset(),
+}
+
+
+class IllegalMove(AssertionError):
+    """A move that the table does not list: a bug in the controller."""
+
+
+def check_move(old: Phase, new: Phase) -> Phase:
+    """Return `new`; raises IllegalMove unless it may follow `old`."""
+    if new not in MOVES[old]:
+        raise IllegalMove(f"a job cannot go from {old} to {new}")
+    return new
+
+
+class FailureReason(StrEnum):
+    """Why a worker was declared lost."""
+
+    EXITED = "exited"
+    """The process ended by itself, without having been told to stop."""
+    KILLED = "killed by signal"
+    """The process was ended by a signal."""
+    HEARTBEAT = "heartbeat missed"
+    """The process runs, or its agent cannot say, but its progress beat stood still for the heartbeat timeout."""
+    HOST_GONE = "host gone"
+    """The ZooKeeper session of the host's agent ended, or another instance of the agent took its place."""
+    NOT_STARTED = "not started"
+    """The agent could not start the process."""
+
+
+class EndReason(StrEnum):
+    """Why a job failed."""
+
+    OPERATOR = "operator raised"
+    """A worker reported an error of its operator; a restart would raise it again."""
+    START_UP = "start-up deadline"
+    """A worker's process did not become ready in time."""
+    DEPLOYMENT = "deployment deadline"
+    """The first incarnations were not all up in time."""
+    RECOVERY = "recovery deadline"
+    """A lost worker was not replaced in time."""
+    FINISHING = "finishing deadline"
+    """A worker that was told to stop did not end in time."""
+    STORM = "restart storm"
+    """A worker died again and again without processing an item."""
+    UNRECOVERABLE = "unrecoverable loss"
+    """The scheme's plan cannot restore what was lost."""

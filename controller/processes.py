@@ -1,0 +1,46 @@
+"""Linux ties between processes: a child that dies with its parent, and signals that cannot hit a recycled pid."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(parent: bool | int = True) -> None:
+    """Ask the kernel to SIGKILL this process when its parent dies; True means the present parent, else its pid.
+
+    A parent given by pid that is already gone ends this process at once. The kernel ties the child to the *thread*
+    that forked it (prctl(2)), so the parent must fork from a thread that lives as long as it does: its main thread.
+    """
+    expected = os.getppid() if parent is True else int(parent)
+    if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != expected:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def tie_to_this_process() -> Callable[[], None]:
+    """A preexec function for subprocess.Popen that makes the child die with this process, exec or not.
+
+    Raises RuntimeError on any thread but the main one, where the tie would be to a thread that may end sooner.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("start this child from the main thread: it would die with the thread that starts it")
+    parent = os.getpid()
+    return lambda: die_with_parent(parent)
+
+
+def kill_by_pidfd(pidfd: int, signum: int = signal.SIGKILL) -> bool:
+    """Send a signal to exactly that process; False when it is gone already."""
+    try:
+        signal.pidfd_send_signal(pidfd, signum)
+    except ProcessLookupError:
+        return False
+    return True

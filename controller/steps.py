@@ -1,0 +1,62 @@
+"""What can be done about lost workers: the steps that a scheme's plan is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from codec.errors import JobFailed
+from codec.ids import WorkerId
+from controller.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Shut the old incarnation out: its peers hear that it is down, its agent kills it if it still runs."""
+
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Respawn:
+    """Start the next incarnation, on the same host where possible; comes after the worker's Fence."""
+
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Let the peers see the new incarnation as up as soon as it is ready; comes after the worker's Respawn."""
+
+    worker: WorkerId
+
+
+Step = Fence | Respawn | Announce
+
+Plan = Callable[[View, Collection[WorkerId]], list[Step]]
+"""What to do when the workers in `lost` are found lost: a pure function, called once per loss, never with an empty `lost`.
+
+`view` is the state of the job just before. Raises Unrecoverable when the scheme cannot restore one of them.
+"""
+
+PlanFor = Callable[[dict[str, Any]], Plan]
+"""The plan of a job, from its topology; raises a RiprapError when the topology names no scheme that is known."""
+
+
+class Unrecoverable(JobFailed):
+    """A plan's verdict that a lost worker cannot be restored; it fails the job."""
+
+    def __init__(self, worker: WorkerId, message: str, remedy: str = "") -> None:
+        super().__init__(f"{worker}: {message}", remedy)
+        self.worker = worker
+
+
+def restart_lost(view: View, lost: Collection[WorkerId]) -> list[Step]:
+    """The plan of schemes that restart what was lost and let the links heal the rest."""
+    return [step for worker in sorted(lost) for step in (Fence(worker), Respawn(worker), Announce(worker))]
+
+
+def restart_lost_for(topology: dict[str, Any]) -> Plan:
+    """The plan-maker for which every topology is restarted in place."""
+    return restart_lost

@@ -1,0 +1,188 @@
+"""A real ZooKeeper server as a child process, started from the jars that PySpark ships."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+from codec.errors import ConfigError, RiprapError
+from controller.processes import tie_to_this_process
+
+ADDRESS = "127.0.0.1"
+SERVER_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+# The server's run-time needs, found by leaving jars out one at a time; log4j makes its errors readable.
+JARS = (
+    *("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java", "audience-annotations"),
+    *("commons-io", "commons-cli", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
+)
+# A small heap and the quick compiler: the server holds a few kilobytes, and starts in half a second.
+JVM_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# tickTime bounds sessions to 1-10 s. Without forceSync a write survives the death of the process, not of the machine,
+# which takes the embedded server's only client with it.
+CONFIG = """\
+tickTime=500
+dataDir={data_dir}
+clientPort={port}
+clientPortAddress={address}
+maxClientCnxns=0
+forceSync=no
+admin.enableServer=false
+4lw.commands.whitelist=ruok,srvr
+"""
+
+
+class EmbeddedZooKeeper:
+    """One server on this machine's loopback, with its data in `data_dir`; port 0 takes a free one at first start.
+
+    It dies with this process, even by SIGKILL, so `start` must be called on the main thread. After `kill` or `stop`,
+    `start` brings the same data back on the same port. As a context manager it starts and stops.
+    """
+
+    def __init__(self, data_dir: str | os.PathLike[str], port: int = 0) -> None:
+        self.data_dir = Path(data_dir)
+        self.port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def connect_string(self) -> str:
+        """What clients connect to; port 0 until the first start."""
+        return f"{ADDRESS}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process, None while it is not running."""
+        return self._process.pid if self._process else None
+
+    @property
+    def log_path(self) -> Path:
+        """What the server printed."""
+        return self.data_dir / "zookeeper.log"
+
+    def start(self, timeout_s: float = 20.0) -> None:
+        """Start the server and return when it answers.
+
+        Raises ConfigError when Java, the jars, the port or the folder are not usable, RiprapError when it does not answer in time.
+        """
+        if self._process is not None:
+            raise RuntimeError("the server is already running")
+        command = [find_java(), *JVM_FLAGS, "-cp", ":".join(map(str, find_jars())), SERVER_CLASS]
+        self._prepare_folder()
+        self.port = _usable_port(self.port)
+        config = self.data_dir / "zoo.cfg"
+        config.write_text(CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=ADDRESS))
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # the terminal's Ctrl-C is the launcher's to handle
+                preexec_fn=tie_to_this_process(),
+            )
+        self._await_answer(timeout_s)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End the server; it is killed when it does not end in time. No effect when it is not running."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL the server, as a crash would end it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> EmbeddedZooKeeper:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def _prepare_folder(self) -> None:
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self.log_path.touch()
+        except OSError as error:
+            raise ConfigError(
+                f"ZooKeeper's data folder {self.data_dir} cannot be written: {error.strerror}",
+                "name a folder that you may write to",
+            ) from error
+
+    def _await_answer(self, timeout_s: float) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + timeout_s
+        while not _answers(self.port):
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
+                self.kill()
+                happened = f"ended with code {code}" if code is not None else f"did not answer within {timeout_s:g} s"
+                tail = self.log_path.read_text(errors="replace")[-800:].strip()
+                raise RiprapError(f"the embedded ZooKeeper {happened}\n{tail}", f"see {self.log_path}")
+            time.sleep(0.01)  # it is a JVM that boots: nothing to wait on but its port
+
+
+def find_java() -> str:
+    """The java command, from JAVA_HOME or the path; ConfigError when there is none."""
+    home = os.environ.get("JAVA_HOME", "")
+    java = shutil.which("java", path=f"{home}/bin") if home else None
+    java = java or shutil.which("java")
+    if java is None:
+        raise ConfigError(
+            "Java was not found, and the embedded ZooKeeper needs it",
+            "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or name your ensemble",
+        )
+    return java
+
+
+def find_jars() -> list[Path]:
+    """The jars of a ZooKeeper server among PySpark's; ConfigError when PySpark or one of them is missing."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("PySpark was not found, whose jars the embedded ZooKeeper runs from", "pip install pyspark")
+    folder = Path(spec.submodule_search_locations[0]) / "jars"
+    jars = []
+    for name in JARS:
+        found = sorted(folder.glob(f"{name}-[0-9]*.jar"))
+        if not found:
+            raise ConfigError(f"{folder} holds no {name}-*.jar", "reinstall PySpark 4 with pip, or name your ensemble")
+        jars.append(found[-1])
+    return jars
+
+
+def _usable_port(port: int) -> int:
+    """The port itself, or a free one for 0; ConfigError when another process listens there."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((ADDRESS, port))
+        except OSError as error:
+            raise ConfigError(
+                f"ZooKeeper's port {port} on {ADDRESS} cannot be used: {error.strerror}",
+                "choose another port, or 0 for a free one",
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    """Whether a ZooKeeper on that port serves requests (`srvr` answers "not currently serving" before that)."""
+    try:
+        with socket.create_connection((ADDRESS, port), timeout=1.0) as connection:
+            connection.sendall(b"srvr")
+            return connection.recv(64).startswith(b"Zookeeper version")
+    except OSError:
+        return False
