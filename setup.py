@@ -8,10 +8,13 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("RIPRAP_DEBUG") == "1"
 FLAGS = ["-O1", "-g", "-DRIPRAP_DEBUG"] if DEBUG else ["-O3", "-fno-math-errno"]
 # Products and sums may not be contracted: every host must round alike, or models would differ in the last bit.
-FLAGS += ["-std=c11", "-ffp-contract=off", "-Wno-unreachable-code"]
+FLAGS += ["-std=c11", "-ffp-contract=off", "-Wno-unreachable-code", "-Wno-psabi"]
 
 #: The one list of extensions: module name -> further C sources beside the .pyx file.
-EXTENSIONS: dict[str, list[str]] = {}
+EXTENSIONS: dict[str, list[str]] = {
+    "operators.blockmath": [],
+    "prep_spark.rows": [],
+}
 
 
 def extension(module: str, sources: list[str]) -> Extension:

@@ -1,0 +1,138 @@
+"""The inner loops of the algorithms: one pass over a block, without the GIL, the same bits on every host.
+
+Items are matrices of float64, one item a row, C-contiguous, at any address and perhaps read-only. Rows of fewer than four
+columns are copied into rows of four.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+import numpy as np
+
+cdef extern from "stdlib.h" nogil:
+    void *aligned_alloc(size_t alignment, size_t size)
+
+cdef extern from "lanes.h" nogil:
+    ctypedef struct v4d:
+        pass
+    enum: LANES
+    size_t groups_of(size_t columns)
+    void to_groups(const double *row, size_t columns, v4d *out)
+    void from_groups(const v4d *groups, size_t columns, double *row)
+
+cdef extern from "linear.h" nogil:
+    enum:
+        LOSS_SQUARED
+        LOSS_LOGISTIC
+        LOSS_HINGE
+        STATS
+    void linear_gradient(int loss, const char *items, size_t rows, size_t columns, size_t label, const v4d *weights,
+                         double intercept, v4d *total, double *gradient, double *stats)
+
+cdef extern from "kmeans.h" nogil:
+    double kmeans_assign(const char *items, size_t rows, size_t columns, size_t k, const v4d *centres,
+                         const double *offsets, const v4d *mask, v4d *sums, double *counts)
+
+SQUARED = LOSS_SQUARED
+LOGISTIC = LOSS_LOGISTIC
+HINGE = LOSS_HINGE
+STATISTICS = STATS
+
+cdef class _Rows:
+    """A block's bytes, held for the length of a call."""
+
+    cdef Py_buffer view
+    cdef readonly size_t rows, columns
+
+    def __cinit__(self, items, size_t columns):
+        if items.ndim != 2 or items.shape[1] != columns:
+            raise ValueError(f"items must be a matrix of {columns} columns, not of shape {items.shape}")
+        if columns < LANES:
+            wide = np.zeros((items.shape[0], LANES))
+            wide[:, :columns] = items
+            items = wide
+        elif items.dtype != np.float64 or not items.flags.c_contiguous:
+            items = np.ascontiguousarray(items, dtype=np.float64)
+        self.rows, self.columns = items.shape
+        PyObject_GetBuffer(items, &self.view, PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+cdef class _Groups:
+    """Scratch memory: vectors of four, zeroed."""
+
+    cdef v4d *at
+
+    def __cinit__(self, size_t count):
+        cdef size_t size = (count if count > 0 else 1) * sizeof(v4d)
+        self.at = <v4d *>aligned_alloc(sizeof(v4d), size)
+        if self.at is NULL:
+            raise MemoryError
+        memset(self.at, 0, size)
+
+    def __dealloc__(self):
+        free(self.at)
+
+
+def linear_result(int loss, items, const double[::1] state, size_t label):
+    """Gradient and statistics of a block under a linear model.
+
+    `state`: a weight per column (0 for the label's) and the intercept. Returns the gradient of the summed loss, laid out
+    like the state, and (items, loss, items on the right side of margin 0). `label`: the label's column.
+    ValueError when shapes do not fit.
+    """
+    cdef size_t columns = state.shape[0] - 1
+    cdef _Rows block = _Rows(items, columns)
+    if label >= columns:
+        raise ValueError(f"label column {label} of {columns}")
+    cdef size_t wide = block.columns
+    padded = np.zeros(wide)
+    padded[:columns] = state[:columns]
+    cdef double[::1] weights = padded
+    gradient = np.empty(wide + 1)
+    stats = np.empty(STATS)
+    cdef double[::1] gradient_view = gradient, stats_view = stats
+    cdef _Groups grouped = _Groups(groups_of(wide)), total = _Groups(groups_of(wide))
+    cdef double intercept = state[columns]
+    with nogil:
+        to_groups(&weights[0], wide, grouped.at)
+        linear_gradient(loss, <const char *>block.view.buf, block.rows, wide, label, grouped.at, intercept, total.at,
+                        &gradient_view[0], &stats_view[0])
+    if wide != columns:
+        gradient = np.append(gradient[:columns], gradient[wide])
+    return gradient, stats
+
+
+def kmeans_result(items, const double[:, ::1] centres, features):
+    """Sums (k, columns), counts (k,) and inertia of a block's items, each assigned to its nearest centre.
+
+    `centres`: (k, columns). `features`: 1.0 for each column that counts, 0.0 for the others; centres must be 0 there, and
+    the sums are. The lowest index wins a tie. ValueError when shapes do not fit.
+    """
+    cdef size_t k = centres.shape[0], columns = centres.shape[1]
+    cdef _Rows block = _Rows(items, columns)
+    cdef size_t wide = block.columns, groups = groups_of(wide), c
+    padded = np.zeros((k + 1, wide))
+    padded[:k, :columns] = centres
+    padded[k, :columns] = features
+    offsets = -0.5 * np.square(padded[:k]).sum(axis=1)
+    cdef double[:, ::1] rows = padded
+    cdef double[::1] offset_view = offsets
+    sums = np.empty((k, wide))
+    counts = np.zeros(k)
+    cdef double[:, ::1] sum_view = sums
+    cdef double[::1] count_view = counts
+    cdef _Groups grouped = _Groups((k + 1) * groups), total = _Groups(k * groups)
+    cdef double inertia
+    with nogil:
+        for c in range(k + 1):
+            to_groups(&rows[c, 0], wide, grouped.at + c * groups)
+        inertia = kmeans_assign(<const char *>block.view.buf, block.rows, wide, k, grouped.at, &offset_view[0],
+                                grouped.at + k * groups, total.at, &count_view[0])
+        for c in range(k):
+            from_groups(total.at + c * groups, wide, &sum_view[c, 0])
+    sums[:, padded[k] == 0.0] = 0.0
+    return np.ascontiguousarray(sums[:, :columns]), counts, inertia
