@@ -1,0 +1,59 @@
+"""Erasure codes by name: `make_code("gf256", k=4, r=2)`.
+
+| name | decodes | linear | limits | for |
+|---|---|---|---|---|
+| vandermonde | with rounding | yes | (k-1)(r-1) < 1024 | small k and r, as in the StreamLEC paper |
+| stable | with rounding | yes | | coded computation with larger k and r |
+| xor | exactly | no | r <= 1 | one failure, at the speed of memory |
+| gf256 | exactly | no | | any number of failures, a bit-identical model |
+| replication | exactly | yes | k = 1 | parity blocks are copies |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from codec.codes import generators
+from codec.codes.arithmetic import Arithmetic, ByteArithmetic, RealArithmetic
+from codec.codes.code import Code
+from codec.codes.encoder import Encoder
+
+__all__ = ["BLOCKS_MAX", "CODES", "Code", "Encoder", "make_code"]
+
+BLOCKS_MAX = 255
+"""Of k + r: s_index fits a byte, and GF(2^8) has elements enough."""
+
+
+class _Family(NamedTuple):
+    coefficients: Callable[[int, int], np.ndarray]
+    arithmetic: Arithmetic
+    linear: bool
+    k_max: int = BLOCKS_MAX
+    r_max: int = BLOCKS_MAX
+
+
+CODES = {
+    "vandermonde": _Family(generators.vandermonde, RealArithmetic(), linear=True),
+    "stable": _Family(generators.stable, RealArithmetic(), linear=True),
+    "xor": _Family(generators.ones, ByteArithmetic(), linear=False, r_max=1),
+    "gf256": _Family(generators.cauchy, ByteArithmetic(), linear=False),
+    "replication": _Family(generators.ones, ByteArithmetic(), linear=True, k_max=1),
+}
+"""The codes, by the name that a topology gives."""
+
+
+def make_code(name: str, k: int, r: int) -> Code:
+    """The code `name` with k data and r parity blocks; r = 0 means no parity. ValueError says what is allowed."""
+    family = CODES.get(name)
+    if family is None:
+        raise ValueError(f"{name!r} is not a code; expected one of {', '.join(CODES)}")
+    if not 1 <= k <= family.k_max:
+        raise ValueError(f"{name} takes k from 1 to {family.k_max}, not {k}")
+    if not 0 <= r <= family.r_max:
+        raise ValueError(f"{name} takes r from 0 to {family.r_max}, not {r}")
+    if k + r > BLOCKS_MAX:
+        raise ValueError(f"k + r is at most {BLOCKS_MAX}, not {k} + {r}")
+    return Code(name, family.coefficients(k, r), family.arithmetic, family.linear)

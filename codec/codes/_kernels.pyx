@@ -1,0 +1,176 @@
+"""The C kernels for Python: matrices that combine blocks, aligned arrays, and the instruction set in use."""
+
+import numpy as np
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from libc.stddef cimport ptrdiff_t, size_t
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport calloc, free
+
+cdef extern from "kernels/level.h":
+    int RIPRAP_LEVELS
+    int riprap_highest_level() noexcept nogil
+    int riprap_level() noexcept nogil
+    void riprap_set_level(int level) noexcept nogil
+
+cdef extern from "kernels/buffers.h":
+    void *riprap_buffer_new(size_t size) noexcept
+    void riprap_buffer_free(void *buffer, size_t size) noexcept
+
+cdef extern from "kernels/real.h":
+    void riprap_real_combine(double **out, int n_out, const double **inputs, int n_in, const double *coef,
+                             ptrdiff_t stride, size_t n, int add) noexcept nogil
+
+cdef extern from "kernels/gf256.h":
+    struct riprap_gf256_coef:
+        pass
+    uint8_t riprap_gf256_product(uint8_t a, uint8_t b) noexcept nogil
+    void riprap_gf256_unfold(riprap_gf256_coef *coef, uint8_t value) noexcept nogil
+    void riprap_gf256_combine(uint8_t **out, int n_out, const uint8_t **inputs, int n_in,
+                              const riprap_gf256_coef *coef, ptrdiff_t stride, size_t n, int add) noexcept nogil
+
+LEVELS = ("baseline", "ssse3", "avx2", "avx512")
+assert len(LEVELS) == RIPRAP_LEVELS
+
+
+def supported_levels():
+    return LEVELS[: riprap_highest_level() + 1]
+
+
+def level():
+    return LEVELS[riprap_level()]
+
+
+def force_level(name):
+    if name not in supported_levels():
+        raise ValueError(f"this CPU runs the levels {supported_levels()}, not {name!r}")
+    riprap_set_level(LEVELS.index(name))
+
+
+def gf256_product(uint8_t a, uint8_t b):
+    return riprap_gf256_product(a, b)
+
+
+cdef class Buffer:
+    """Owns memory of riprap_buffer_new for as long as any array looks at it."""
+
+    cdef void *memory
+    cdef Py_ssize_t size
+
+    def __cinit__(self, Py_ssize_t size):
+        self.size = size
+        self.memory = riprap_buffer_new(size)
+        if self.memory == NULL:
+            raise MemoryError(f"no memory for a block of {size} bytes")
+
+    def __dealloc__(self):
+        if self.memory != NULL:
+            riprap_buffer_free(self.memory, self.size)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.memory, self.size, 0, flags)
+
+
+def aligned_empty(shape, dtype):
+    dtype = np.dtype(dtype)
+    count = 1
+    for length in shape:
+        count *= length
+    if count * dtype.itemsize == 0:
+        return np.empty(shape, dtype)
+    return np.frombuffer(Buffer(count * dtype.itemsize), dtype, count).reshape(shape)
+
+
+cdef class Views:
+    """The addresses of some arrays' bytes; the arrays stay alive and unmoved as long as this does."""
+
+    cdef Py_buffer *buffers
+    cdef uint8_t **addresses
+    cdef int count
+
+    def __cinit__(self, list arrays, Py_ssize_t begin, Py_ssize_t end, int flags):
+        self.buffers = <Py_buffer *> calloc(len(arrays), sizeof(Py_buffer))
+        self.addresses = <uint8_t **> calloc(len(arrays), sizeof(void *))
+        if self.buffers == NULL or self.addresses == NULL:
+            raise MemoryError("no memory for the addresses of some blocks")
+        for array in arrays:
+            PyObject_GetBuffer(array, &self.buffers[self.count], flags)
+            self.count += 1
+            if self.buffers[self.count - 1].len < end:
+                raise ValueError(f"a block of {self.buffers[self.count - 1].len} bytes is shorter than {end}")
+            self.addresses[self.count - 1] = <uint8_t *> self.buffers[self.count - 1].buf + begin
+
+    def __dealloc__(self):
+        for i in range(self.count):
+            PyBuffer_Release(&self.buffers[i])
+        free(self.buffers)
+        free(self.addresses)
+
+
+cdef class Matrix:
+    """Common part of the two kinds of matrices."""
+
+    cdef readonly int rows
+    cdef readonly int columns
+
+    def combine(self, list out, list inputs, int column, Py_ssize_t begin, Py_ssize_t end, bint add):
+        if len(out) != self.rows or not inputs or column < 0 or column + len(inputs) > self.columns:
+            raise ValueError(f"a {self.rows} x {self.columns} matrix cannot combine {len(inputs)} blocks from "
+                             f"column {column} into {len(out)}")
+        if not 0 <= begin <= end:
+            raise ValueError(f"from byte {begin} to {end} is not a range")
+        cdef Views targets = Views(out, begin, end, PyBUF_WRITABLE)
+        cdef Views sources = Views(inputs, begin, end, PyBUF_SIMPLE)
+        with nogil:
+            self.run(targets, sources, column, end - begin, add)
+
+    cdef void run(self, Views out, Views inputs, int column, size_t size, bint add) noexcept nogil:
+        pass
+
+
+cdef class RealMatrix(Matrix):
+    """Coefficients of float64."""
+
+    cdef double *coef
+
+    def __cinit__(self, coefficients):
+        cdef const double[:, ::1] values = np.ascontiguousarray(coefficients, np.float64)
+        cdef Py_ssize_t i, j
+        self.rows, self.columns = values.shape[0], values.shape[1]
+        self.coef = <double *> calloc(max(1, self.rows * self.columns), sizeof(double))
+        if self.coef == NULL:
+            raise MemoryError("no memory for a matrix")
+        for j in range(self.rows):
+            for i in range(self.columns):
+                self.coef[j * self.columns + i] = values[j, i]
+
+    def __dealloc__(self):
+        free(self.coef)
+
+    cdef void run(self, Views out, Views inputs, int column, size_t size, bint add) noexcept nogil:
+        riprap_real_combine(<double **> out.addresses, out.count, <const double **> inputs.addresses, inputs.count,
+                            self.coef + column, self.columns, size // sizeof(double), add)
+
+
+cdef class ByteMatrix(Matrix):
+    """Coefficients of GF(2^8)."""
+
+    cdef riprap_gf256_coef *coef
+
+    def __cinit__(self, coefficients):
+        cdef const uint8_t[:, ::1] values = np.ascontiguousarray(coefficients, np.uint8)
+        cdef Py_ssize_t i, j
+        self.rows, self.columns = values.shape[0], values.shape[1]
+        self.coef = <riprap_gf256_coef *> calloc(max(1, self.rows * self.columns), sizeof(riprap_gf256_coef))
+        if self.coef == NULL:
+            raise MemoryError("no memory for a matrix")
+        for j in range(self.rows):
+            for i in range(self.columns):
+                riprap_gf256_unfold(&self.coef[j * self.columns + i], values[j, i])
+
+    def __dealloc__(self):
+        free(self.coef)
+
+    cdef void run(self, Views out, Views inputs, int column, size_t size, bint add) noexcept nogil:
+        riprap_gf256_combine(out.addresses, out.count, <const uint8_t **> inputs.addresses, inputs.count,
+                             self.coef + column, self.columns, size, add)
