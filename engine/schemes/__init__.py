@@ -1,0 +1,29 @@
+"""The fault-tolerance schemes, one file each. To add one: write its file, and name it in SCHEMES.
+
+    scheme.py       the interface: Scheme (hooks), Port (all that a scheme may do), Boundary
+    parts/          what several schemes share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.layout import Layout
+from engine.schemes import erasure, none, replication
+from engine.schemes.scheme import Scheme
+
+#: Scheme name in the YAML -> the classes that run at sources, processors and sinks.
+SCHEMES: dict[str, tuple[type, type, type]] = {
+    "none": (none.NoneSource, none.NoneProcessor, none.NoneSink),
+    "erasure": (erasure.ErasureSource, erasure.ErasureProcessor, erasure.ErasureSink),
+    "replication": (replication.ReplicationSource, replication.ReplicationProcessor, replication.ReplicationSink),
+}
+
+
+def make_scheme(layout: Layout, fault_tolerance: Mapping[str, Any]) -> Scheme:
+    """The scheme object for the worker `layout.me`."""
+    source, processor, sink = SCHEMES[fault_tolerance["scheme"]]
+    if layout.me in layout.sources:
+        return source(layout, fault_tolerance)
+    return (sink if layout.me in layout.sinks else processor)(layout, fault_tolerance)

@@ -1,0 +1,54 @@
+"""Scheme `none`: no redundancy. What was lost with a worker stays lost, and is counted and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codec.blocks import Block
+from codec.ids import Epoch, WorkerId
+from engine.layout import Layout
+from engine.schemes.parts.collector import Collector, Ledger
+from engine.schemes.parts.dealer import Dealer
+from engine.schemes.parts.placement import alternate
+from engine.schemes.parts.relay import Relay
+from engine.schemes.scheme import Port, Ready
+
+
+class NoneSource(Dealer):
+    """Deals blocks in turn to the processors that are alive when the epoch starts."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, k=len(layout.processors))
+        self.unit = self.k
+
+    def share(self, block_count: int, participants: int) -> int:
+        return -(-block_count // participants)
+
+    def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
+        number = self.keep(block)
+        self.deal(port, alternate(self.participants, number), block)
+
+
+class NoneProcessor(Relay):
+    """Nothing to add to a relay."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout)
+
+
+class NoneSink(Collector):
+    """Closes an epoch when each block has come or its worker is gone."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, k=len(layout.processors))
+
+    def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
+        return (alternate(ledger.participants or (), row * self.k + s_index),)
+
+    def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
+        for i in lacking:
+            if self.gone(port, ledger, epoch, row, i):
+                ledger.lost.add((row, i))
+                port.count("lost_blocks")
+        return ()

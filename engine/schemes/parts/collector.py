@@ -1,0 +1,165 @@
+"""Sink half of the schemes that collect the results of an epoch block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, Incarnation, WorkerId
+from engine.layout import Edge, Layout
+from engine.schemes.scheme import Boundary, Port, Ready, Scheme
+
+class Ledger:
+    """What is known of one epoch. Invariant: len(done) + len(lost) <= block_count."""
+
+    def __init__(self) -> None:
+        self.block_count = 0
+        self.items = 0
+        self.items_done = 0
+        self.last = False
+        self.participants: dict[WorkerId, Incarnation] | None = None
+        self.done: set[tuple[int, int]] = set()
+        self.lost: set[tuple[int, int]] = set()
+        self.asked: set[tuple[int, int]] = set()
+        self.moved: dict[tuple[int, int], tuple[WorkerId, Incarnation]] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Nothing of the epoch is outstanding."""
+        return self.participants is not None and len(self.done) + len(self.lost) == self.block_count
+
+    def punctuate(self, meta: dict) -> None:
+        """Take in the source's word on what the epoch holds, or on where pieces were sent again."""
+        for row, s_index, worker, incarnation in meta.get("moved", ()):
+            self.moved[row, s_index] = (WorkerId.parse(worker), incarnation)
+            self.asked.discard((row, s_index))
+        if "participants" in meta:
+            self.block_count, self.items, self.last = meta["blocks"], meta["items"], meta["last"]
+            self.participants = {WorkerId.parse(name): n for name, n in meta["participants"].items()}
+
+
+class Collector(Scheme):
+    """Counts each data block's result once, whatever arrives how often, and closes epochs in order.
+
+    A subclass answers `places` (who was given a piece) and `resolve` (what to do about a row that lacks pieces).
+    """
+
+    def __init__(self, layout: Layout, k: int) -> None:
+        super().__init__(layout)
+        self.k = k
+        self.committed = Epoch(0)
+        self.ledgers: dict[Epoch, Ledger] = {}
+
+    def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
+        """The processors that the source meant to give this piece of a row to."""
+        raise NotImplementedError
+
+    def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
+        """Rebuild, ask for, or give up the data blocks `lacking` (their s_indexes) of a row."""
+        raise NotImplementedError
+
+    @property
+    def current(self) -> Epoch:
+        """The epoch that commits next."""
+        return Epoch(self.committed + 1)
+
+    def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
+        if block.epoch <= self.committed:
+            self.count_late(port, block)
+            return ()
+        ledger = self.ledgers.setdefault(block.epoch, Ledger())
+        if block.kind == Kind.PUNCTUATION:
+            ledger.punctuate(block.meta)
+            return self.progress(port)
+        fresh = list(self.take(port, ledger, sender, block))
+        fresh += self.progress(port, block)
+        return fresh
+
+    def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Iterator[Block]:
+        """Let the first result of a data block through, and no other."""
+        piece = (block.key.row, block.key.s_index)
+        if piece in ledger.done or piece in ledger.lost:
+            self.count_late(port, block)
+            return
+        self.settle(ledger, piece, block)
+        yield block
+
+    def settle(self, ledger: Ledger, piece: tuple[int, int], block: Block) -> None:
+        """Mark a data block as done."""
+        ledger.done.add(piece)
+        ledger.items_done += block.items
+
+    def count_late(self, port: Port, block: Block) -> None:
+        """Count what came after it was needed."""
+        if block.kind == Kind.RESULT:
+            port.count("duplicates_dropped")
+
+    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        for processor in self.layout.processors:
+            port.ack(self.layout.result, processor)
+        port.ack(self.layout.punctuation, self.layout.partner)
+
+    def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        return self.progress(port)
+
+    def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
+        return self.progress(port)
+
+    def progress(self, port: Port, arrived: Block | None = None) -> list[Block | Boundary]:
+        """Resolve what can be resolved of the current epoch and close it when it is complete.
+
+        `arrived` narrows the search to that block's row; without it all rows are looked at.
+        """
+        ready: list[Block | Boundary] = []
+        while ledger := self.ledgers.get(self.current):
+            if arrived is None:
+                for row in self.rows(ledger):
+                    ready += self._look_at(port, ledger, row)
+            elif arrived.epoch == self.current:
+                ready += self._look_at(port, ledger, arrived.key.row)
+            if not ledger.complete:
+                break
+            ready.append(Boundary(self.current, ledger.items, ledger.items - ledger.items_done, ledger.last))
+            del self.ledgers[self.current]
+            self.committed = self.current
+            arrived = None
+        return ready
+
+    def rows(self, ledger: Ledger) -> range:
+        """All rows of the epoch that are known."""
+        return range(-(-ledger.block_count // self.k))
+
+    def lacking(self, ledger: Ledger, row: int) -> list[int]:
+        """The s_indexes of a row's data blocks that have no result yet."""
+        stop = min(self.k, ledger.block_count - row * self.k)
+        return [i for i in range(stop) if (row, i) not in ledger.done and (row, i) not in ledger.lost]
+
+    def _look_at(self, port: Port, ledger: Ledger, row: int) -> list[Block | Boundary]:
+        lacking = self.lacking(ledger, row)
+        return list(self.resolve(port, ledger, self.current, row, lacking)) if lacking else []
+
+    def holders(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> list[tuple[WorkerId, Incarnation]]:
+        """Who was given a piece, and in which life; incarnation 0 for one that did not get it."""
+        moved = ledger.moved.get((row, s_index))
+        if moved:
+            return [moved]
+        lives = ledger.participants or {}
+        return [(w, lives.get(w, Incarnation(0))) for w in self.places(ledger, epoch, row, s_index)]
+
+    def gone(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> bool:
+        """Whether this piece can no longer come: all who were given it died with it."""
+        if ledger.participants is None or (row, s_index) in ledger.asked:
+            return False
+        return all(
+            port.incarnation(worker) > life or (port.incarnation(worker) == life and not port.is_up(worker))
+            for worker, life in self.holders(ledger, epoch, row, s_index)
+        )
+
+    def ask(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> None:
+        """Ask the source to send data blocks of a row again; it answers to whom it did."""
+        pieces = [(row, i) for i in lacking]
+        if pieces and port.send(
+            self.layout.commit, self.layout.partner, Block(Kind.RESEND, epoch, meta={"pieces": pieces})
+        ):
+            ledger.asked |= set(pieces)
+            port.report("ask", epoch=epoch, row=row, s_indexes=lacking)

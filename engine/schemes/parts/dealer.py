@@ -1,0 +1,112 @@
+"""Source half of the schemes that deal the blocks of an epoch over processors and forget them at the commit."""
+
+from __future__ import annotations
+
+from codec.blocks import Block, Key, Kind
+from codec.ids import Epoch, Incarnation, WorkerId
+from engine.layout import Edge, Layout
+from engine.schemes.scheme import Port, Ready, Scheme
+
+PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its header stays small
+
+
+class Dealer(Scheme):
+    """Deals blocks to the processors that take part in the epoch, never waiting for one that died or hangs.
+
+    The participants are chosen once per epoch, with their incarnations: the punctuation names them, and so the sink
+    knows exactly which blocks can no longer come. Blocks of uncommitted epochs are kept (views of a memory-mapped
+    input cost nothing) and sent again when the sink asks for them (DESIGN 5).
+    """
+
+    enough = 1
+    """With fewer participants than this an epoch does not start."""
+
+    def __init__(self, layout: Layout, k: int) -> None:
+        super().__init__(layout)
+        self.k = k
+        self.participants: dict[WorkerId, Incarnation] = {}  # 0: what it got may come or not, nobody waits for it
+        self.block_count = 0
+        self.committed = Epoch(0)
+        self._log: dict[Epoch, list[Block]] = {}
+        self._owed: list[tuple[Epoch, int, int]] = []
+        self._next_helper = 0
+        self._opened_at = 0.0
+
+    def share(self, block_count: int, participants: int) -> int:
+        """The most blocks that one of so many participants may get of an epoch of so many data blocks."""
+        return block_count
+
+    def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
+        workers = [w for w in self.layout.processors if port.is_up(w)]
+        share = self.share(block_count, max(1, len(workers)))
+        found = {w: port.incarnation(w) for w in workers if port.room(self.layout.data, w) >= share}
+        if len(found) < self.enough:
+            return False
+        self.participants, self.block_count, self._opened_at = found, block_count, port.now()
+        self._log[epoch] = []
+        return True
+
+    def keep(self, block: Block) -> int:
+        """Give a data block its key and log it until its epoch is committed; returns its number in the epoch."""
+        log = self._log[block.epoch]
+        row, s_index = divmod(len(log), self.k)
+        block.key = Key(self.layout.me.index, self.layout.partner.index, row, s_index)
+        log.append(block)
+        return len(log) - 1
+
+    def deal(self, port: Port, to: WorkerId, block: Block) -> None:
+        """Send, unless the worker does not take part (any more): then the block is skipped and counted."""
+        if self.participants.get(to) == port.incarnation(to) and port.is_up(to):
+            if port.send(self.layout.data, to, block):
+                return
+            self.participants[to] = Incarnation(0)
+        port.count("skipped_blocks")
+
+    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        names = {str(worker): incarnation for worker, incarnation in self.participants.items()}
+        meta = {"items": items, "blocks": self.block_count, "last": last, "participants": names}
+        self._punctuate(port, epoch, meta | {"opened_at": self._opened_at})
+
+    def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
+        port.ack(edge, sender)
+        if block.kind == Kind.ACK:
+            self.committed = max(self.committed, block.epoch)
+            for epoch in [e for e in self._log if e <= self.committed]:
+                del self._log[epoch]
+        elif block.kind == Kind.RESEND:
+            self._owed += [(block.epoch, row, s_index) for row, s_index in block.meta["pieces"]]
+            self._resend(port)
+        return ()
+
+    def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
+        self._resend(port)
+        return ()
+
+    def _resend(self, port: Port) -> None:
+        """Send what the sink lacks to whoever is alive, and tell the sink to whom."""
+        moved: dict[Epoch, list[tuple[int, int, str, int]]] = {}
+        owed, self._owed = self._owed, []
+        for epoch, row, s_index in owed:
+            if epoch <= self.committed:
+                continue
+            to = self._helper(port, self._log[epoch][row * self.k + s_index])
+            if to is None:
+                self._owed.append((epoch, row, s_index))
+                continue
+            port.count("resent_blocks")
+            moved.setdefault(epoch, []).append((row, s_index, str(to), port.incarnation(to)))
+        for epoch, pieces in moved.items():
+            for start in range(0, len(pieces), PIECES_MAX):
+                self._punctuate(port, epoch, {"moved": pieces[start : start + PIECES_MAX]})
+
+    def _helper(self, port: Port, block: Block) -> WorkerId | None:
+        workers = self.layout.processors
+        for _ in workers:
+            self._next_helper += 1
+            to = workers[self._next_helper % len(workers)]
+            if port.is_up(to) and port.send(self.layout.data, to, block):
+                return to
+        return None
+
+    def _punctuate(self, port: Port, epoch: Epoch, meta: dict) -> None:
+        port.send(self.layout.punctuation, self.layout.partner, Block(Kind.PUNCTUATION, epoch, meta=meta))

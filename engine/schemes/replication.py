@@ -1,0 +1,52 @@
+"""Scheme `replication` (LEC V-A, Rep-wx): every block goes to all w processors of a randomly drawn group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codec.blocks import Block
+from codec.ids import Epoch, WorkerId
+from engine.layout import Layout
+from engine.schemes.parts.collector import Collector, Ledger
+from engine.schemes.parts.dealer import Dealer
+from engine.schemes.parts.placement import random_group
+from engine.schemes.parts.relay import Relay
+from engine.schemes.scheme import Port, Ready
+
+
+class ReplicationSource(Dealer):
+    """Issues w copies of each block."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, k=1)
+        self.copies = options["copies"]
+        self.unit = len(layout.processors) // self.copies
+
+    def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
+        number = self.keep(block)
+        for to in random_group(self.layout.processors, self.participants, self.copies, block.epoch, number):
+            self.deal(port, to, block)
+
+
+class ReplicationProcessor(Relay):
+    """Nothing to add to a relay."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout)
+
+
+class ReplicationSink(Collector):
+    """The first copy's result counts; a block whose copies are all gone is asked for again."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, k=1)
+        self.copies = options["copies"]
+
+    def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
+        return random_group(self.layout.processors, ledger.participants or (), self.copies, epoch, row)
+
+    def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
+        if self.gone(port, ledger, epoch, row, 0):
+            self.ask(port, ledger, epoch, row, [0])
+        return ()

@@ -1,0 +1,102 @@
+"""The scheme interface: five questions about a link, answered by small objects without sockets or clocks.
+
+A scheme is a pure state machine. The task that owns the operator's state calls its hooks, per block, never per item;
+all that a hook may do to the world goes through the Port. The same code runs in real workers and in the seeded
+simulator of tests/sim.
+
+Every hook that may unblock something returns what may be processed NOW, in order. Alignment returns nothing and later
+the held blocks, de-duplication returns nothing, decoding returns the missing blocks for the last one in, and a
+Boundary stands in the list at its place; so hooks never re-enter the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from codec.blocks import Block
+from codec.ids import Epoch, Incarnation, WorkerId
+from engine.layout import Edge, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Everything up to `epoch` has been returned; `items` of it were emitted, `lost` of these stay lost."""
+
+    epoch: Epoch
+    items: int
+    lost: int
+    last: bool
+
+
+Ready = Iterable[Block | Boundary]
+
+
+class Port(Protocol):
+    """All that a scheme may do to the outside world."""
+
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full."""
+
+    def room(self, edge: Edge, to: WorkerId) -> int:
+        """How many blocks the link takes before its window is full; 0 while the peer is down."""
+
+    def ack(self, edge: Edge, sender: WorkerId) -> None:
+        """Tell the sender that everything received from it so far is safe."""
+
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        """The latest incarnation of a worker that is known here; 0 before the first."""
+
+    def is_up(self, worker: WorkerId) -> bool:
+        """Whether that latest incarnation is alive as far as is known here."""
+
+    def alarm(self, seconds: float) -> None:
+        """Call `on_alarm` once, this much later; a new alarm replaces the one before."""
+
+    def now(self) -> float:
+        """Seconds of a monotonic clock."""
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Add to a statistic of this worker."""
+
+    def report(self, event: str, **fields: Any) -> None:
+        """Write a line to the job's event log."""
+
+
+class Scheme:
+    """Worker half. Called by the thread that owns the operator's state; it must not block or keep array views
+    beyond what it needs. A scheme overrides the hooks of its role and inherits the rest.
+    """
+
+    unit = 1
+    """An epoch is cut into equal blocks whose number is a multiple of this."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
+        """At a source, before the first block of an epoch: may it start now? Asked again after each event."""
+        return True
+
+    def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
+        """The operator emits a block; `cause` is the input block that it was computed from."""
+
+    def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
+        """A block came in, in order on its link."""
+        return (block,)
+
+    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        """Everything up to this epoch is processed here (a source: emitted), nothing later."""
+
+    def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        """A worker that was up is known to be down: nothing more comes from that incarnation."""
+        return ()
+
+    def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
+        """A new incarnation of a worker is up, and the links to it are open."""
+        return ()
+
+    def on_alarm(self, port: Port) -> Ready:
+        """The time asked for by `Port.alarm` has come."""
+        return ()

@@ -1,0 +1,79 @@
+"""The task of a source: reads items, cuts epochs into blocks, and stays a bounded number of epochs ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, WorkerId
+from engine.layout import Edge, Layout
+from engine.schemes.scheme import Port, Ready, Scheme
+from engine.tasks.task import Task
+
+Read = Callable[[int, int], np.ndarray]
+
+
+def cut(item_count: int, item_bytes: int, block_bytes: int, unit: int) -> int:
+    """Items per block, such that an epoch of `item_count` items makes equal blocks of at most about `block_bytes`,
+    their number a multiple of `unit` (where there are items enough)."""
+    count = max(1, -(-item_count * item_bytes // max(1, block_bytes)))
+    count = -(-count // unit) * unit
+    return max(1, -(-item_count // count))
+
+
+class SourceTask(Task):
+    """Emits epoch after epoch; epoch e starts once epoch e - window is committed."""
+
+    def __init__(
+        self, layout: Layout, scheme: Scheme, port: Port, read: Read, item_count: int, micro_batch: int,
+        block_bytes: int, window_epochs: int,
+    ) -> None:  # fmt: skip
+        super().__init__(layout, scheme, port)
+        self.read, self.item_count, self.micro_batch = read, item_count, micro_batch
+        self.block_bytes, self.window_epochs = block_bytes, window_epochs
+        self.committed = Epoch(0)
+        self.running = False
+        self._next = 0  # the next item to emit
+        self._stop = 0  # where the open epoch ends; equal to _next between epochs
+        self._block_items = 1
+
+    def start(self) -> None:
+        """All workers are up: the first epoch may start."""
+        self.running = True
+
+    def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
+        if block.kind == Kind.ACK:
+            self.committed = max(self.committed, block.epoch)
+        super().on_block(edge, sender, block)
+
+    def process(self, ready: Ready) -> None:
+        assert not ready, "nothing is processed at a source"
+
+    def work(self) -> bool:
+        if self._next == self._stop and not self._open():
+            return False
+        stop = min(self._next + self._block_items, self._stop)
+        items = self.read(self._next, stop)
+        self.scheme.on_emit(self.port, Block(Kind.DATA, self.epoch, items=stop - self._next, arrays=(items,)))
+        self.items += stop - self._next
+        self._next = stop
+        if stop == self._stop:
+            start = (self.epoch - 1) * self.micro_batch
+            self.scheme.on_epoch(self.port, self.epoch, stop - start, last=stop == self.item_count)
+            self.finished = stop == self.item_count
+        return True
+
+    def _open(self) -> bool:
+        """Start the next epoch, if the window and the scheme let it."""
+        if not self.running or self.finished or self.epoch - self.committed >= self.window_epochs:
+            return False
+        stop = min(self._next + self.micro_batch, self.item_count)
+        count = stop - self._next
+        item_bytes = self.read(self._next, self._next + 1).nbytes
+        block_items = cut(count, item_bytes, self.block_bytes, self.scheme.unit)
+        if not self.scheme.on_open(self.port, Epoch(self.epoch + 1), -(-count // block_items)):
+            return False
+        self.epoch, self._stop, self._block_items = Epoch(self.epoch + 1), stop, block_items
+        return True

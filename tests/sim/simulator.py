@@ -1,0 +1,313 @@
+"""A seeded simulation of a job: the real tasks, schemes and links over simulated wires, time, deaths and news.
+
+Everything random comes from one seed: delays on each wire (FIFO per link, reordered across links), lost connections,
+kills, hangs, the order in which workers learn of deaths and restarts. A failure is a seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.layout import Edge, Layout
+from engine.links import Links
+from engine.schemes import make_scheme
+from engine.tasks.processor import ProcessorTask
+from engine.tasks.sink import SinkTask
+from engine.tasks.source import SourceTask
+from operators.base import Processor, Sink
+
+PRIME = 2**31 - 1
+STEPS_MAX = 300_000
+
+
+class Weigh(Processor):
+    """An exact stand-in for a gradient: integers, and every bit of the state matters."""
+
+    def __init__(self) -> None:
+        self.state = 1
+
+    def process_data(self, items: np.ndarray) -> list[np.ndarray]:
+        return [np.array([float(int(items.sum()) * self.state % PRIME), float(len(items))])]
+
+    def process_feedback(self, feedback: Any) -> None:
+        self.state = int(feedback[0][0])
+
+
+class Fold(Sink):
+    """Sensitive to order, to repetition and to omission of results."""
+
+    def __init__(self) -> None:
+        self.state, self.items, self.processor = 1, 0, Weigh()
+
+    def aggregate(self, result: Any) -> None:
+        self.state = (self.state * 31 + int(result[0][0])) % PRIME
+        self.items += int(result[0][1])
+
+    def commit(self, epoch: int) -> list[np.ndarray]:
+        return [np.array([float(self.state)])]
+
+
+@dataclass
+class Case:
+    """One job and the faults it has to live through; times are in simulated seconds."""
+
+    fault_tolerance: dict[str, Any]
+    processors: int = 6
+    pairs: int = 1
+    items: int = 400
+    micro_batch: int = 50
+    block_bytes: int = 64
+    kills: int = 0
+    kill_at_once: int = 1
+    hangs: int = 0
+    cuts: int = 0
+    wire_s: float = 0.002
+    restart_s: float = 0.05
+    faulty: str = "processor"
+    log: list[str] = field(default_factory=list)
+
+
+class Node:
+    """One worker process: its life, what it believes of others, and its task."""
+
+    def __init__(self, sim: Simulation, me: WorkerId, life: int) -> None:
+        self.sim, self.me, self.life = sim, me, life
+        self.alive, self.hung_until = True, 0.0
+        self.alarm_id = 0
+        self.working = False
+        self.links = Links(self, window=sim.window)
+        self.counts: dict[str, int] = {}
+        self.task = sim.make_task(self)
+
+    # the wire of its links
+    def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+        copy = Block(block.kind, block.epoch, block.key, block.items, block.arrays, block.attachment, dict(block.meta))
+        self.sim.carry(self, to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
+
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
+        self.sim.carry(self, to, lambda node: node.links.on_reply(edge, self.me, self.life, kind, seq))
+
+    # the port of its task and scheme
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        return self.links.send(edge, to, block)
+
+    def room(self, edge: Edge, to: WorkerId) -> int:
+        return self.links.room(edge, to)
+
+    def ack(self, edge: Edge, sender: WorkerId) -> None:
+        self.links.ack(edge, sender)
+
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        return self.links.incarnation(worker)
+
+    def is_up(self, worker: WorkerId) -> bool:
+        return self.links.is_up(worker)
+
+    def alarm(self, seconds: float) -> None:
+        self.alarm_id += 1
+        mine = self.alarm_id
+        self.sim.at(seconds, self.guard(lambda: self.task.on_alarm() if self.alarm_id == mine else None))
+
+    def now(self) -> float:
+        return self.sim.now
+
+    def count(self, name: str, n: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + n
+
+    def report(self, event: str, **fields: Any) -> None:
+        self.sim.case.log.append(f"{self.sim.now:.4f} {self.me}#{self.life} {event} {fields}")
+
+    # events
+    def guard(self, act: Callable[[], Any]) -> Callable[[], None]:
+        """An event of this life only; one that reaches a hung process waits until it goes on."""
+
+        def run() -> None:
+            if not self.alive:
+                return
+            if self.sim.now < self.hung_until:
+                self.sim.at(self.hung_until - self.sim.now + 1e-9, run)
+                return
+            act()
+            self.links.flush(least=1 if self.sim.rng.random() < 0.5 else 4)
+            self.sim.schedule_work(self)
+
+        return run
+
+    def arrive(self, edge: Edge, sender: WorkerId, life: int, seq: Seq, block: Block) -> None:
+        if self.links.accept(edge, sender, Incarnation(life), seq, block):
+            self.task.on_block(edge, sender, block)
+
+    def learn(self, worker: WorkerId, life: int, up: bool) -> None:
+        if worker == self.me:
+            return
+        if self.links.is_up(worker) and (not up or self.links.incarnation(worker) != life):
+            self.links.lower(worker)
+            self.task.on_worker_failed(worker)
+        if up and self.links.incarnation(worker) < life:
+            early = self.links.raise_(worker, Incarnation(life))
+            self.task.on_worker_restored(worker)
+            for edge, seq, block in early:
+                self.arrive(edge, worker, life, seq, block)
+
+
+class Simulation:
+    """Runs one case under one seed."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case, self.seed, self.rng = case, seed, random.Random(seed)
+        self.now, self.events, self.order = 0.0, [], itertools.count()
+        self.sources = tuple(WorkerId("source", i) for i in range(case.pairs))
+        self.processors = tuple(WorkerId("processor", i) for i in range(case.processors))
+        self.sinks = tuple(WorkerId("sink", i) for i in range(case.pairs))
+        self.window = max(24, 4 * (case.micro_batch * 8 // case.block_bytes + case.processors))
+        self.data = np.random.default_rng(7).integers(1, 1000, (case.items, 1)).astype(float)
+        self.wire_free: dict[tuple, float] = {}
+        self.epoch_losses: list[int] = []
+        self.truth: dict[WorkerId, tuple[int, bool]] = {}
+        self.news_free: dict[WorkerId, float] = {}
+        self.nodes = {}
+        for worker in (*self.sources, *self.processors, *self.sinks):
+            self.nodes[worker] = Node(self, worker, 1)
+            self.truth[worker] = (1, True)
+        for node in self.nodes.values():
+            self.tell_all(node)
+        for source in self.sources:
+            self.nodes[source].task.start()
+            self.schedule_work(self.nodes[source])
+        for node in self.nodes.values():
+            self.at(0.2, lambda node=node: self._hello(node))
+        self._plan_faults()
+
+    def make_task(self, node: Node) -> Any:
+        layout = Layout(node.me, self.sources, self.processors, self.sinks)
+        scheme = make_scheme(layout, self.case.fault_tolerance)
+        if node.me in self.sources:
+            share = self.case.items // self.case.pairs
+            data = self.data[node.me.index * share : (node.me.index + 1) * share]
+            read = lambda start, stop: data[start:stop]  # noqa: E731
+            return SourceTask(layout, scheme, node, read, share, self.case.micro_batch, self.case.block_bytes, 2)
+        if node.me in self.sinks:
+            return SinkTask(layout, scheme, node, Fold(), lambda b, s: self.epoch_losses.append(b.lost))
+        return ProcessorTask(layout, scheme, node, [Weigh() for _ in self.sinks])
+
+    def at(self, seconds: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self.events, (self.now + seconds, next(self.order), act))
+
+    def carry(self, sender: Node, to: WorkerId, act: Callable[[Node], None]) -> None:
+        """FIFO from one life to another; lost when the receiver dies, or with some luck when the sender does."""
+        receiver = self.nodes[to]
+        lane = (sender.me, sender.life, to, receiver.life)
+        when = max(self.wire_free.get(lane, 0.0), self.now + self.rng.expovariate(1 / self.case.wire_s))
+        self.wire_free[lane] = when + 1e-9
+
+        def deliver() -> None:
+            lost_with_sender = not sender.alive and self.rng.random() < 0.5
+            if not lost_with_sender and (lane[:3] not in self.cut_lanes or sent_at > self.cut_lanes[lane[:3]]):
+                receiver.guard(lambda: act(receiver))()
+
+        sent_at = self.now
+        self.at(when - self.now, deliver)
+
+    cut_lanes: dict[tuple, float] = {}
+
+    def schedule_work(self, node: Node) -> None:
+        if not node.working:
+            node.working = True
+
+            def work() -> None:
+                node.working = False
+                if node.task.work():
+                    self.schedule_work(node)
+
+            def step() -> None:
+                node.working = False
+                node.guard(work)()
+
+            self.at(self.rng.expovariate(1 / 0.0005), step)
+
+    def tell_all(self, node: Node) -> None:
+        """A booting worker starts from the controller's view."""
+        for worker, (life, up) in self.truth.items():
+            if worker != node.me:
+                node.learn(worker, life, up)
+
+    def spread(self, worker: WorkerId) -> None:
+        """News of a worker reaches the others one by one, each in order."""
+        life, up = self.truth[worker]
+        for node in list(self.nodes.values()):
+            if node.me != worker and node.alive:
+                when = max(self.news_free.get(node.me, 0.0), self.now + self.rng.expovariate(1 / 0.004)) + 1e-9
+                self.news_free[node.me] = when
+                self.at(when - self.now, node.guard(lambda node=node: node.learn(worker, life, up)))
+
+    def kill(self, worker: WorkerId) -> None:
+        node = self.nodes[worker]
+        if not node.alive:
+            return
+        node.alive = False
+        life = node.life
+        self.case.log.append(f"{self.now:.4f} kill {worker}#{life}")
+
+        def detected() -> None:
+            self.truth[worker] = (life, False)
+            self.spread(worker)
+            self.at(self.rng.expovariate(1 / self.case.restart_s), lambda: self.restart(worker, life + 1))
+
+        self.at(self.rng.expovariate(1 / 0.01), detected)
+
+    def restart(self, worker: WorkerId, life: int) -> None:
+        node = self.nodes[worker] = Node(self, worker, life)
+        self.case.log.append(f"{self.now:.4f} restart {worker}#{life}")
+        self.truth[worker] = (life, True)
+        self.news_free.pop(worker, None)
+        self.tell_all(node)
+        self.spread(worker)
+        self.at(0.2, lambda: self._hello(node))
+
+    def _hello(self, node: Node) -> None:
+        if node.alive:
+            node.guard(node.links.hello)()
+            self.at(0.2, lambda: self._hello(node))
+
+    def _plan_faults(self) -> None:
+        self.cut_lanes = {}
+        for _ in range(self.case.kills):
+            victims = self.rng.sample(self.processors, self.case.kill_at_once)
+            self.at(self.rng.uniform(0, 0.4), lambda victims=victims: [self.kill(v) for v in victims])
+        for _ in range(self.case.hangs):
+            victim, seconds = self.rng.choice(self.processors), self.rng.uniform(0.05, 1.0)
+            self.at(self.rng.uniform(0, 0.3), lambda v=victim, s=seconds: self._hang(v, s))
+        for _ in range(self.case.cuts):
+            self.at(self.rng.uniform(0, 0.3), self._cut)
+
+    def _hang(self, victim: WorkerId, seconds: float) -> None:
+        self.nodes[victim].hung_until = self.now + seconds
+        self.case.log.append(f"{self.now:.4f} hang {victim} {seconds:.3f}")
+
+    def _cut(self) -> None:
+        """A connection breaks: what was under way between two workers is lost, both live on."""
+        pairs = [(s, p) for s in self.sources for p in self.processors]
+        pairs += [(p, k) for k in self.sinks for p in self.processors] + list(zip(self.sources, self.sinks))
+        a, b = self.rng.choice(pairs)
+        for x, y in ((a, b), (b, a)):
+            self.cut_lanes[(x, self.nodes[x].life, y)] = self.now
+        self.case.log.append(f"{self.now:.4f} cut {a} {b}")
+
+    def run(self) -> list[int]:
+        """Run to the end; the sinks' final states. AssertionError names the seed when it does not end."""
+        for _ in range(STEPS_MAX):
+            if all(self.nodes[sink].task.finished for sink in self.sinks):
+                return [self.nodes[sink].task.operator.state for sink in self.sinks]
+            assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
+            self.now, _, act = heapq.heappop(self.events)
+            act()
+        raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + "\n".join(self.case.log[-40:]))
