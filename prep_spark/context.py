@@ -1,0 +1,104 @@
+"""Starts Spark quietly, for as long as one job needs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from prep_spark.errors import PrepError
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+
+JAVA_VERSION_MIN = 17  # Spark 4 needs it
+JAVA_REMEDY = f"install Java {JAVA_VERSION_MIN} or later (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
+
+SETTINGS = {
+    "spark.master": "local[*]",
+    "spark.app.name": "riprap prep",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+"""What Spark is started with; spark-defaults.conf and the environment are read as ever and give way to these."""
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark would start. PrepError when there is none or it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.path.exists(java):
+        raise PrepError(
+            f"Spark needs Java, and there is none {f'in JAVA_HOME ({home})' if home else 'on the PATH'}", JAVA_REMEDY
+        )
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PrepError(f"{java} does not run: {error}", JAVA_REMEDY) from error
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if not found:
+        raise PrepError(f"{java} -version does not tell a version: {answer.stderr.strip()[:200]!r}", JAVA_REMEDY)
+    version = int(found[1])
+    if version < JAVA_VERSION_MIN:
+        raise PrepError(f"Spark needs Java {JAVA_VERSION_MIN}, and {java} is Java {version}", JAVA_REMEDY)
+    return version
+
+
+@contextmanager
+def spark_context() -> Iterator[SparkContext]:
+    """The caller's SparkContext if one runs in this process, else one of our own, which ends with the block.
+
+    What our own JVM prints goes to a file that is shown only when Spark does not start.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        yield SparkContext._active_spark_context
+        return
+    java_version()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run the first python3 of the PATH
+    conf = SparkConf().setAll(list(SETTINGS.items()))
+    with tempfile.TemporaryFile("w+") as log:
+        gateway = _start_java(conf, log)
+        try:
+            context = SparkContext(conf=conf, gateway=gateway)
+            try:
+                yield context
+            finally:
+                context.stop()
+        finally:
+            _stop_java(gateway)
+
+
+def _start_java(conf: SparkConf, log: IO[str]) -> Any:
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    try:
+        return launch_gateway(conf, {"stderr": log, "stdout": log})
+    except PySparkException as error:
+        log.seek(0)
+        tail = "\n".join(log.read().splitlines()[-10:])
+        raise PrepError(
+            f"Spark did not start: {error}\n{tail}", "read the last lines above; they are Java's"
+        ) from error
+
+
+def _stop_java(gateway: Any) -> None:
+    """End the JVM, so that a later job in this process starts anew and nothing is left behind."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends when this pipe does
+    gateway.proc.wait()

@@ -1,0 +1,222 @@
+"""The job that all data sets share: raw text in, shard directories out, and a count for every row."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prep_spark.context import java_version, spark_context
+from prep_spark.errors import PrepError
+from prep_spark.formats import RowFormat
+from prep_spark.ingest import Request, Rows, ingest, local_name
+from prep_spark.layout import ShardPlan, plan_shards
+from prep_spark.shards import Assembly, Source, write_manifest, write_shard
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+PROGRESS_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose; every field but `input` and `out` is written into the manifest.
+
+    `holdout` is the fraction of kept rows held back, 0 for none. `limit` is how many lines of the input are read,
+    None for all. `settings` are the data set's own options.
+    """
+
+    input: str
+    out: str
+    holdout: float
+    bad_rows: str
+    limit: int | None
+    shard_rows: int
+    seed: int
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """PrepError when an option is out of its range."""
+        _demand(0 <= self.holdout < 1, "holdout", self.holdout, "at least 0 and below 1, for example 0.1")
+        _demand(self.bad_rows in ("fail", "drop"), "bad-rows", self.bad_rows, "fail or drop")
+        _demand(self.limit is None or self.limit > 0, "limit", self.limit, "a positive number of rows")
+        _demand(self.shard_rows > 0, "shard-rows", self.shard_rows, "a positive number of rows")
+
+
+def _demand(true: bool, option: str, value: object, expected: str) -> None:
+    if not true:
+        raise PrepError(f"--{option} is {value!r}; expected {expected}", f"correct --{option}")
+
+
+Scale = Callable[[np.ndarray], np.ndarray]
+"""From the maxima of the kept rows' columns to what the columns are divided by."""
+
+
+def prepare(
+    form: RowFormat, options: Options, report: Callable[[str], Any], scale: Scale | None = None
+) -> dict[str, Any]:
+    """Run the job; returns the counts: read, kept, dropped {reason: rows}, rows {part: rows}, shards, seconds.
+
+    `report` gets a line of text at once, then every two seconds, and the counts at the end.
+    Raises PrepError, and leaves nothing behind, when the options, the machine or the input are not as needed.
+    """
+    begun = time.monotonic()
+    options.check()
+    report(f"{form.dataset}: reading {options.input} into {options.out}; starting Spark, which takes some seconds")
+    _check_paths(options)
+    java_version()
+    with _staging(options.out) as staging, spark_context() as context:
+        fragments = os.path.join(staging, "fragments")
+        with _progress(fragments, len(form.columns), report):
+            request = Request(form, fragments, options.bad_rows == "drop")
+            rows = ingest(context, options.input, request, options.limit)
+        counts = _counts(rows)
+        report(f"  {counts['kept']:,} rows parsed; writing shards")
+        divisor = scale(np.max([f.maxima for f in rows.fragments], axis=0)) if scale else None
+        made = _write(context, form, options, rows, divisor, staging)
+        _publish(os.path.join(staging, "out"), options.out)
+    counts |= made | {"seconds": round(time.monotonic() - begun, 3)}
+    report(_summary(form, options, counts))
+    return counts
+
+
+def _check_paths(options: Options) -> None:
+    """Find the common mistakes before Spark takes seconds to start."""
+    if not re.search(r"[*?{\[]|^[a-z0-9]+:", options.input) and not os.path.exists(options.input):
+        raise PrepError(
+            f"{options.input} does not exist", "check the path, or write the data set with riprap prep synth"
+        )
+    if os.path.isdir(options.out) and not os.listdir(options.out):
+        return
+    if os.path.exists(options.out):
+        raise PrepError(f"{options.out} already exists", "remove it or name another directory")
+
+
+@contextmanager
+def _staging(out: str) -> Iterator[str]:
+    """A directory beside `out`, so that publishing is one rename; gone when the job is, unless it was killed."""
+    parent, name = os.path.split(os.path.abspath(out))
+    try:
+        os.makedirs(parent, exist_ok=True)
+        staging = tempfile.mkdtemp(prefix=f".{name}.partial-", dir=parent)
+    except OSError as error:
+        raise PrepError(
+            f"cannot write to {parent}: {error.strerror}", "name a directory that you may write to"
+        ) from error
+    try:
+        os.mkdir(os.path.join(staging, "fragments"))
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def _progress(fragments: str, columns: int, report: Callable[[str], Any]) -> Iterator[None]:
+    """Say how many rows there are, told from the size of the fragments, which grow while Spark is silent."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(PROGRESS_SECONDS):
+            size = sum(entry.stat().st_size for entry in os.scandir(fragments))
+            report(f"  {size // (8 * columns):,} rows parsed")
+
+    watcher = threading.Thread(target=watch, name="prep-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _counts(rows: Rows) -> dict[str, Any]:
+    dropped = sum((fragment.dropped for fragment in rows.fragments), Counter())
+    read = sum(fragment.lines for fragment in rows.fragments)
+    kept = sum(fragment.kept for fragment in rows.fragments)
+    assert read == kept + dropped.total(), f"{read} rows read, {kept} kept, but {dropped.total()} dropped"
+    if kept == 0:
+        why = f"all {read:,} rows were dropped: {dict(dropped)}" if read else "the input is empty"
+        raise PrepError(f"no row is left: {why}", "check that the input is in the data set's raw format")
+    return {"read": read, "kept": kept, "dropped": dict(sorted(dropped.items()))}
+
+
+def _write(
+    context: SparkContext, form: RowFormat, options: Options, rows: Rows, scale: np.ndarray | None, staging: str
+) -> dict[str, Any]:
+    counts = _counts(rows)
+    plans = plan_shards(counts["kept"], options.holdout, options.seed, options.shard_rows)
+    parts = {"all"} if options.holdout == 0 else {"train", "test"}
+    if parts != {plan.part for plan in plans}:
+        raise PrepError(
+            f"{counts['kept']:,} rows are too few to hold back a fraction of {options.holdout}",
+            "give more rows or another --holdout",
+        )
+    sources = tuple(Source(fragment.path, fragment.kept) for fragment in rows.fragments)
+    target = os.path.join(staging, "out")
+    assembly = Assembly(sources, len(form.columns), target, options.holdout, options.seed, scale)
+    for part in parts:
+        os.makedirs(assembly.part_directory(part))
+    shards = _write_shards(context, plans, assembly)
+    for part in parts:
+        fields = _manifest_fields(form, options, rows, scale) | {"split": part}
+        write_manifest(assembly.part_directory(part), shards[part], fields)
+    return {
+        "rows": {part: sum(shard["rows"] for shard in shards[part]) for part in sorted(parts, reverse=True)},
+        "shards": len(plans),
+    }
+
+
+def _write_shards(context: SparkContext, plans: list[ShardPlan], assembly: Assembly) -> dict[str, list[dict[str, Any]]]:
+    shared = context.broadcast(assembly)
+    made = (
+        context.parallelize(plans, len(plans)).map(lambda plan: (plan.part, write_shard(plan, shared.value))).collect()
+    )
+    shards: dict[str, list[dict[str, Any]]] = {}
+    for part, shard in made:
+        shards.setdefault(part, []).append(shard)
+    return shards
+
+
+def _manifest_fields(form: RowFormat, options: Options, rows: Rows, scale: np.ndarray | None) -> dict[str, Any]:
+    return {
+        "dataset": form.dataset,
+        "columns": list(form.columns),
+        "label": form.label,
+        "source": {"input": options.input, "files": [local_name(file) for file in rows.files]},
+        "counts": _counts(rows),
+        "made_with": {
+            "holdout": options.holdout,
+            "seed": options.seed,
+            "limit": options.limit,
+            "bad_rows": options.bad_rows,
+            **options.settings,
+            "divided_by": None if scale is None else dict(zip(form.columns, scale.tolist())),
+        },
+    }
+
+
+def _publish(made: str, out: str) -> None:
+    try:
+        os.rename(made, out)  # onto an empty directory or nothing
+    except OSError as error:
+        raise PrepError(f"cannot put the shards at {out}: {error.strerror}", "remove what is there") from error
+
+
+def _summary(form: RowFormat, options: Options, counts: dict[str, Any]) -> str:
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in counts["dropped"].items()) or "none"
+    parts = ", ".join(f"{rows:,} {part}" for part, rows in counts["rows"].items())
+    return (
+        f"{form.dataset}: {counts['read']:,} rows read, {counts['kept']:,} kept, dropped: {dropped}\n"
+        f"  wrote {parts} rows in {counts['shards']} shards to {options.out} in {counts['seconds']:.1f} s"
+    )
