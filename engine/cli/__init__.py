@@ -1,0 +1,1 @@
+"""The command line: one file a subcommand, and the parts that `riprap run` is made of."""

@@ -1,0 +1,32 @@
+"""`riprap agent`: this host's agent, which starts workers; with the worker program put in here."""
+
+from __future__ import annotations
+
+import socket
+
+import click
+
+from engine.cli.options import die_with_parent_option
+
+WORKER = "engine.worker:main"
+
+
+@click.command("agent")
+@click.option("--zookeeper", required=True, metavar="HOST:PORT", help="The ensemble of the cluster.")
+@click.option("--host", default=socket.gethostname, metavar="NAME", help="The name of this host (default: its own).")
+@click.option("--address", default="", metavar="IP", help="Where other hosts reach workers (default: one host only).")
+@die_with_parent_option
+def command(zookeeper: str, host: str, address: str, die_with_parent: int | None) -> None:
+    """Run this host's agent in the foreground.
+
+    \b
+    Example:
+      riprap agent --zookeeper zk1:2181,zk2:2181 --address 10.0.0.7
+    """
+    from controller.agent import run_agent
+
+    from controller import processes
+
+    if die_with_parent:
+        processes.die_with_parent(die_with_parent)
+    run_agent(zookeeper, host, address, entry=WORKER)

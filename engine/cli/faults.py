@@ -1,0 +1,152 @@
+"""The language of faults: what `--fault ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]` says, without doing it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from codec.errors import ConfigError
+from codec.ids import WorkerId
+from configs.problems import suggestion
+
+GRAMMAR = """\
+ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
+    ACTION   kill (SIGKILL), stop (SIGSTOP, and SIGCONT after `for`), slow (a fraction of CPU), cut (no traffic)
+    TARGET   a worker such as processor.2, random:STAGE, agent, controller, backup, zookeeper
+    WHEN     epoch=N (N epochs are committed), items=N, seconds=S (since the first item), N% (of all items)
+    DURATION 500ms, 5s, 2m"""
+EXAMPLE = "write for example kill:processor.2@epoch=3 or stop:random:processor@25%,for=3s"
+
+ACTIONS = ("kill", "stop", "slow", "cut")
+SERVICES = ("agent", "controller", "backup", "zookeeper")
+UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
+CPU_DEFAULT = 0.1
+DURATION_MAX_S = 3600.0
+
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_WHEN = re.compile(rf"(?:(epoch|items)=([0-9]+)|(seconds)=({_NUMBER})|({_NUMBER})(%))")
+_DURATION = re.compile(rf"({_NUMBER})(ms|s|m)")
+
+
+@dataclass(frozen=True)
+class When:
+    """The moment of a fault: `kind` is epoch, items, seconds or %."""
+
+    kind: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.15g}%" if self.kind == "%" else f"{self.kind}={self.value:.15g}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault as it was asked for. `target` is a worker id, a service, or `random:STAGE`."""
+
+    action: str
+    target: str
+    when: When
+    for_s: float = 0.0
+    cpu: float = 0.0
+
+    def __str__(self) -> str:
+        text = f"{self.action}:{self.target}@{self.when}"
+        text += f",for={self.for_s:.15g}s" if self.for_s else ""
+        return text + (f",cpu={self.cpu:.15g}" if self.cpu else "")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is, as far as faults care; `seconds` (since the first item) is negative before that item."""
+
+    epochs: int = 0
+    items: int = 0
+    seconds: float = -1.0
+
+
+def parse_fault(text: str) -> Fault:
+    """Read one SPEC; ConfigError names the spec, the part that is wrong, and the grammar."""
+    head, *options = text.strip().split(",")
+    action, _, rest = head.partition(":")
+    target, _, when = rest.rpartition("@")
+    if action not in ACTIONS:
+        raise _wrong(text, f"unknown action {action!r}", suggestion(action, ACTIONS))
+    moment = _parse_when(text, when)
+    if not target:
+        raise _wrong(text, "it names no target and moment")
+    given = _parse_options(text, options)
+    _check_options(text, action, given)
+    cpu = given.get("cpu", CPU_DEFAULT) if action == "slow" else 0.0
+    return Fault(action, _parse_target(text, target), moment, given.get("for", 0.0), cpu)
+
+
+def is_due(when: When, progress: Progress) -> bool:
+    """Whether the moment has come; `%` must have been turned into items."""
+    return {"epoch": progress.epochs, "items": progress.items, "seconds": progress.seconds}[when.kind] >= when.value
+
+
+def faults_of_file(content: Any, file: str) -> list[str]:
+    """The SPECs of a faults file: a list of texts, or a mapping with that list under `faults`."""
+    specs = content.get("faults") if isinstance(content, dict) else content
+    if not isinstance(specs, list) or not all(isinstance(spec, str) for spec in specs):
+        raise ConfigError(f"{file}: expected a list of faults, each\n  {GRAMMAR}", EXAMPLE)
+    return specs
+
+
+def _wrong(text: str, what: str, remedy: str = "") -> ConfigError:
+    return ConfigError(f"fault {text!r}: {what}; expected\n  {GRAMMAR}", remedy or EXAMPLE)
+
+
+def _parse_when(text: str, when: str) -> When:
+    match = _WHEN.fullmatch(when)
+    if not match:
+        raise _wrong(text, f"{when!r} is not a moment" if when else "it names no moment")
+    kind, value = next((k, v) for k, v in ((match[1], match[2]), (match[3], match[4]), (match[6], match[5])) if k)
+    if kind == "%" and float(value) > 100:
+        raise _wrong(text, f"{when} is more than all items")
+    return When(kind, float(value))
+
+
+def _parse_target(text: str, target: str) -> str:
+    if target in SERVICES or re.fullmatch(r"random:[a-z][a-z0-9_]*", target):
+        return target
+    try:
+        return str(WorkerId.parse(target))
+    except ValueError:
+        raise _wrong(text, f"{target!r} is not a target", suggestion(target, SERVICES)) from None
+
+
+def _parse_options(text: str, options: Iterable[str]) -> dict[str, float]:
+    given: dict[str, float] = {}
+    for option in options:
+        name, _, value = option.strip().partition("=")
+        if name not in ("for", "cpu") or name in given:
+            raise _wrong(text, f"{option!r} is not an option, or was given twice")
+        given[name] = _parse_duration(text, value) if name == "for" else _parse_cpu(text, value)
+    return given
+
+
+def _parse_duration(text: str, value: str) -> float:
+    match = _DURATION.fullmatch(value)
+    seconds = float(match[1]) * UNITS_S[match[2]] if match else 0.0
+    if not 0.001 <= seconds <= DURATION_MAX_S:
+        raise _wrong(text, f"for={value} is not a duration between 1ms and {DURATION_MAX_S:.0f}s")
+    return seconds
+
+
+def _parse_cpu(text: str, value: str) -> float:
+    cpu = float(value) if re.fullmatch(_NUMBER, value) else 0.0
+    if not 0.01 <= cpu < 1:
+        raise _wrong(text, f"cpu={value} is not a fraction from 0.01 to below 1")
+    return cpu
+
+
+def _check_options(text: str, action: str, given: dict[str, float]) -> None:
+    if "cpu" in given and action != "slow":
+        raise _wrong(text, f"{action} takes no cpu")
+    if "for" in given and action == "kill":
+        raise _wrong(text, "kill takes no duration, for what is killed stays dead", "leave out the for=")
+    if "for" not in given and action != "kill":
+        raise _wrong(text, f"{action} needs a duration", f"add for example ,for=3s to {text}")

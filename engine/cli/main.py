@@ -1,0 +1,139 @@
+"""The command `riprap`: finds the subcommand, and turns every error into one message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from codec.errors import RiprapError
+
+INTERRUPTED = 130
+
+#: Subcommand -> its line in the overview; the module of the same name is imported only when it is asked for.
+COMMANDS = {
+    "run": "Run a topology on this machine, from start to summary.",
+    "prep": "Turn raw data into shards that jobs read.",
+    "up": "Start cluster services on this host, in the background.",
+    "down": "Stop the cluster services of this host.",
+    "submit": "Submit a topology to a running cluster.",
+    "status": "Show jobs, or one job's workers.",
+    "logs": "Show what the workers of a job printed.",
+    "kill": "Kill a worker of a job (it is replaced).",
+    "cancel": "End a job before its stream ends.",
+    "doctor": "Check this machine and say what to install.",
+    "agent": "Run this host's agent in the foreground.",
+    "controller": "",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use, so that `riprap --help` costs no import but click's."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command object of `engine.cli.NAME`, None when there is no such command."""
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"engine.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a suggestion for a name that is nearly right."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], list(COMMANDS), n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            context.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(context, args)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The overview, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, line in COMMANDS.items() if line])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="riprap", prog_name="riprap")
+def riprap() -> None:
+    """A distributed stream engine whose streams keep flowing when workers die.
+
+    \b
+    Example:
+      riprap run configs/logistic_regression_higgs.yaml --fault kill:processor.2@50%
+    """
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run a command line and exit: 0 done, 1 failed, 2 wrong command or configuration, 130 interrupted."""
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, _interrupt)
+    try:
+        code = riprap.main(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as error:
+        code = _exit_code(error)
+    _discard_output_if_closed()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(signum: int, frame: Any) -> None:
+    """End as Ctrl-C does: commands clean up in their `finally`."""
+    raise KeyboardInterrupt
+
+
+def _exit_code(error: BaseException) -> int:
+    """Say what happened, once, and choose the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, BrokenPipeError):
+        return 1
+    if isinstance(error, RiprapError):
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    click.echo(f"error: {type(error).__name__}: {error}\n  remedy: {_keep_traceback(error)}", err=True)
+    return 1
+
+
+def _keep_traceback(error: BaseException) -> str:
+    """Write the traceback of an unexpected error to a file, and say which."""
+    path = Path(tempfile.gettempdir()) / f"riprap-{os.getuid()}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w") as stream:
+            stream.write("".join(traceback.format_exception(error)))
+    except OSError as problem:
+        return f"this should not happen; its traceback could not be kept ({problem.strerror})"
+    return f"this should not happen; report it with {path}"
+
+
+def _discard_output_if_closed() -> None:
+    """Whoever read our output may be gone (`riprap logs | head`): let the interpreter's last flush go nowhere."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""Options that several subcommands share."""
+
+from __future__ import annotations
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for scripts.")
+
+zookeeper_option = click.option(
+    "--zookeeper", metavar="HOST:PORT", help="The ensemble to use (default: the one `riprap up` started here)."
+)
+
+set_option = click.option(
+    "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a value of the topology; may be repeated."
+)
+
+die_with_parent_option = click.option("--die-with-parent", type=int, hidden=True, help="The pid to die with.")

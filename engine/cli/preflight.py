@@ -1,0 +1,99 @@
+"""Everything that can be found wrong with a job before anything is started: operators, options, input, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from codec.errors import ConfigError, RiprapError
+from configs import topology as topologies
+from configs.document import read_document
+from configs.problems import FieldPath, Problem
+from configs.topology import Topology
+from engine.cli.fault_plan import plan_faults
+from engine.cli.faults import Fault, faults_of_file, parse_fault
+from operators.base import Context, Operator, Processor, Sink, Source
+from operators.loading import load_operator, make_operator
+
+POSITIONS: dict[str, type[Operator]] = {"sources": Source, "processors": Processor, "sinks": Sink}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What may be started. `items` is the length of the whole stream, None when the source does not know it."""
+
+    topology: Topology
+    items: int | None
+    faults: list[Fault]
+
+
+def check_job(path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), faults_file: str | None = None) -> Job:
+    """Load a topology, make and open its operators once, settle its faults; any problem is a RiprapError."""
+    specs = list(fault_specs)
+    if faults_file:
+        specs += faults_of_file(read_document(faults_file).values, faults_file)
+    faults = [parse_fault(spec) for spec in specs]
+    topology = topologies.load(path, sets, checks=[operator_problems])
+    items = open_operators(topology)
+    return Job(topology, items, plan_faults(faults, topology, items))
+
+
+def operator_problems(topology: Topology) -> Iterator[Problem]:
+    """Operators that cannot be made, or stand where another kind is needed."""
+    for position, base in POSITIONS.items():
+        for name in getattr(topology, position):
+            stage = topology.stages[name]
+            try:
+                operator = load_operator(stage.operator)
+            except RiprapError as error:
+                yield _problem(("stages", name, "operator"), error, "an operator that can be imported")
+                continue
+            if not issubclass(operator, base):
+                wrong = f"{stage.operator} is not a {base.__name__}"
+                yield Problem(("stages", name, "operator"), wrong, f"a {base.__name__}, by its place among the edges")
+                continue
+            try:
+                make_operator(stage.operator, stage.options)
+            except RiprapError as error:
+                yield _problem(("stages", name, "options"), error, "options that the operator takes")
+
+
+def open_operators(topology: Topology) -> int | None:
+    """Open one operator of each stage, as workers will; returns how many items all sources have together."""
+    sources = [_open_source(topology, index) for index in range(topology.stages[topology.sources[0]].parallelism)]
+    columns, label = sources[0].schema()
+    processor, sink = (_make(topology, stage) for stage in (topology.processors[0], topology.sinks[0]))
+    assert isinstance(processor, Processor) and isinstance(sink, Sink)
+    processor.open(_context(topology, topology.processors[0], 0, columns, label))
+    sink.processor = processor
+    sink.open(_context(topology, topology.sinks[0], 0, columns, label))
+    counts = [source.items for source in sources]
+    if any(count == 0 for count in counts):
+        raise ConfigError(
+            f"{counts.count(0)} of {len(counts)} source tasks would have no items",
+            "raise input.limit or input.repeat, or lower the source's parallelism",
+        )
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _open_source(topology: Topology, index: int) -> Source:
+    source = _make(topology, topology.sources[0])
+    assert isinstance(source, Source)
+    source.open(_context(topology, topology.sources[0], index))
+    return source
+
+
+def _make(topology: Topology, stage: str) -> Operator:
+    return make_operator(topology.stages[stage].operator, topology.stages[stage].options)
+
+
+def _context(
+    topology: Topology, stage: str, index: int, columns: tuple[str, ...] = (), label: str | None = None
+) -> Context:
+    source_input: dict[str, Any] = asdict(topology.input)
+    return Context(columns, label, topology.seed, index, topology.stages[stage].parallelism, source_input)
+
+
+def _problem(path: FieldPath, error: RiprapError, expected: str) -> Problem:
+    return Problem(path, str(error.args[0]), expected, error.remedy)

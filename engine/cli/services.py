@@ -1,0 +1,119 @@
+"""The services of one host (ZooKeeper, controllers, agent) as child processes that are restarted and die with us."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from codec.errors import RiprapError
+from controller.zookeeper import EmbeddedZooKeeper
+
+RESTARTS_MAX = 5
+RESTARTS_WINDOW_S = 60.0
+STOP_TIMEOUT_S = 3.0
+
+
+class Services:
+    """Starts, watches and stops them; only for the main thread, to whose life the kernel ties the children.
+
+    `folder` gets the logs and, for an embedded ZooKeeper, its data. `zookeeper` is the user's ensemble, or None for an
+    embedded one on `port`. Without `agent` the host only coordinates.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper: str | None,
+        standby: int = 0,
+        port: int = 0,
+        address: str = "",
+        on_restart: Callable[[str, int], None] = lambda name, code: None,
+    ) -> None:
+        self._folder = folder
+        self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ".zookeeper", port)
+        self._zookeeper = zookeeper or ""
+        self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
+        for number in range(standby + 1):
+            self._commands["controller" if number == 0 else f"controller.{number + 1}"] = ["controller"]
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._on_restart = on_restart
+        self._restarted_at: list[float] = []
+
+    @property
+    def zookeeper(self) -> str:
+        """The connect string that clients use."""
+        return self._embedded.connect_string if self._embedded else self._zookeeper
+
+    def start(self) -> None:
+        """Start everything; raises a RiprapError that says what could not be started."""
+        if self._embedded:
+            self._embedded.start()
+        for name in self._commands:
+            self._start(name)
+
+    def pids(self) -> dict[str, int]:
+        """Service -> process id, of those that run; ids stay valid until `supervise` or `stop` reaps them."""
+        pids = {name: child.pid for name, child in self._children.items()}
+        if self._embedded and self._embedded.pid:
+            pids["zookeeper"] = self._embedded.pid
+        return pids
+
+    def supervise(self) -> None:
+        """Start again what has died; RiprapError when that happens too often to be an accident."""
+        for name, child in list(self._children.items()):
+            code = child.poll()
+            if code is not None:
+                self._count_restart(name, code)
+                self._start(name)
+        if self._embedded and self._embedded.pid and _has_ended(self._embedded.pid):
+            self._count_restart("zookeeper", -1)
+            self._embedded.kill()
+            self._embedded.start()
+
+    def stop(self) -> None:
+        """End all of them, agents before controllers before ZooKeeper; what does not end in time is killed."""
+        for name in sorted(self._children):
+            self._children[name].terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for child in self._children.values():
+            try:
+                child.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        self._children.clear()
+        if self._embedded:
+            self._embedded.stop()
+
+    def _start(self, name: str) -> None:
+        command = [*self._commands[name], "--zookeeper", self.zookeeper, "--die-with-parent", str(os.getpid())]
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._children[name] = subprocess.Popen(
+                [sys.executable, "-P", "-m", "engine.cli.main", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # the terminal's Ctrl-C is ours to handle
+            )
+
+    def _count_restart(self, name: str, code: int) -> None:
+        now = time.monotonic()
+        self._restarted_at = [at for at in self._restarted_at if at > now - RESTARTS_WINDOW_S] + [now]
+        if len(self._restarted_at) > RESTARTS_MAX:
+            log = self._folder / f"{name}.log"
+            tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
+            raise RiprapError(f"the {name} keeps dying (last with code {code})\n{tail}", f"see {log}")
+        self._on_restart(name, code)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child is a zombie; its owner reaps it."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True

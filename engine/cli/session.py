@@ -1,0 +1,151 @@
+"""Runs one job on this machine from start to summary: services up, submit, watch, inject, sum up, services down."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from controller.client import Client
+
+from codec.errors import RiprapError
+from codec.events import EventLog
+from engine.cli.display import Display
+from engine.cli.environment import describe
+from engine.cli.epochs import EpochRow, EpochTail
+from engine.cli.holdout import holdout_metrics
+from engine.cli.injector import Injector
+from engine.cli.preflight import Job
+from engine.cli.run_directory import EPOCHS, EVENTS, LOGS, write_summary
+from engine.cli.services import Services
+from engine.cli.snapshot import Rate, look
+from engine.cli.summary import Facts, compose, stats_by_worker
+from engine.cli.targets import Targets, leader_name
+
+LOOK_EVERY_S = 0.05
+SILENCE_MAX_S = 30.0
+"""How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
+CANCEL_TIMEOUT_S = 3.0
+TERMINAL = ("COMPLETED", "FAILED", "CANCELLED")
+
+
+class Session:
+    """One `riprap run`. `run` returns the summary, whatever became of the job; what it started is gone then."""
+
+    def __init__(self, job: Job, run_dir: Path, display: Display, zookeeper: str | None, standby: int) -> None:
+        self._job = job
+        self._run_dir = run_dir
+        self._display = display
+        self._started_at = time.monotonic()
+        self._events = EventLog(run_dir / EVENTS)
+        self._services = Services(run_dir / LOGS, zookeeper, standby, on_restart=self._note_restart)
+        self._targets = Targets()
+        self._injector = Injector(job.faults, self._targets, EpochTail(run_dir / EPOCHS), self._events)
+        self._tail = EpochTail(run_dir / EPOCHS)
+        self._rows: list[EpochRow] = []
+        self._rate = Rate()
+        self.status: Mapping[str, Any] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Run to the job's end. An interrupt cancels the job and is raised again once all is down."""
+        try:
+            self._run()
+        finally:
+            self._injector.stop()
+            self._display.close()
+            self._services.stop()
+            self._keep_zookeeper_log()
+            summary = self._summary()
+            write_summary(self._run_dir, summary)
+            self._events.close()
+        return summary
+
+    def _run(self) -> None:
+        self._services.start()
+        self._events.write("cluster_started", zookeeper=self._services.zookeeper)
+        with Client(self._services.zookeeper) as client:
+            topology = self._job.topology
+            client.submit(topology.job, topology.to_dict(), str(self._run_dir))
+            self._injector.start()
+            try:
+                self._watch(client)
+            except KeyboardInterrupt:
+                self._injector.stop()
+                self._cancel(client)
+                raise
+
+    def _watch(self, client: Client) -> None:
+        answered_at = time.monotonic()
+        while self.status.get("phase") not in TERMINAL:
+            self._services.supervise()
+            if self._ask(client):
+                answered_at = time.monotonic()
+            elif time.monotonic() > answered_at + SILENCE_MAX_S:
+                raise RiprapError(
+                    f"no controller has answered for {SILENCE_MAX_S:.0f} s",
+                    f"see {self._run_dir / LOGS}/controller.log",
+                )
+            self._look()
+            time.sleep(LOOK_EVERY_S)
+
+    def _ask(self, client: Client) -> bool:
+        """Get the job's status and pass on what the injector needs of it; False when nobody answered."""
+        try:
+            self.status = client.status(self._job.topology.job)
+        except RiprapError:
+            return False
+        finally:
+            pids = self._services.pids()
+            leader = leader_name(self.status, pids)
+            self._targets.update_services(pids | ({"controller": pids[leader]} if leader else {}))
+        if "agent" in pids:
+            self._targets.update_workers(self.status, pids["agent"])
+        stats = [one for lives in stats_by_worker(self.status).values() for one in lives]
+        emitted = [one["first_emit_at"] for one in stats if one.get("first_emit_at")]
+        self._injector.first_item_at = min(emitted, default=None)
+        return True
+
+    def _look(self) -> None:
+        self._rows += self._tail.new_rows()
+        rate = self._rate.add(time.monotonic(), self._tail.items)
+        faults = tuple(f"{one.action} {one.target}#{one.incarnation}" for one in self._injector.injected)
+        self._display.show(look(self.status, self._tail.epochs, self._tail.items, self._job.items, rate, faults))
+
+    def _cancel(self, client: Client) -> None:
+        """Ask for a clean end, and wait for it a little; the services' end is final anyway."""
+        deadline = time.monotonic() + CANCEL_TIMEOUT_S
+        try:
+            client.cancel(self._job.topology.job)
+            while self.status.get("phase") not in TERMINAL and time.monotonic() < deadline:
+                self.status = client.status(self._job.topology.job)
+                time.sleep(LOOK_EVERY_S)
+        except RiprapError:
+            self._events.write("cancel_unanswered")
+
+    def _summary(self) -> dict[str, Any]:
+        self._rows += self._tail.new_rows()
+        topology = self._job.topology
+        facts = Facts(
+            job=topology.job,
+            scheme=topology.scheme,
+            status=self.status,
+            epochs=self._rows,
+            injected=self._injector.injected,
+            started_at=self._started_at,
+            environment=describe(),
+        )
+        summary = compose(facts)
+        if summary["completed"]:
+            summary["metrics"] |= holdout_metrics(summary["model"].get("path"), topology)
+        return summary
+
+    def _keep_zookeeper_log(self) -> None:
+        data = self._run_dir / LOGS / ".zookeeper"
+        if (data / "zookeeper.log").exists():
+            shutil.move(data / "zookeeper.log", self._run_dir / LOGS / "zookeeper.log")
+        shutil.rmtree(data, ignore_errors=True)
+
+    def _note_restart(self, name: str, code: int) -> None:
+        self._events.write("service_restarted", service=name, code=code)

@@ -1,0 +1,96 @@
+"""Finds the processes that faults are aimed at, and signals exactly those: a recycled pid is never hit."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+
+class Victim:
+    """One process, held by pidfd; `incarnation` is 0 for a service."""
+
+    def __init__(self, pid: int, incarnation: int = 0) -> None:
+        self.pid = pid
+        self.incarnation = incarnation
+        self._pidfd = os.pidfd_open(pid)
+
+    def signal(self, signum: signal.Signals) -> bool:
+        """Send a signal; False when the process is gone."""
+        try:
+            signal.pidfd_send_signal(self._pidfd, signum)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def alive(self) -> bool:
+        """Whether the process has not ended yet."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_pidfd"):
+            os.close(self._pidfd)
+
+
+class Targets:
+    """The processes of a job by name. One thread tells it what the controller says, another one asks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._victims: dict[str, Victim] = {}
+
+    def update_workers(self, status: Mapping[str, Any], agent_pid: int) -> None:
+        """Take in the controller's answer about a job whose workers are children of this agent."""
+        for worker, state in (status.get("workers") or {}).items():
+            pid, incarnation = state.get("pid") or 0, state.get("incarnation") or 0
+            if pid:
+                self._update(worker, pid, incarnation, agent_pid)
+
+    def update_services(self, pids: Mapping[str, int]) -> None:
+        """Take in the process ids of our own children, which cannot be recycled before we reap them."""
+        for name, pid in pids.items():
+            self._update(name, pid, 0, os.getpid())
+
+    def find(self, name: str) -> Victim | None:
+        """The living process of that name, if one is known."""
+        with self._lock:
+            victim = self._victims.get(name)
+        return victim if victim and victim.alive() else None
+
+    def _update(self, name: str, pid: int, incarnation: int, ancestor: int) -> None:
+        old = self._victims.get(name)
+        if old and (old.pid, old.incarnation) == (pid, incarnation):
+            return
+        try:
+            victim = Victim(pid, incarnation)
+        except ProcessLookupError:
+            return
+        # Between the report and the opening the pid may have changed hands; ours descends from a process of ours.
+        if descends_from(pid, ancestor) and victim.alive():
+            with self._lock:
+                self._victims[name] = victim
+
+
+def descends_from(pid: int, ancestor: int) -> bool:
+    """Whether `ancestor` is the parent of `pid`, or its parent's parent, and so on."""
+    while pid > 1:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stream:
+                pid = int(stream.read().rpartition(b")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        if pid == ancestor:
+            return True
+    return False
+
+
+def leader_name(status: Mapping[str, Any], pids: Mapping[str, int]) -> str | None:
+    """Which of our controllers leads: the one whose pid the status names."""
+    leader = status.get("controller")
+    pid = leader.get("pid") if isinstance(leader, Mapping) else None
+    return next((name for name, known in pids.items() if known == pid), None)
