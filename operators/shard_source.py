@@ -13,7 +13,7 @@ from operators.shards import open_shards
 class ShardSource(Source):
     """The job's input, streamed `repeat` times and cut after `limit` items.
 
-    Each source task streams a contiguous share of that; the shares are disjoint and complete, their sizes differ by one.
+    Each source task streams a contiguous share of that: disjoint, complete, and of equal size to one item.
     """
 
     def open(self, context: Context) -> None:
