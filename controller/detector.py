@@ -15,7 +15,7 @@ from controller.phases import FailureReason
 @dataclass(slots=True)
 class _Watched:
     incarnation: Incarnation
-    host: str
+    agent: str
     beat: int | None = None  # None until the worker is up: before, its start-up deadline watches it
     beat_at: float = 0.0
     reason: FailureReason | None = None
@@ -24,18 +24,19 @@ class _Watched:
 class Detector:
     """Watches the current incarnation of each worker of a job.
 
-    A suspicion, once raised, stays until the next incarnation is watched; what is heard of other incarnations is ignored.
+    A suspicion, once raised, stays until the next incarnation is watched; what is heard of other incarnations is
+    ignored.
     """
 
     def __init__(self, heartbeat_timeout_s: float) -> None:
         self.heartbeat_timeout_s = heartbeat_timeout_s
         self._watched: dict[WorkerId, _Watched] = {}
 
-    def watch(self, worker: WorkerId, incarnation: Incarnation, host: str) -> None:
-        """Watch this incarnation from now on; no effect when it is watched already."""
+    def watch(self, worker: WorkerId, incarnation: Incarnation, agent: str) -> None:
+        """Watch this incarnation, held by that instance of an agent; no effect when it is watched already."""
         known = self._watched.get(worker)
         if known is None or known.incarnation < incarnation:
-            self._watched[worker] = _Watched(incarnation, host)
+            self._watched[worker] = _Watched(incarnation, agent)
 
     def beat(self, worker: WorkerId, incarnation: Incarnation, beat: int, now: float) -> None:
         """The worker is up and its progress counter stands at `beat`; only an advance proves that it lives."""
@@ -52,10 +53,10 @@ class Detector:
         """The agent could not start the process."""
         self._suspect(worker, incarnation, FailureReason.NOT_STARTED)
 
-    def host_gone(self, host: str) -> None:
-        """The session of the host's agent ended: every worker watched there is lost."""
+    def agent_gone(self, agent: str) -> None:
+        """The session of that instance of an agent ended: every worker that it held is lost."""
         for worker, watched in self._watched.items():
-            if watched.host == host:
+            if watched.agent == agent:
                 self._suspect(worker, watched.incarnation, FailureReason.HOST_GONE)
 
     def observer_slept(self, seconds: float) -> None:

@@ -32,7 +32,8 @@ class JobSpec:
             raise ConfigError(f"{name!r} is not a job name", "use letters, digits, - and _, at most 64 of them")
         if not isinstance(topology, dict) or not isinstance(run_dir, str) or not run_dir.startswith("/"):
             raise ConfigError(
-                "a job is submitted with a topology and an absolute run directory", "use `riprap run` or `riprap submit`"
+                "a job is submitted with a topology and an absolute run directory",
+                "use `riprap run` or `riprap submit`",
             )
         workers = _workers(topology.get("stages"))
         return cls(name, run_dir, topology, workers, _sinks(topology, workers), Limits.from_topology(topology))

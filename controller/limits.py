@@ -31,7 +31,7 @@ class Limits:
     def from_topology(cls, topology: Mapping[str, Any]) -> Limits:
         """Read the section, with defaults for what is absent; ConfigError names a value that is no positive number."""
         section = topology.get("cluster") or {}
-        given = {}
+        given: dict[str, Any] = {}
         for name in (field.name for field in fields(cls)):
             value = section.get(name)
             if value is None:

@@ -89,15 +89,20 @@ for _name in ("started_at", "ready_at", "exited_at"):
     _KINDS[_name] = {*_KINDS[_name], int}
 
 
+_HEAD = ("host", "instance", "number", "address", "pid", "term", "sequence")
+
+
 @dataclass(slots=True)
 class AgentReport:
     """All that an agent knows. `instance` is new with each agent process; `address` is where peers reach its host.
 
-    `term` and `sequence` name the last desired state that it applied, `revisions` the last view of each job.
+    `number` grows with each report. `term` and `sequence` name the last desired state that it applied, `revisions`
+    the last view of each job.
     """
 
     host: str
     instance: str
+    number: int = 0
     address: str = ""
     pid: int = 0
     term: int = 0
@@ -107,7 +112,7 @@ class AgentReport:
 
     def message(self) -> Message:
         """The report as a control message."""
-        head = {name: getattr(self, name) for name in ("host", "instance", "address", "pid", "term", "sequence")}
+        head = {name: getattr(self, name) for name in _HEAD}
         return {"type": "report", **head, "revisions": self.revisions, "rows": [row.row() for row in self.rows]}
 
     @classmethod
@@ -120,6 +125,7 @@ class AgentReport:
         return cls(
             host=messages.text(message, "host"),
             instance=messages.text(message, "instance"),
+            number=messages.count(message, "number"),
             address=messages.text(message, "address", ""),
             pid=messages.count(message, "pid"),
             term=messages.count(message, "term"),

@@ -35,7 +35,7 @@ class Announce:
 Step = Fence | Respawn | Announce
 
 Plan = Callable[[View, Collection[WorkerId]], list[Step]]
-"""What to do when the workers in `lost` are found lost: a pure function, called once per loss, never with an empty `lost`.
+"""What to do when the workers in `lost` are found lost: a pure function, called once per loss, never with none lost.
 
 `view` is the state of the job just before. Raises Unrecoverable when the scheme cannot restore one of them.
 """

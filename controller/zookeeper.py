@@ -67,7 +67,8 @@ class EmbeddedZooKeeper:
     def start(self, timeout_s: float = 20.0) -> None:
         """Start the server and return when it answers.
 
-        Raises ConfigError when Java, the jars, the port or the folder are not usable, RiprapError when it does not answer in time.
+        Raises ConfigError when Java, the jars, the port or the folder cannot be used, RiprapError when it does not
+        answer in time.
         """
         if self._process is not None:
             raise RuntimeError("the server is already running")

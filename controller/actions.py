@@ -1,0 +1,47 @@
+"""What the core may ask of the outside world; performing an action twice does no harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from controller.jobspec import JobSpec
+from controller.messages import Message
+from controller.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Write a job's record, and with `create` its spec; answer with `persisted` or `persist_failed`."""
+
+    spec: JobSpec
+    record: Record
+    create: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to the agent of that instance; it may be lost."""
+
+    instance: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a client's request; `ticket` is what the request was handed in with."""
+
+    ticket: Any
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Append an event to the job's event log."""
+
+    run_dir: str
+    event: str
+    fields: dict[str, Any]
+
+
+Action = Persist | Send | Reply | Log

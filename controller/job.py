@@ -1,0 +1,134 @@
+"""One job in the leader's memory: decided assignments, what was heard of them, and the view that follows."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from codec.ids import Incarnation, WorkerId
+from controller.detector import Detector
+from controller.jobspec import JobSpec
+from controller.phases import STOPPING, Phase, check_move
+from controller.record import UNASSIGNED, Assignment, Record
+from controller.reports import EXITED, WorkerReport
+from controller.reports import UP as REPORTED_UP
+from controller.steps import Plan
+from controller.view import DOWN, STARTING, UP, View, WorkerView
+
+PAST_ROWS_MAX = 256
+FAILURES_MAX = 200
+
+
+@dataclass(slots=True)
+class Task:
+    """One worker, as decided. Incarnations grow by one with each assignment."""
+
+    assignment: Assignment = UNASSIGNED
+    wanted: bool = True
+    """The next incarnation is to be assigned, once a host can take it."""
+    announced: bool = True
+    """Its peers may see it as up when it is ready."""
+    fenced: bool = False
+    """The assigned incarnation is shut out."""
+    assigned_at: float = 0.0
+    lost_at: float | None = None
+    """Since when it is being replaced; None while it is up, or before its first incarnation was lost."""
+    restarts: int = 0
+    fruitless: deque[float] = field(default_factory=deque)
+    """When incarnations died without having processed an item, since the last that did."""
+
+
+class Job:
+    """All that the leader knows of a job. A pass (`reconcile.py`) changes it, the core its `durable` and `writing`."""
+
+    def __init__(self, spec: JobSpec, plan: Plan, record: Record, now: float) -> None:
+        self.spec = spec
+        self.plan = plan
+        self.phase = record.phase
+        self.phase_at = now
+        self.error = record.error
+        self.remedy = record.remedy
+        self.started_at = record.started_at
+        self.failures: list[dict[str, Any]] = [dict(failure) for failure in record.failures]
+        self.final = record.final
+        self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
+        self.durable: Record | None = None
+        self.writing: Record | None = None
+        self.retry_at = 0.0
+        self.revision = 0
+        self.view = View(0, self.phase)
+        self.rows: dict[tuple[WorkerId, Incarnation], WorkerReport] = {}
+        self.detector = Detector(spec.limits.heartbeat_timeout_s)
+        self.tickets: list[tuple[Any, Any]] = []
+        """Clients to answer, each with its result, when what is decided now is durable."""
+
+    def _restored(self, worker: WorkerId, assignment: Assignment | None, now: float) -> Task:
+        if assignment is None or not assignment.host:
+            return Task(assignment or UNASSIGNED)
+        restarts = sum(failure["worker"] == str(worker) for failure in self.failures)
+        return Task(assignment, wanted=False, assigned_at=now, restarts=restarts)
+
+    def move(self, phase: Phase, now: float) -> None:
+        """Go to another phase; raises IllegalMove when the table does not list the move."""
+        self.phase = check_move(self.phase, phase)
+        self.phase_at = now
+
+    def row(self, worker: WorkerId) -> WorkerReport | None:
+        """What was last heard of the worker's assigned incarnation."""
+        return self.rows.get((worker, self.tasks[worker].assignment.incarnation))
+
+    def is_up(self, worker: WorkerId) -> bool:
+        """Whether the assigned incarnation is ready and not shut out."""
+        row = self.row(worker)
+        return row is not None and row.state == REPORTED_UP and not self.tasks[worker].fenced
+
+    def hear(self, instance: str, row: WorkerReport) -> None:
+        """Keep a row of an agent's report, if its incarnation was given to that agent or is a past one."""
+        task = self.tasks.get(row.id)
+        incarnation = Incarnation(row.incarnation)
+        if task is None or incarnation > task.assignment.incarnation:
+            return
+        if incarnation == task.assignment.incarnation and instance != task.assignment.instance:
+            return
+        self.rows[row.id, incarnation] = row
+        self._trim()
+
+    def record(self) -> Record:
+        """What is decided now."""
+        tasks = {worker: task.assignment for worker, task in self.tasks.items()}
+        failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
+        return Record(self.phase, self.error, self.remedy, tasks, self.started_at, failures, self.final)
+
+    def may_run(self, worker: WorkerId) -> bool:
+        """Whether an agent may hold the worker's process: its assignment is durable and not shut out."""
+        task = self.tasks[worker]
+        return self.durable is not None and not task.fenced and self.durable.tasks.get(worker) == task.assignment
+
+    def stopping(self) -> bool:
+        """Whether the decision to stop the workers is durable."""
+        return self.durable is not None and self.durable.phase in STOPPING
+
+    def refresh_view(self) -> None:
+        """Give the view its next revision if anything that peers may see has changed."""
+        view = View(self.revision, self.phase, {worker: self._seen(worker) for worker in self.tasks})
+        if view != self.view or self.revision == 0:
+            self.revision += 1
+            self.view = replace(view, revision=self.revision)
+
+    def _seen(self, worker: WorkerId) -> WorkerView:
+        task = self.tasks[worker]
+        incarnation, host, _ = task.assignment
+        if task.fenced or not host:
+            return WorkerView(incarnation, DOWN, host)
+        row = self.row(worker)
+        if row is None or (row.state == REPORTED_UP and not task.announced):
+            return WorkerView(incarnation, STARTING, host)
+        if row.state == REPORTED_UP:
+            return WorkerView(incarnation, UP, host, row.ipc, row.tcp)
+        return WorkerView(incarnation, DOWN if row.state == EXITED else STARTING, host)
+
+    def _trim(self) -> None:
+        current = {(worker, task.assignment.incarnation) for worker, task in self.tasks.items()}
+        while len(self.rows) - len(current) > PAST_ROWS_MAX:
+            del self.rows[next(key for key in self.rows if key not in current)]

@@ -1,0 +1,171 @@
+"""One pass over one job, from what was heard to what is decided now.
+
+It is level-triggered: any pass may be the first, as after a change of leader.
+The three functions of the phases (`_submitted`, `_active`, `_stopping`) read the job's rows and the cluster, change the
+job's decisions, and append to its log. What agents are told follows from the decisions, in `desired.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from codec.ids import Incarnation, WorkerId
+from controller import recovery
+from controller.actions import Log
+from controller.cluster import Cluster
+from controller.job import Job
+from controller.phases import ACTIVE, STOPPING, EndReason, FailureReason, Phase
+from controller.record import Assignment
+from controller.reports import EXITED, UP
+
+
+class Pass:
+    """One pass at one moment; `load` counts the tasks of each host, `logs` collects what is worth an event."""
+
+    def __init__(self, job: Job, cluster: Cluster, load: Counter[str], now: float) -> None:
+        self.job = job
+        self.cluster = cluster
+        self.load = load
+        self.now = now
+        self.logs: list[Log] = []
+
+    def run(self) -> list[Log]:
+        """Decide until nothing changes any more; a phase is left at most once in a step, so five steps do."""
+        job = self.job
+        for _ in range(5):
+            phase = job.phase
+            if phase is Phase.SUBMITTED:
+                self._submitted()
+            elif phase in ACTIVE:
+                self._active()
+            elif phase in STOPPING:
+                self._stopping()
+            if job.phase is phase:
+                break
+            self.log("phase", phase=job.phase, before=phase, error=job.error)
+        job.refresh_view()
+        return self.logs
+
+    def log(self, event: str, **fields: Any) -> None:
+        """Append to the job's event log."""
+        self.logs.append(
+            Log(self.job.spec.run_dir, event, {"job": self.job.spec.name, "monotonic": self.now, **fields})
+        )
+
+    def fail(self, reason: EndReason, message: str, remedy: str) -> None:
+        """End the job loudly."""
+        self.job.error, self.job.remedy = f"{reason}: {message}", remedy
+        self.job.move(Phase.FAILED, self.now)
+
+    def _submitted(self) -> None:
+        timeout_s = self.job.spec.limits.startup_timeout_s
+        if self.cluster.usable_hosts():
+            self.job.move(Phase.DEPLOYING, self.now)
+        elif self.now - self.job.phase_at > timeout_s:
+            self.fail(
+                EndReason.DEPLOYMENT,
+                f"no agent has joined within {timeout_s:g} s",
+                "start one with `riprap agent`, then submit the job again",
+            )
+
+    def _active(self) -> None:
+        job = self.job
+        self._observe()
+        if self._operator_failed():
+            return
+        if job.phase is not Phase.DEPLOYING and self._sinks_done():
+            job.move(Phase.FINISHING, self.now)
+            return
+        lost = self._new_losses()
+        if lost:
+            recovery.recover(self, lost)
+        if job.phase in ACTIVE:
+            self._assign()
+            self._advance()
+            recovery.check_deadlines(self)
+
+    def _stopping(self) -> None:
+        job = self.job
+        self._observe()
+        if job.phase is Phase.FINISHING and self._operator_failed():
+            return
+        for worker, reason in job.detector.suspicions(self.now).items():
+            # All items are committed or given up: a hung worker is no longer worth waiting for.
+            job.tasks[worker].fenced |= reason is FailureReason.HEARTBEAT
+        remaining = [worker for worker in job.tasks if not self._ended(worker)]
+        if not remaining:
+            job.move(Phase.COMPLETED if job.phase is Phase.FINISHING else Phase.CANCELLED, self.now)
+        elif self.now - job.phase_at > job.spec.limits.finishing_timeout_s:
+            recovery.give_up_stopping(self, remaining)
+
+    def _observe(self) -> None:
+        """Hand what is known of the assigned incarnations to the detector, and fill in the failures' times."""
+        job = self.job
+        for worker, task in job.tasks.items():
+            if not task.assignment.host:
+                continue
+            incarnation, _, instance = task.assignment
+            job.detector.watch(worker, incarnation, instance)
+            row = job.row(worker)
+            if row is not None and row.state == EXITED:
+                if row.pid:
+                    job.detector.exited(worker, incarnation, row.status)
+                else:
+                    job.detector.not_started(worker, incarnation)
+            elif row is not None and row.state == UP:
+                job.detector.beat(worker, incarnation, row.beat, self.now)
+            if self.cluster.gone(task.assignment):
+                job.detector.agent_gone(instance)
+        recovery.fill_in_failures(self)
+
+    def _operator_failed(self) -> bool:
+        for worker in self.job.tasks:
+            row = self.job.row(worker)
+            if row is not None and row.error:
+                log = f"{self.job.spec.run_dir}/logs/{worker}.log"
+                self.fail(
+                    EndReason.OPERATOR, f"{worker}: {row.error}", row.remedy or f"see {log}, then run the job again"
+                )
+                return True
+        return False
+
+    def _sinks_done(self) -> bool:
+        rows = (self.job.row(sink) for sink in self.job.spec.sinks)
+        return all(row is not None and row.done for row in rows)
+
+    def _new_losses(self) -> dict[WorkerId, FailureReason]:
+        suspicions = self.job.detector.suspicions(self.now)
+        return {worker: reason for worker, reason in suspicions.items() if not self.job.tasks[worker].fenced}
+
+    def _assign(self) -> None:
+        """Give every worker that wants an incarnation to a host: the one it had, else the least loaded."""
+        hosts = self.cluster.usable_hosts()
+        for worker, task in self.job.tasks.items():
+            if not task.wanted or not hosts:
+                continue
+            host = task.assignment.host
+            if host not in hosts:
+                host = min(hosts, key=lambda name: (self.load[name], name))
+            incarnation = Incarnation(task.assignment.incarnation + 1)
+            task.restarts += bool(task.assignment.host)
+            task.assignment = Assignment(incarnation, host, hosts[host])
+            task.wanted, task.fenced, task.assigned_at = False, False, self.now
+            self.load[host] += 1
+            self.job.detector.watch(worker, incarnation, hosts[host])
+
+    def _advance(self) -> None:
+        job = self.job
+        up = [worker for worker in job.tasks if job.is_up(worker)]
+        for worker in up:
+            job.tasks[worker].lost_at = None
+        if len(up) == len(job.tasks):
+            if job.phase is not Phase.RUNNING:
+                job.move(Phase.RUNNING, self.now)
+        elif job.phase is Phase.RUNNING:
+            job.move(Phase.RECOVERING, self.now)
+
+    def _ended(self, worker: WorkerId) -> bool:
+        """Whether no process of the worker is left to wait for (agents start nothing for a job that stops)."""
+        row = self.job.row(worker)
+        return row is None or row.state == EXITED or self.cluster.gone(self.job.tasks[worker].assignment)

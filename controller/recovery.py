@@ -1,0 +1,156 @@
+"""What follows a loss: the scheme's plan applied step by step, and the waits that end a job when they last too long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codec.errors import JobFailed
+from codec.ids import WorkerId
+from controller.job import Job
+from controller.phases import EndReason, FailureReason, Phase
+from controller.steps import Announce, Fence, Respawn, Step
+
+if TYPE_CHECKING:
+    from controller.reconcile import Pass
+
+_TIMES = ("respawned_at", "restored_at", "first_item_at", "caught_up_at")
+
+
+def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
+    """Note each loss, ask the plan, and apply its steps; the job fails when the plan, or patience, has no way on."""
+    job = run.job
+    for worker, reason in lost.items():
+        _note(run, worker, reason)
+    stormy = [worker for worker in lost if _is_storm(run, worker)]
+    if stormy:
+        run.fail(
+            EndReason.STORM,
+            f"{stormy[0]} died {len(job.tasks[stormy[0]].fruitless)} times in {job.spec.limits.restarts_window_s:g} s "
+            "without processing an item",
+            f"see {job.spec.run_dir}/logs/{stormy[0]}.log, then run the job again",
+        )
+        return
+    try:
+        steps = job.plan(job.view, tuple(sorted(lost)))
+    except (
+        Exception
+    ) as error:  # a scheme is the user's choice, and may be the user's code: its bug ends its job, not us
+        remedy = getattr(error, "remedy", "") or "run the job again, with a scheme that tolerates this loss"
+        run.fail(EndReason.UNRECOVERABLE, str(error.args[0]) if isinstance(error, JobFailed) else repr(error), remedy)
+        return
+    for step in steps:
+        _apply(job, step)
+
+
+def _note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
+    job, task = run.job, run.job.tasks[worker]
+    task.lost_at = run.now if task.lost_at is None else task.lost_at
+    incarnation = task.assignment.incarnation
+    if any(known["worker"] == str(worker) and known["incarnation"] == incarnation for known in job.failures):
+        return  # a former leader noted this death, and died before it could replace the worker
+    failure: dict[str, Any] = {
+        "worker": str(worker),
+        "incarnation": incarnation,
+        "reason": str(reason),
+        "detected_at": run.now,
+        **dict.fromkeys(_TIMES),
+    }
+    job.failures.append(failure)
+    row = job.row(worker)
+    exited_at = row.exited_at if row is not None else None
+    run.log("detected", worker=str(worker), incarnation=incarnation, reason=str(reason), exited_at=exited_at)
+
+
+def _is_storm(run: Pass, worker: WorkerId) -> bool:
+    """Count this death of the worker; True when it has died too often to no avail."""
+    fruitless, limits = run.job.tasks[worker].fruitless, run.job.spec.limits
+    row = run.job.row(worker)
+    if row is not None and row.items > 0:
+        fruitless.clear()
+        return False
+    fruitless.append(run.now)
+    while run.now - fruitless[0] > limits.restarts_window_s:
+        fruitless.popleft()
+    return len(fruitless) > limits.restarts_max
+
+
+def _apply(job: Job, step: Step) -> None:
+    task = job.tasks[step.worker]
+    match step:
+        case Fence():
+            task.fenced, task.wanted = True, False
+        case Respawn():
+            assert task.fenced, f"{step} without a Fence before it: two incarnations could run"
+            task.wanted, task.announced = True, False
+        case Announce():
+            assert task.wanted, f"{step} without a Respawn before it"
+            task.announced = True
+
+
+def fill_in_failures(run: Pass) -> None:
+    """Copy the replacements' times into the failures that they follow: started, ready, first item, caught up."""
+    for failure in run.job.failures:
+        if failure["caught_up_at"] is not None:
+            continue
+        worker = WorkerId.parse(failure["worker"])
+        row = run.job.rows.get((worker, failure["incarnation"] + 1))
+        if row is None:
+            continue
+        heard = (row.started_at, row.ready_at, row.stats.get("first_item_at"), row.stats.get("caught_up_at"))
+        for name, at in zip(_TIMES, heard):
+            if failure[name] is None and isinstance(at, int | float):
+                failure[name] = at
+                event = name.removesuffix("_at")
+                run.log(event, worker=failure["worker"], incarnation=row.incarnation, monotonic=at)
+
+
+def check_deadlines(run: Pass) -> None:
+    """Fail the job if a start, the deployment or a recovery takes too long; the message names what was waited for."""
+    job, limits = run.job, run.job.spec.limits
+    again = "then run the job again"
+    for worker, task in job.tasks.items():
+        if job.is_up(worker):
+            continue
+        if task.lost_at is not None and run.now - task.lost_at > limits.recovery_timeout_s:
+            why = _waiting_for(run, worker)
+            message = f"{worker} was lost and is not back after {limits.recovery_timeout_s:g} s: {why}"
+            return run.fail(EndReason.RECOVERY, message, f"see {job.spec.run_dir}/events.jsonl, {again}")
+        if not task.wanted and not task.fenced and run.now - task.assigned_at > limits.startup_timeout_s:
+            why = _waiting_for(run, worker)
+            message = f"{worker} is not ready {limits.startup_timeout_s:g} s after its start: {why}"
+            remedy = (
+                f"see {job.spec.run_dir}/logs/{worker}.log, raise cluster.startup_timeout_s if it is only slow, {again}"
+            )
+            return run.fail(EndReason.START_UP, message, remedy)
+    if job.phase is Phase.DEPLOYING and run.now - job.phase_at > limits.deployment_timeout_s:
+        missing = [str(worker) for worker in job.tasks if not job.is_up(worker)]
+        message = f"{', '.join(missing[:8])} not up after {limits.deployment_timeout_s:g} s"
+        run.fail(EndReason.DEPLOYMENT, message, f"see the logs under {job.spec.run_dir}/logs, {again}")
+    return None
+
+
+def give_up_stopping(run: Pass, remaining: list[WorkerId]) -> None:
+    """The deadline of a stop: a cancelled job's workers are killed, a finishing job fails."""
+    job = run.job
+    if job.phase is Phase.CANCELLING:
+        job.move(Phase.CANCELLED, run.now)
+        return
+    names = ", ".join(map(str, remaining[:8]))
+    run.fail(
+        EndReason.FINISHING,
+        f"{names} did not stop within {job.spec.limits.finishing_timeout_s:g} s; all items had been committed",
+        f"the outputs in {job.spec.run_dir} are complete; see the logs there for what it waited for",
+    )
+
+
+def _waiting_for(run: Pass, worker: WorkerId) -> str:
+    """What the worker's replacement is waiting for, in words."""
+    task = run.job.tasks[worker]
+    if task.wanted:
+        return "no agent is there to run it"
+    if not run.job.may_run(worker):
+        return "ZooKeeper has not confirmed its incarnation"
+    row = run.job.row(worker)
+    return f"the agent of {task.assignment.host} has " + (
+        "not started it" if row is None else "started it, it is not ready"
+    )
