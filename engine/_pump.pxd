@@ -1,0 +1,83 @@
+"""The one shape of an I/O thread: it owns sockets, obeys commands from one ring and puts arrivals into another."""
+
+from libc.stddef cimport size_t
+
+from engine._atomics cimport Word
+from engine._bell cimport Bell
+from engine._message cimport PARTS_MAX, Message
+from engine._zmq cimport zmq_msg_t
+from engine.rings cimport Mpsc, Spsc
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_t:
+        pass
+
+cdef extern from "<poll.h>" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    int POLLIN
+
+# Why an arrival, or a message to send, was dropped.
+cdef enum:
+    TOO_MANY_FRAMES
+    TOO_LARGE
+    NO_HEADER
+    UNROUTABLE
+    REASONS
+
+# Written by the pump's thread only.
+cdef struct Traffic:
+    Word messages_in
+    Word bytes_in
+    Word messages_out
+    Word bytes_out
+    Word dropped[REASONS]
+
+cdef struct Link:
+    unsigned int id
+    void* socket
+    # False only after a receive found nothing and no send since: then the socket's fd tells when to look again.
+    bint maybe_ready
+
+cdef struct Pump:
+    # Shared with other threads.
+    Mpsc commands
+    Spsc arrivals
+    Bell bell  # wakes this thread
+    Bell* consumer  # wakes the thread that polls `arrivals`
+    Word stalled  # this thread waits for room in `arrivals`
+    Word stopping
+    Traffic traffic
+    int linger_ms  # set before `stopping`
+    # The pump's own, or its maker's until it is started.
+    int first_part  # 0 on a ROUTER, which names the peer in part 0; 1 on a DEALER
+    size_t message_bytes_max
+    Message* pending  # arrived when `arrivals` was full
+    Link* links  # ascending by id
+    pollfd* fds  # the bell's, then one per link
+    int link_count
+    int link_room
+    int turn  # the link that is read next
+    zmq_msg_t scratch[PARTS_MAX]
+    pthread_t thread
+    bint started
+
+# Raises MemoryError or OSError; close what was opened with pump_destroy.
+cdef Pump* pump_new(Bell* consumer, int first_part, size_t message_bytes_max, size_t arrivals, size_t commands) except NULL
+cdef void pump_destroy(Pump* pump) noexcept nogil
+
+# Own `socket` as `link`; ids must ascend. False when memory is out. Before the start, or on the pump's thread.
+cdef bint pump_adopt(Pump* pump, unsigned int link, void* socket) noexcept nogil
+
+cdef int pump_start(Pump* pump, const char* name) except -1
+# Send what is queued, give it `linger_ms` to leave, close all sockets, end the thread, free what arrived and nobody
+# took. Consumer thread only.
+cdef void pump_stop(Pump* pump, int linger_ms) noexcept nogil
+
+# Hand over a message; False when the ring is full: the message is still the caller's then. Any thread.
+cdef bint pump_offer(Pump* pump, Message* message) noexcept nogil
+# Take the oldest arrival or NULL. Consumer thread only; call pump_unstall after the last of a batch.
+cdef Message* pump_poll(Pump* pump) noexcept nogil
+cdef void pump_unstall(Pump* pump) noexcept nogil

@@ -1,0 +1,434 @@
+"""The network of one worker process: an upstream thread with a ROUTER, a downstream thread with a DEALER per peer.
+
+    peers -> ROUTER -> upstream thread   -> SPSC ring ->  compute thread  -> MPSC ring -> downstream thread -> DEALERs -> peers
+             replies <- MPSC ring <----------------------------+------------ SPSC ring <- replies
+"""
+
+cimport cython
+from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport errno
+from libc.stdint cimport int64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from engine._atomics cimport Word, exchange, load_acquire, load_relaxed, store_relaxed
+from engine._bell cimport Bell, bell_announce, bell_awake, bell_close, bell_open, bell_strike
+from engine._message cimport (
+    CONNECT, DISCONNECT, FRAMES_MAX, SEND, Message, live_loans, live_messages, message_free, message_new, part_copy,
+    part_lend, release_returned,
+)
+from engine._pump cimport (
+    NO_HEADER, POLLIN, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pollfd, pump_adopt, pump_destroy, pump_new,
+    pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
+)
+from engine._zmq cimport (
+    ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVBUF,
+    ZMQ_RCVHWM, ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDBUF,
+    ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
+    raise_zmq_error, zmq_msg_t,
+)
+
+cdef extern from "<poll.h>" nogil:
+    int ppoll(pollfd* fds, unsigned long count, const timespec* timeout, const void* signals)
+
+cdef extern from * nogil:
+    """
+    #ifdef RIPRAP_DEBUG
+    #define RIPRAP_IS_DEBUG 1
+    #else
+    #define RIPRAP_IS_DEBUG 0
+    #endif
+    """
+    bint RIPRAP_IS_DEBUG
+
+UPSTREAM = 0
+DOWNSTREAM = 1
+
+cdef enum:
+    COMMAND_CAPACITY = 4096
+    RECEIVE_BATCH_MAX = 256
+    IDENTITY_BYTES_MAX = 255
+    SOCKETS_MAX = 16384
+    # Arrivals of one peer that wait in libzmq while the ring is full; beyond, the peer's own socket fills up.
+    ROUTER_RCVHWM = 1000
+    # A peer may bind a moment later than we connect: libzmq's default of 100 ms would show in every restart.
+    RECONNECT_MS_MIN = 5
+    RECONNECT_MS_MAX = 250
+    # A host that vanished without a word is noticed after 10 + 3 * 5 seconds.
+    KEEPALIVE_IDLE_S = 10
+    KEEPALIVE_INTERVAL_S = 5
+    KEEPALIVE_PROBES = 3
+
+cdef double WAIT_MS_MAX = 1e9
+cdef int open_networks = 0
+
+
+@cython.final
+@cython.freelist(256)
+cdef class Frame:
+    cdef zmq_msg_t message
+
+    def __cinit__(self):
+        libzmq.msg_init(&self.message)
+
+    def __dealloc__(self):
+        libzmq.msg_close(&self.message)
+
+    def __len__(self):
+        return libzmq.msg_size(&self.message)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, libzmq.msg_data(&self.message), libzmq.msg_size(&self.message), 1, flags)
+
+
+cdef class Network:
+    cdef void* context
+    cdef void* router
+    cdef Pump* upstream
+    cdef Pump* downstream
+    cdef Bell bell  # wakes the compute thread
+    cdef Word woken
+    cdef size_t message_bytes_max
+    cdef unsigned int last_link
+    cdef bint started
+    cdef bint closed
+
+    def __cinit__(self, size_t max_message_bytes, size_t receive_capacity=4096):
+        global open_networks
+        self.closed = True
+        self.bell.fd = -1
+        if not 1 <= receive_capacity <= 1 << 20 or receive_capacity & (receive_capacity - 1):
+            raise ValueError(f"receive_capacity is a power of two up to 2**20, not {receive_capacity}")
+        if not 1 <= max_message_bytes <= 1 << 40:
+            raise ValueError(f"max_message_bytes is 1 to 2**40, not {max_message_bytes}")
+        self.message_bytes_max = max_message_bytes
+        if not bell_open(&self.bell):
+            raise OSError(errno, "no file descriptor for the network; raise `ulimit -n`")
+        self.upstream = pump_new(&self.bell, 0, max_message_bytes, receive_capacity, COMMAND_CAPACITY)
+        self.downstream = pump_new(&self.bell, 1, max_message_bytes, receive_capacity, COMMAND_CAPACITY)
+        self._open_context()
+        self.closed = False
+        open_networks += 1
+
+    def __dealloc__(self):
+        global open_networks
+        if not self.closed:
+            self._shut(0)
+            open_networks -= 1
+        elif self.context != NULL:
+            libzmq.ctx_term(self.context)
+        pump_destroy(self.upstream)
+        pump_destroy(self.downstream)
+        bell_close(&self.bell)
+
+    cdef int _open_context(self) except -1:
+        self.context = libzmq.ctx_new()
+        if self.context == NULL:
+            raise_zmq_error("context")
+        libzmq.ctx_set(self.context, ZMQ_CTX_IO_THREADS, 1)
+        libzmq.ctx_set(self.context, ZMQ_CTX_MAX_SOCKETS, SOCKETS_MAX)
+        self.router = self._new_socket(ZMQ_ROUTER)
+        set_int(self.router, ZMQ_RCVHWM, ROUTER_RCVHWM)
+        # An unroutable reply is then an error that the upstream thread counts, instead of a silent drop.
+        set_int(self.router, ZMQ_ROUTER_MANDATORY, 1)
+        if not pump_adopt(self.upstream, 0, self.router):
+            libzmq.close(self.router)
+            raise MemoryError
+        return 0
+
+    cdef void* _new_socket(self, int type) except NULL:
+        """A socket without a bound on what it queues to send: the windows of the links bound that."""
+        cdef void* socket = libzmq.socket(self.context, type)
+        if socket == NULL:
+            raise_zmq_error("socket")
+        # libzmq drops the connection when a frame is over its limit, before reading it. Twice the bound leaves
+        # messages that are only somewhat too large to be read, dropped and counted.
+        cdef int64_t frame_bytes_max = 2 * <int64_t>self.message_bytes_max
+        libzmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof(frame_bytes_max))
+        set_int(socket, ZMQ_LINGER, 0)
+        set_int(socket, ZMQ_SNDHWM, 0)
+        set_int(socket, ZMQ_TCP_KEEPALIVE, 1)
+        set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S)
+        set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S)
+        set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
+        return socket
+
+    cdef int _check_open(self) except -1:
+        if self.closed:
+            raise RuntimeError("the network is closed")
+        return 0
+
+    def bind(self, str endpoint):
+        self._check_open()
+        if self.started:
+            raise RuntimeError("bind before start: afterwards the socket belongs to the upstream thread")
+        check_transport(endpoint)
+        cdef char real[512]
+        cdef size_t size = sizeof(real)
+        if libzmq.bind(self.router, endpoint.encode()) != 0:
+            raise_zmq_error(endpoint)
+        if libzmq.getsockopt(self.router, ZMQ_LAST_ENDPOINT, real, &size) != 0:
+            raise_zmq_error(endpoint)
+        return real[:size - 1].decode()
+
+    def start(self):
+        self._check_open()
+        if self.started:
+            raise RuntimeError("the network is started already")
+        pump_start(self.upstream, "upstream")
+        self.started = True
+        pump_start(self.downstream, "downstream")
+
+    def close(self, int linger_ms=0):
+        global open_networks
+        if self.closed:
+            return
+        if linger_ms < 0:
+            raise ValueError("linger_ms is bounded: 0 or more")
+        self.closed = True
+        with nogil:
+            self._shut(linger_ms)
+        release_returned()
+        open_networks -= 1
+        if RIPRAP_IS_DEBUG and open_networks == 0:
+            assert load_relaxed(&live_messages) == 0, "message structs leaked"
+            assert load_relaxed(&live_loans) == 0, "lent buffers leaked"
+
+    cdef void _shut(self, int linger_ms) noexcept nogil:
+        pump_stop(self.upstream, linger_ms)
+        pump_stop(self.downstream, linger_ms)
+        while libzmq.ctx_term(self.context) != 0:
+            pass  # interrupted by a signal
+        self.context = NULL
+
+    def connect(self, str endpoint, bytes identity):
+        self._check_open()
+        check_transport(endpoint)
+        cdef Py_ssize_t size = len(identity)
+        if not 1 <= size <= IDENTITY_BYTES_MAX or identity[0] == 0:
+            raise ValueError(f"an identity is 1 to {IDENTITY_BYTES_MAX} bytes and does not begin with a zero byte")
+        cdef Message* command = message_new(CONNECT, self.last_link + 1, 0)
+        if command == NULL:
+            raise MemoryError
+        try:
+            command.socket = self._new_socket(ZMQ_DEALER)
+            set_int(command.socket, ZMQ_RCVHWM, 0)
+            set_int(command.socket, ZMQ_RECONNECT_IVL, RECONNECT_MS_MIN)
+            set_int(command.socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
+            libzmq.setsockopt(command.socket, ZMQ_ROUTING_ID, PyBytes_AS_STRING(identity), size)
+            if libzmq.connect(command.socket, endpoint.encode()) != 0:
+                raise_zmq_error(endpoint)
+        except BaseException:
+            message_free(command)
+            raise
+        self._command(command)
+        self.last_link += 1
+        return self.last_link
+
+    def disconnect(self, unsigned int link, int linger_ms=0):
+        self._check_open()
+        cdef Message* command = message_new(DISCONNECT, link, 0)
+        if command == NULL:
+            raise MemoryError
+        command.linger_ms = linger_ms
+        self._command(command)
+
+    cdef int _command(self, Message* command) except -1:
+        if not pump_offer(self.downstream, command):
+            message_free(command)
+            raise BlockingIOError("the downstream thread has too much to do; try again")
+        return 0
+
+    def send(self, unsigned int link, bytes header, frames=()):
+        self._check_open()
+        release_returned()
+        cdef Message* message = self._pack(link, header, frames)
+        if pump_offer(self.downstream, message):
+            return True
+        message_free(message)
+        release_returned()
+        return False
+
+    cdef Message* _pack(self, unsigned int link, bytes header, object frames) except NULL:
+        cdef Py_ssize_t count = len(frames)
+        if count > FRAMES_MAX:
+            raise ValueError(f"a message has at most {FRAMES_MAX} frames, not {count}")
+        cdef Message* message = message_new(SEND, link, count + 2)
+        if message == NULL:
+            raise MemoryError
+        cdef int i = 2
+        try:
+            pack_header(message, header)
+            for frame in frames:
+                pack_frame(&message.part[i], frame)
+                message.bytes += libzmq.msg_size(&message.part[i])
+                i += 1
+            if message.bytes > self.message_bytes_max:
+                raise ValueError(f"a message of {message.bytes} bytes is over the bound of {self.message_bytes_max}")
+        except BaseException:
+            message_free(message)
+            release_returned()
+            raise
+        return message
+
+    def reply(self, bytes peer, bytes header):
+        self._check_open()
+        cdef Message* message = message_new(SEND, 0, 2)
+        if message == NULL:
+            raise MemoryError
+        try:
+            part_copy(&message.part[0], PyBytes_AS_STRING(peer), PyBytes_GET_SIZE(peer))
+            pack_header(message, header)
+            if message.bytes > self.message_bytes_max:
+                raise ValueError(f"a reply of {message.bytes} bytes is over the bound of {self.message_bytes_max}")
+        except BaseException:
+            message_free(message)
+            raise
+        if pump_offer(self.upstream, message):
+            return True
+        message_free(message)
+        return False
+
+    def receive(self, double timeout_ms=0.0):
+        self._check_open()
+        if not timeout_ms >= 0:
+            raise ValueError(f"timeout_ms is 0 or more, not {timeout_ms}")
+        release_returned()
+        cdef list batch = self._collect()
+        if batch or timeout_ms == 0:
+            return batch
+        cdef double deadline = now_ms() + min(timeout_ms, WAIT_MS_MAX)
+        while not batch and self._wait(deadline):
+            PyErr_CheckSignals()
+            self._check_open()
+            batch = self._collect()
+        release_returned()
+        return batch
+
+    cdef list _collect(self):
+        """What has arrived, the replies first, at most a batch of each."""
+        cdef list batch = []
+        self._collect_from(self.downstream, DOWNSTREAM, batch)
+        self._collect_from(self.upstream, UPSTREAM, batch)
+        return batch
+
+    cdef int _collect_from(self, Pump* pump, object origin, list batch) except -1:
+        cdef Message* message
+        cdef int count = 0
+        while count < RECEIVE_BATCH_MAX:
+            message = pump_poll(pump)
+            if message == NULL:
+                break
+            try:
+                batch.append(unpack(message, origin))
+            finally:
+                message_free(message)
+            count += 1
+        if count > 0:
+            pump_unstall(pump)
+        return 0
+
+    cdef bint _wait(self, double deadline) noexcept:
+        """Sleep until something may have arrived; False when the time is over or wake() was called."""
+        cdef pollfd fd = pollfd(self.bell.fd, POLLIN, 0)
+        cdef double left_ms = deadline - now_ms()
+        cdef timespec timeout
+        if exchange(&self.woken, 0) or left_ms <= 0:
+            return False
+        timeout.tv_sec = <long>(left_ms / 1000)
+        timeout.tv_nsec = <long>((left_ms - timeout.tv_sec * 1000.0) * 1e6)
+        bell_announce(&self.bell)
+        if not arrived(self.upstream) and not arrived(self.downstream):
+            with nogil:
+                ppoll(&fd, 1, &timeout, NULL)
+        bell_awake(&self.bell, fd.revents != 0)
+        return True
+
+    def wake(self):
+        if not self.closed:
+            exchange(&self.woken, 1)
+            bell_strike(&self.bell)
+
+    def counters(self):
+        return {
+            "upstream": traffic(self.upstream),
+            "downstream": traffic(self.downstream),
+            "dropped": {
+                "too_many_frames": self._dropped(TOO_MANY_FRAMES),
+                "too_large": self._dropped(TOO_LARGE),
+                "no_header": self._dropped(NO_HEADER),
+                "unroutable": self._dropped(UNROUTABLE),
+            },
+        }
+
+    cdef size_t _dropped(self, int reason):
+        return load_relaxed(&self.upstream.traffic.dropped[reason]) + load_relaxed(
+            &self.downstream.traffic.dropped[reason]
+        )
+
+
+cdef int set_int(void* socket, int option, int value) noexcept nogil:
+    return libzmq.setsockopt(socket, option, &value, sizeof(value))
+
+
+cdef int check_transport(str endpoint) except -1:
+    # inproc would hand lent buffers to their own process, and the other transports are not built for this use.
+    if not endpoint.startswith(("ipc://", "tcp://")):
+        raise ValueError(f"{endpoint!r} is not an endpoint; expected ipc://PATH, ipc://@NAME or tcp://HOST:PORT")
+    port = endpoint.rpartition(":")[2]
+    # libzmq would quietly use the number modulo 2**16.
+    if endpoint.startswith("tcp://") and port.isdecimal() and int(port) > 65535:
+        raise ValueError(f"{endpoint!r} has a port over 65535")
+    return 0
+
+
+cdef int pack_header(Message* message, bytes header) except -1:
+    if not header:
+        raise ValueError("a message needs a header of at least one byte")
+    part_copy(&message.part[1], PyBytes_AS_STRING(header), PyBytes_GET_SIZE(header))
+    message.bytes = PyBytes_GET_SIZE(header)
+    return 0
+
+
+cdef int pack_frame(zmq_msg_t* part, object frame) except -1:
+    """A received frame shares its memory; anything else lends or copies its bytes."""
+    if isinstance(frame, Frame):
+        libzmq.msg_copy(part, &(<Frame>frame).message)
+        return 0
+    return part_lend(part, frame)
+
+
+cdef tuple unpack(Message* message, object origin):
+    cdef list frames = []
+    cdef Frame frame
+    cdef int i
+    for i in range(2, message.parts):
+        frame = Frame.__new__(Frame)
+        libzmq.msg_move(&frame.message, &message.part[i])
+        frames.append(frame)
+    sender = part_bytes(&message.part[0]) if origin == UPSTREAM else message.link
+    return origin, sender, part_bytes(&message.part[1]), frames
+
+
+cdef bytes part_bytes(zmq_msg_t* part):
+    return PyBytes_FromStringAndSize(<char*>libzmq.msg_data(part), libzmq.msg_size(part))
+
+
+cdef bint arrived(Pump* pump) noexcept nogil:
+    return load_acquire(&pump.arrivals.tail) != load_relaxed(&pump.arrivals.head)
+
+
+cdef dict traffic(Pump* pump):
+    return {
+        "messages_in": load_relaxed(&pump.traffic.messages_in),
+        "bytes_in": load_relaxed(&pump.traffic.bytes_in),
+        "messages_out": load_relaxed(&pump.traffic.messages_out),
+        "bytes_out": load_relaxed(&pump.traffic.bytes_out),
+    }
+
+
+cdef double now_ms() noexcept nogil:
+    cdef timespec time
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return time.tv_sec * 1e3 + time.tv_nsec * 1e-6
