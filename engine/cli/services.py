@@ -22,7 +22,7 @@ class Services:
     """Starts, watches and stops them; only for the main thread, to whose life the kernel ties the children.
 
     `folder` gets the logs and, for an embedded ZooKeeper, its data. `zookeeper` is the user's ensemble, or None for an
-    embedded one on `port`. Without `agent` the host only coordinates.
+    embedded one on `port`. Other hosts reach this one at `address`; empty means that there are none.
     """
 
     def __init__(
@@ -38,8 +38,9 @@ class Services:
         self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ".zookeeper", port)
         self._zookeeper = zookeeper or ""
         self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
+        controller = ["controller", "--address", address or "127.0.0.1"]
         for number in range(standby + 1):
-            self._commands["controller" if number == 0 else f"controller.{number + 1}"] = ["controller"]
+            self._commands["controller" if number == 0 else f"controller.{number + 1}"] = controller
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._on_restart = on_restart
         self._restarted_at: list[float] = []

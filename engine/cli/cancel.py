@@ -1,0 +1,25 @@
+"""`riprap cancel`: ends a job before its stream ends."""
+
+from __future__ import annotations
+
+import click
+
+from engine.cli.options import zookeeper_option
+from engine.cli.state import find_zookeeper
+
+
+@click.command("cancel")
+@click.argument("job")
+@zookeeper_option
+def command(job: str, zookeeper: str | None) -> None:
+    """End a job before its stream ends; what is committed stays.
+
+    \b
+    Example:
+      riprap cancel svm_higgs
+    """
+    from controller.client import Client
+
+    with Client(find_zookeeper(zookeeper)) as client:
+        client.cancel(job)
+    click.echo(f"cancelling {job}; watch it with `riprap status {job}`")

@@ -1,0 +1,39 @@
+"""`riprap down`: stops what `riprap up` started on this host."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+import click
+
+from codec.errors import RiprapError
+from engine.cli.state import read_state, remove_state
+
+STOP_TIMEOUT_MS = 15_000
+
+
+@click.command("down")
+def command() -> None:
+    """Stop the cluster services of this host; jobs that run on them end.
+
+    \b
+    Example:
+      riprap down
+    """
+    state = read_state()
+    if state is None:
+        click.echo("nothing is up on this host")
+        return
+    try:
+        supervisor = os.pidfd_open(state.pid)
+        signal.pidfd_send_signal(supervisor, signal.SIGTERM)
+        ended = select.poll()
+        ended.register(supervisor, select.POLLIN)
+        if not ended.poll(STOP_TIMEOUT_MS):
+            signal.pidfd_send_signal(supervisor, signal.SIGKILL)
+            raise RiprapError(f"the supervisor {state.pid} did not stop in time and was killed", f"see {state.folder}")
+    except ProcessLookupError:
+        remove_state()
+    click.echo("down")

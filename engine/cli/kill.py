@@ -1,0 +1,32 @@
+"""`riprap kill`: SIGKILL for one worker of a job, as a test of its fault tolerance."""
+
+from __future__ import annotations
+
+import click
+
+from codec.errors import ConfigError
+from codec.ids import WorkerId
+from engine.cli.options import zookeeper_option
+from engine.cli.state import find_zookeeper
+
+
+@click.command("kill")
+@click.argument("job")
+@click.argument("worker")
+@zookeeper_option
+def command(job: str, worker: str, zookeeper: str | None) -> None:
+    """Kill a worker of a job; the controller notices and replaces it.
+
+    \b
+    Example:
+      riprap kill svm_higgs processor.3
+    """
+    from controller.client import Client
+
+    try:
+        target = WorkerId.parse(worker)
+    except ValueError as error:
+        raise ConfigError(str(error), "see `riprap status JOB`") from error
+    with Client(find_zookeeper(zookeeper)) as client:
+        client.kill(job, str(target))
+    click.echo(f"killed {target} of {job}")

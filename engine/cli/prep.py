@@ -1,0 +1,116 @@
+"""`riprap prep`: raw data sets to shards, and synthetic raw files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from codec.errors import DataError
+from engine.cli.options import json_option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group("prep")
+def command() -> None:
+    """Turn raw data into shards that jobs read.
+
+    \b
+    Example:
+      riprap prep synth higgs HIGGS.csv.gz --rows 2000000
+      riprap prep higgs HIGGS.csv.gz --out .data/higgs --holdout 0.1
+    """
+
+
+def _shard_options(function: F) -> F:
+    """The options that all data sets share."""
+    for option in (
+        json_option,
+        click.option("--seed", type=int, default=1, show_default=True, help="Decides which rows are held back."),
+        click.option("--shard-rows", type=click.IntRange(min=1), default=250_000, show_default=True),
+        click.option("--limit", type=click.IntRange(min=1), help="Read this many rows only."),
+        click.option("--bad-rows", type=click.Choice(["fail", "drop"]), default="fail", show_default=True),
+        click.option(
+            "--holdout",
+            type=click.FloatRange(0, 1, max_open=True),
+            default=0.0,
+            metavar="FRACTION",
+            help="Hold back this fraction of the rows: writes OUT/train and OUT/test.",
+        ),
+        click.option("--out", required=True, metavar="DIR", help="The directory to write; it must not exist yet."),
+        click.argument("input"),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command()
+@_shard_options
+def higgs(as_json: bool, **options: Any) -> None:
+    """Shards from HIGGS.csv[.gz] (label and 28 features); INPUT is a path, a glob or a URL.
+
+    \b
+    Example:
+      riprap prep higgs HIGGS.csv.gz --out .data/higgs --holdout 0.1
+    """
+    from prep_spark.higgs import run
+
+    _prepare(run, as_json, options)
+
+
+@command.command()
+@click.option("--missing", type=click.Choice(["keep", "drop"]), default="keep", show_default=True)
+@click.option("--scale", type=click.Choice(["paper", "auto"]), default="paper", show_default=True)
+@_shard_options
+def kdd12(as_json: bool, **options: Any) -> None:
+    """Shards from KDD Cup 2012 track 2 (training.txt, 12 columns); INPUT is a path, a glob or a URL.
+
+    \b
+    Example:
+      riprap prep kdd12 training.txt --out .data/kdd12 --missing drop
+    """
+    from prep_spark.kdd12 import run
+
+    _prepare(run, as_json, options)
+
+
+@command.command()
+@click.argument("dataset", type=click.Choice(["higgs", "kdd12"]))
+@click.argument("path")
+@click.option("--rows", type=click.IntRange(min=1), required=True, help="How many rows to write.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same bytes.")
+def synth(dataset: str, path: str, rows: int, seed: int) -> None:
+    """Write a synthetic raw file in a data set's own format (compressed when PATH ends in .gz).
+
+    \b
+    Example:
+      riprap prep synth higgs HIGGS.csv.gz --rows 2000000
+    """
+    from prep_spark import synth as synthesizer
+
+    write: Callable[..., Any] = getattr(synthesizer, dataset)
+    _mending(lambda: write(path, rows, seed=seed))
+    click.echo(f"wrote {rows:,} rows to {path}")
+
+
+def _prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[str, Any]) -> None:
+    """Run a job; its progress goes to stderr, what it counted to stdout."""
+    counts = _mending(lambda: run(**options, report=lambda line: click.echo(line, err=True)))
+    if as_json:
+        click.echo(json.dumps(counts, default=str))
+        return
+    for name, value in counts.items():
+        click.echo(f"{name:<10} {value}")
+
+
+def _mending(work: Callable[[], Any]) -> Any:
+    """Turn the error of prep_spark, which imports nothing of ours, into one of ours."""
+    from prep_spark.errors import PrepError
+
+    try:
+        return work()
+    except PrepError as error:
+        raise DataError(str(error.args[0]), error.remedy) from error

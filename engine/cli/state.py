@@ -1,0 +1,67 @@
+"""Remembers the cluster services that `riprap up` started on this host, from one command to the next."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from codec.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class State:
+    """The supervisor of the services (`started_ticks` tells it from a later process of the same pid), and where."""
+
+    pid: int
+    started_ticks: int
+    zookeeper: str
+    folder: str
+
+
+def state_folder() -> Path:
+    """The directory of the state and of the services' logs: $XDG_RUNTIME_DIR/riprap, else ~/.riprap."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime) / "riprap" if runtime else Path.home() / ".riprap"
+
+
+def write_state(state: State) -> None:
+    """Replace the state file in one step."""
+    path = state_folder() / "up.json"
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(state)))
+    os.replace(partial, path)
+
+
+def read_state() -> State | None:
+    """The services that run now; None when nothing does, whatever an old file says."""
+    try:
+        state = State(**json.loads((state_folder() / "up.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return state if started_ticks(state.pid) == state.started_ticks else None
+
+
+def remove_state() -> None:
+    """Forget the services."""
+    (state_folder() / "up.json").unlink(missing_ok=True)
+
+
+def started_ticks(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None when it does not run."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == b"Z" else int(fields[19])
+
+
+def find_zookeeper(given: str | None) -> str:
+    """The ensemble that a command talks to: the one given, else that of `riprap up`; ConfigError when there is none."""
+    if given:
+        return given
+    state = read_state()
+    if state is None:
+        raise ConfigError("no cluster runs on this host", "start one with `riprap up`, or name it with --zookeeper")
+    return state.zookeeper

@@ -1,0 +1,58 @@
+"""`riprap status`: the jobs of a cluster, or the workers of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from engine.cli.options import json_option, zookeeper_option
+from engine.cli.state import find_zookeeper
+
+
+@click.command("status")
+@click.argument("job", required=False)
+@zookeeper_option
+@json_option
+def command(job: str | None, zookeeper: str | None, as_json: bool) -> None:
+    """Show all jobs, or one job's workers and failures.
+
+    \b
+    Example:
+      riprap status
+      riprap status svm_higgs --json
+    """
+    from controller.client import Client
+
+    with Client(find_zookeeper(zookeeper)) as client:
+        answer: Any = client.status(job) if job else client.jobs()
+    if as_json:
+        click.echo(json.dumps(answer, default=str))
+    elif job:
+        click.echo(job_text(answer))
+    else:
+        click.echo(jobs_text(answer))
+
+
+def jobs_text(jobs: Any) -> str:
+    """One line a job."""
+    rows = jobs.items() if isinstance(jobs, Mapping) else ((one["job"], one) for one in jobs)
+    lines = [f"{name:<32} {one['phase'] if isinstance(one, Mapping) else one}" for name, one in rows]
+    return "\n".join(lines) or "no jobs"
+
+
+def job_text(status: Mapping[str, Any]) -> str:
+    """The job's phase, then a line a worker, then a line a failure."""
+    lines = [f"{status['job']}  {status['phase']}  {status.get('run_dir', '')}"]
+    if status.get("error"):
+        lines.append(f"  {status['error']}\n  remedy: {status.get('remedy') or 'see its logs'}")
+    for name, worker in status["workers"].items():
+        lines.append(
+            f"  {name:<16} #{worker['incarnation']:<3} {worker['state']:<9} pid {worker['pid'] or '-':<8}"
+            f" epoch {worker['epoch']:<8} {worker['items']:>14,} items  {worker['restarts']} restarts"
+        )
+    for failure in status.get("failures") or ():
+        lines.append(f"  lost {failure['worker']}#{failure['incarnation']}: {failure['reason']}")
+    return "\n".join(lines)
