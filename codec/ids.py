@@ -22,7 +22,7 @@ class WorkerId(NamedTuple):
     """One task of a stage; written `processor.3`."""
 
     stage: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
     def __str__(self) -> str:
         return f"{self.stage}.{self.index}"

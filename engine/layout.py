@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from codec.ids import WorkerId
+from configs.topology import Topology
 
 
-class Edge(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Edge:
     """Stage to stage; `index` travels in headers, `name` stands in statistics and logs."""
 
     index: int
@@ -27,16 +28,50 @@ class Layout:
     sources: tuple[WorkerId, ...]
     processors: tuple[WorkerId, ...]
     sinks: tuple[WorkerId, ...]
-    data: Edge = Edge(0, "source->processor")
-    result: Edge = Edge(1, "processor->sink")
-    feedback: Edge | None = Edge(2, "sink->processor")
-    punctuation: Edge = Edge(3, "source->sink")
-    commit: Edge = Edge(4, "sink->source")
+    data: Edge
+    result: Edge
+    feedback: Edge | None
+    punctuation: Edge
+    commit: Edge
+
+    @classmethod
+    def of(cls, topology: Topology, me: WorkerId) -> Layout:
+        """The layout around one worker of a topology of three stages."""
+        (source,), (processor,), (sink,) = topology.sources, topology.processors, topology.sinks
+        edges = {(edge.upstream, edge.downstream): Edge(edge.index, edge.name) for edge in topology.edges}
+        count = len(topology.edges)
+        return cls(
+            me,
+            tuple(topology.tasks(source)),
+            tuple(topology.tasks(processor)),
+            tuple(topology.tasks(sink)),
+            edges[source, processor],
+            edges[processor, sink],
+            edges.get((sink, processor)),
+            Edge(count, f"{source}->{sink}"),
+            Edge(count + 1, f"{sink}->{source}"),
+        )
 
     @property
     def partner(self) -> WorkerId:
         """The sink of this source, or the source of this sink."""
         return (self.sinks if self.me in self.sources else self.sources)[self.me.index]
+
+    def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
+        """The edges that end here, with the workers at their other end."""
+        if self.me in self.sources:
+            return {self.commit: (self.partner,)}
+        if self.me in self.sinks:
+            return {self.result: self.processors, self.punctuation: (self.partner,)}
+        return {self.data: self.sources} | ({self.feedback: self.sinks} if self.feedback else {})
+
+    def outgoing(self) -> tuple[Edge, ...]:
+        """The edges that start here."""
+        if self.me in self.sources:
+            return (self.data, self.punctuation)
+        if self.me in self.sinks:
+            return (self.commit,) + ((self.feedback,) if self.feedback else ())
+        return (self.result,)
 
     def receivers(self) -> list[WorkerId]:
         """All workers that this one sends to, by any edge."""

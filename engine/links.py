@@ -61,7 +61,7 @@ class OutLink:
 
 
 class InLink:
-    """The receiving half. Invariant: acked <= safe <= received."""
+    """The receiving half. `asked` is the gap that the sender was told of last. Invariant: acked <= safe <= received."""
 
     def __init__(self) -> None:
         self.received = Seq(0)
@@ -178,8 +178,8 @@ class Links:
         for (edge, to), link in self._out.items():
             if link.kept and to in self._up:
                 self.wire.transmit(edge, to, link.sent, Block(Kind.HELLO, Epoch(0)))
-        for link in self._in.values():
-            link.asked = Seq(0)
+        for incoming in self._in.values():
+            incoming.asked = Seq(0)
 
     def _out_link(self, edge: Edge, to: WorkerId) -> OutLink:
         link = self._out.get((edge, to))

@@ -1,7 +1,7 @@
 """The fault-tolerance schemes, one file each. To add one: write its file, and name it in SCHEMES.
 
-    scheme.py       the interface: Scheme (hooks), Port (all that a scheme may do), Boundary
-    parts/          what several schemes share
+scheme.py       the interface: Scheme (hooks), Port (all that a scheme may do), Boundary
+parts/          what several schemes share
 """
 
 from __future__ import annotations

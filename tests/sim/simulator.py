@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from codec.ids import Incarnation, Seq, WorkerId
 from engine.layout import Edge, Layout
 from engine.links import Links
 from engine.schemes import make_scheme
@@ -26,6 +26,8 @@ from engine.tasks.source import SourceTask
 from operators.base import Processor, Sink
 
 PRIME = 2**31 - 1
+NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
+EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))
 STEPS_MAX = 300_000
 
 
@@ -63,7 +65,7 @@ class Case:
     fault_tolerance: dict[str, Any]
     processors: int = 6
     pairs: int = 1
-    items: int = 400
+    items: int = 1200
     micro_batch: int = 50
     block_bytes: int = 64
     kills: int = 0
@@ -71,7 +73,7 @@ class Case:
     hangs: int = 0
     cuts: int = 0
     wire_s: float = 0.002
-    restart_s: float = 0.05
+    restart_s: float = 0.03
     faulty: str = "processor"
     log: list[str] = field(default_factory=list)
 
@@ -184,11 +186,11 @@ class Simulation:
             self.nodes[source].task.start()
             self.schedule_work(self.nodes[source])
         for node in self.nodes.values():
-            self.at(0.2, lambda node=node: self._hello(node))
+            self.at(0.05, lambda node=node: self._hello(node))
         self._plan_faults()
 
     def make_task(self, node: Node) -> Any:
-        layout = Layout(node.me, self.sources, self.processors, self.sinks)
+        layout = Layout(node.me, self.sources, self.processors, self.sinks, *EDGES)
         scheme = make_scheme(layout, self.case.fault_tolerance)
         if node.me in self.sources:
             share = self.case.items // self.case.pairs
@@ -271,23 +273,23 @@ class Simulation:
         self.news_free.pop(worker, None)
         self.tell_all(node)
         self.spread(worker)
-        self.at(0.2, lambda: self._hello(node))
+        self.at(0.05, lambda: self._hello(node))
 
     def _hello(self, node: Node) -> None:
         if node.alive:
             node.guard(node.links.hello)()
-            self.at(0.2, lambda: self._hello(node))
+            self.at(0.05, lambda: self._hello(node))
 
     def _plan_faults(self) -> None:
         self.cut_lanes = {}
         for _ in range(self.case.kills):
             victims = self.rng.sample(self.processors, self.case.kill_at_once)
-            self.at(self.rng.uniform(0, 0.4), lambda victims=victims: [self.kill(v) for v in victims])
+            self.at(self.rng.uniform(0, 0.18), lambda victims=victims: [self.kill(v) for v in victims])
         for _ in range(self.case.hangs):
             victim, seconds = self.rng.choice(self.processors), self.rng.uniform(0.05, 1.0)
-            self.at(self.rng.uniform(0, 0.3), lambda v=victim, s=seconds: self._hang(v, s))
+            self.at(self.rng.uniform(0, 0.18), lambda v=victim, s=seconds: self._hang(v, s))
         for _ in range(self.case.cuts):
-            self.at(self.rng.uniform(0, 0.3), self._cut)
+            self.at(self.rng.uniform(0, 0.18), self._cut)
 
     def _hang(self, victim: WorkerId, seconds: float) -> None:
         self.nodes[victim].hung_until = self.now + seconds

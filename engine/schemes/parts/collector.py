@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Boundary, Port, Ready, Scheme
+
 
 class Ledger:
     """What is known of one epoch. Invariant: len(done) + len(lost) <= block_count."""
@@ -71,18 +70,16 @@ class Collector(Scheme):
         if block.kind == Kind.PUNCTUATION:
             ledger.punctuate(block.meta)
             return self.progress(port)
-        fresh = list(self.take(port, ledger, sender, block))
-        fresh += self.progress(port, block)
-        return fresh
+        return [*self.take(port, ledger, sender, block), *self.progress(port, block)]
 
-    def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Iterator[Block]:
+    def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Ready:
         """Let the first result of a data block through, and no other."""
         piece = (block.key.row, block.key.s_index)
         if piece in ledger.done or piece in ledger.lost:
             self.count_late(port, block)
-            return
+            return ()
         self.settle(ledger, piece, block)
-        yield block
+        return (block,)
 
     def settle(self, ledger: Ledger, piece: tuple[int, int], block: Block) -> None:
         """Mark a data block as done."""

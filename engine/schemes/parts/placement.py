@@ -19,7 +19,9 @@ def alternate(workers: Collection[WorkerId], block: int) -> WorkerId:
     return sorted(workers)[block % len(workers)]
 
 
-def random_group(workers: tuple[WorkerId, ...], live: Collection[WorkerId], copies: int, epoch: Epoch, block: int) -> tuple[WorkerId, ...]:
+def random_group(
+    workers: tuple[WorkerId, ...], live: Collection[WorkerId], copies: int, epoch: Epoch, block: int
+) -> tuple[WorkerId, ...]:
     """A group of `copies` processors, drawn per block among the groups with a live member (LEC V-A, replication).
 
     The draw is a hash of epoch and block (the finalizer of splitmix64, https://prng.di.unimi.it/splitmix64.c), so that

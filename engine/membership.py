@@ -1,0 +1,55 @@
+"""How a worker follows the controller's views: whom it connects to, and what its task is told of deaths and births."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codec.ids import Incarnation, WorkerId
+from engine.port import WorkerPort
+from engine.tasks.source import SourceTask
+from engine.tasks.task import Task
+
+
+class Fenced(Exception):
+    """A newer incarnation of this worker exists; this process must end at once."""
+
+
+class Membership:
+    """Applies views in order of their revision. A view is whole: what was missed between two does not matter."""
+
+    def __init__(self, port: WorkerPort, task: Task, host: str) -> None:
+        self.port, self.task, self.host = port, task, host
+        self.revision = -1
+        self._receivers = set(port.layout.receivers())
+
+    def on_view(self, view: Mapping[str, Any]) -> None:
+        """Raises Fenced when the view says so."""
+        if view["revision"] <= self.revision:
+            return
+        self.revision = view["revision"]
+        for name, entry in view["workers"].items():
+            worker = WorkerId.parse(name)
+            if worker == self.port.layout.me:
+                if entry["incarnation"] > self.port.life:
+                    raise Fenced
+            else:
+                self._on_peer(worker, entry)
+        if view["phase"] == "RUNNING" and isinstance(self.task, SourceTask):
+            self.task.start()
+
+    def _on_peer(self, worker: WorkerId, entry: Mapping[str, Any]) -> None:
+        links, life = self.port.links, Incarnation(entry["incarnation"])
+        up = entry["state"] == "up"
+        if links.is_up(worker) and not (up and links.incarnation(worker) == life):
+            links.lower(worker)
+            self.port.disconnect(worker)
+            self.task.on_worker_failed(worker)
+        if up and links.incarnation(worker) < life:
+            if worker in self._receivers:
+                self.port.connect(worker, entry["ipc"] if entry["host"] == self.host else entry["tcp"])
+            early = links.raise_(worker, life)
+            self.task.on_worker_restored(worker)
+            for edge, seq, block in early:
+                if links.accept(edge, worker, life, seq, block):
+                    self.task.on_block(edge, worker, block)

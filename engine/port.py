@@ -1,0 +1,135 @@
+"""The port of a real worker: links over the network, the clock, statistics and the event log."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from codec.blocks import Block, Kind
+from codec.events import EventLog
+from codec.header import Header, encode
+from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.intake import Intake, identity
+from engine.layout import Edge, Layout
+from engine.links import Links
+from engine.network import DOWNSTREAM, Network
+from engine.tasks.task import Task
+
+HELLO_EVERY_S = 0.5
+ACK_EVERY_S = 0.05
+
+
+class WorkerPort:
+    """Carries out what schemes and tasks ask for (the Port), and moves the messages of their links (the Wire).
+
+    Owned by the compute thread; nothing here waits except `step`, and that at most as long as it is told.
+    """
+
+    def __init__(
+        self, job: str, layout: Layout, life: Incarnation, network: Network, window: int, log: EventLog
+    ) -> None:
+        self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
+        self.me = str(layout.me)
+        self.links = Links(self, window)
+        self.intake = Intake(job, layout)
+        self.counts: Counter[str] = Counter()
+        self.bytes_sent: Counter[str] = Counter()
+        self._connections: dict[WorkerId, int] = {}
+        self._peers: dict[int, WorkerId] = {}
+        self._alarm_at = float("inf")
+        self._hello_at = self._ack_at = 0.0
+        self._ack_least = max(1, window // 4)
+
+    # what schemes may do
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        return self.links.send(edge, to, block)
+
+    def room(self, edge: Edge, to: WorkerId) -> int:
+        return self.links.room(edge, to)
+
+    def ack(self, edge: Edge, sender: WorkerId) -> None:
+        self.links.ack(edge, sender)
+
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        return self.links.incarnation(worker)
+
+    def is_up(self, worker: WorkerId) -> bool:
+        return self.links.is_up(worker)
+
+    def alarm(self, seconds: float) -> None:
+        self._alarm_at = time.monotonic() + seconds
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def count(self, name: str, n: int = 1) -> None:
+        self.counts[name] += n
+
+    def report(self, event: str, **fields: Any) -> None:
+        self.log.write(event, worker=self.me, incarnation=self.life, **fields)
+
+    # the wire of the links
+    def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+        connection = self._connections.get(to)
+        if connection is None:
+            return
+        block.seq = seq
+        header, arrays = encode(Header(self.job, self.me, self.life, edge.index), block)
+        if self.network.send(connection, header, arrays):
+            self.bytes_sent[edge.name] += len(header) + sum(array.nbytes for array in arrays)
+        else:
+            self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
+
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
+        header, _ = encode(Header(self.job, self.me, self.life, edge.index), Block(kind, Epoch(0), seq=seq))
+        self.network.reply(identity(to, self.links.incarnation(to)), header)
+
+    # what the worker does
+    def connect(self, peer: WorkerId, endpoint: str) -> None:
+        """Open the connection to a new life of a peer."""
+        connection = self.network.connect(endpoint, identity(self.layout.me, self.life))
+        self._connections[peer], self._peers[connection] = connection, peer
+
+    def disconnect(self, peer: WorkerId) -> None:
+        """Drop the connection to a peer that is down, and what is queued on it."""
+        connection = self._connections.pop(peer, None)
+        if connection is not None:
+            del self._peers[connection]
+            self.network.disconnect(connection)
+
+    def step(self, task: Task, wait_s: float) -> None:
+        """Take what came in, or wait for it this long; then alarms, acknowledgements and HELLOs that are due."""
+        now = time.monotonic()
+        due = min(self._alarm_at, self._hello_at, self._ack_at) - now
+        for origin, who, header, frames in self.network.receive(max(0.0, min(wait_s, due)) * 1000):
+            if origin == DOWNSTREAM:
+                self._on_reply(who, header)
+            else:
+                self._on_message(task, who, header, frames)
+        self.links.flush(self._ack_least)
+        self._timers(task, time.monotonic())
+
+    def _on_message(self, task: Task, peer: bytes, header: bytes, frames: list[Any]) -> None:
+        message = self.intake.forward(peer, header, frames)
+        if message:
+            edge, sender, head, block = message
+            if self.links.accept(edge, sender, head.incarnation, block.seq, block):
+                task.on_block(edge, sender, block)
+
+    def _on_reply(self, connection: int, header: bytes) -> None:
+        message = self.intake.backward(header)
+        if message and self._peers.get(connection) == message[1]:
+            edge, peer, head, block = message
+            self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
+
+    def _timers(self, task: Task, now: float) -> None:
+        if now >= self._alarm_at:
+            self._alarm_at = float("inf")
+            task.on_alarm()
+        if now >= self._ack_at:
+            self._ack_at = now + ACK_EVERY_S
+            self.links.flush(1)
+        if now >= self._hello_at:
+            self._hello_at = now + HELLO_EVERY_S
+            self.links.hello()

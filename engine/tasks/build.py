@@ -1,0 +1,82 @@
+"""Builds the task of one worker from the topology: operators made, opened and joined to the scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Protocol, TypeVar
+
+from configs.topology import Topology
+from engine.layout import Layout
+from engine.schemes.scheme import Boundary, Port, Scheme
+from engine.tasks.processor import ProcessorTask
+from engine.tasks.sink import SinkTask
+from engine.tasks.source import SourceTask
+from engine.tasks.task import Task
+from operators.base import Context, Operator, Processor, Sink, Source
+from operators.loading import make_operator
+
+T = TypeVar("T", bound=Operator)
+
+WINDOW_BLOCKS_MIN = 64
+ITEM_BYTES_GUESS = 256  # only sizes a window
+
+
+class CommitListener(Protocol):
+    """Who is told of each committed epoch."""
+
+    def committed(self, boundary: Boundary, latency_s: float) -> None: ...
+
+
+def make_task(
+    topology: Topology, schema: Mapping[str, Any], layout: Layout, scheme: Scheme, port: Port, listener: CommitListener
+) -> Task:
+    """The task of `layout.me`. `schema` holds the input's `columns` and `label`, as the submitter found them.
+
+    Raises ConfigError where an operator cannot be made or opened.
+    """
+    context = Context(
+        columns=tuple(schema["columns"]),
+        label=schema["label"],
+        seed=topology.seed,
+        index=layout.me.index,
+        parallelism=topology.stages[layout.me.stage].parallelism,
+        input=asdict(topology.input),
+    )
+    if layout.me in layout.sources:
+        return _source_task(topology, layout, scheme, port, context)
+    if layout.me in layout.sinks:
+        sink = _operator(topology, layout.me.stage, Sink)
+        sink.processor = _open(_operator(topology, layout.processors[0].stage, Processor), context)
+        return SinkTask(layout, scheme, port, _open(sink, context), listener.committed)
+    processors = [_open(_operator(topology, layout.me.stage, Processor), context) for _ in layout.sinks]
+    return ProcessorTask(layout, scheme, port, processors)
+
+
+def window_blocks(topology: Topology) -> int:
+    """Blocks that a link may have unacknowledged: enough for the epochs under way and two more."""
+    blocks = -(-topology.micro_batch * ITEM_BYTES_GUESS // topology.links.block_bytes)
+    stage_tasks = max(stage.parallelism for stage in topology.stages.values())
+    return max(WINDOW_BLOCKS_MIN, (topology.links.window_epochs + 2) * (blocks + stage_tasks))
+
+
+def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context) -> SourceTask:
+    source = _open(_operator(topology, layout.me.stage, Source), context)
+    if source.items is None:
+        raise NotImplementedError("a source without an end")
+    links = topology.links
+    return SourceTask(
+        layout, scheme, port, source.read, source.items, topology.micro_batch, links.block_bytes, links.window_epochs
+    )
+
+
+def _operator(topology: Topology, stage: str, role: type[T]) -> T:
+    entry = topology.stages[stage]
+    operator = make_operator(entry.operator, entry.options)
+    assert isinstance(operator, role), f"{stage} is checked to be a {role.__name__} before anything starts"
+    return operator
+
+
+def _open(operator: T, context: Context) -> T:
+    operator.open(context)
+    return operator

@@ -1,0 +1,156 @@
+"""The worker process: builds its task from the topology, joins network and control channel, and runs to the end.
+
+Data path:  upstream socket -> engine/network.pyx -> engine/port.py -> engine/links.py -> engine/tasks -> scheme,
+operator -> port -> network -> downstream socket. Everything between the two sockets' threads runs on this, the
+compute thread.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from codec.errors import RiprapError
+from codec.events import EventLog
+from codec.header import HEADER_BYTES_MAX
+from codec.ids import Epoch, Incarnation, WorkerId
+from configs.topology import Topology
+from engine.control import ControlChannel
+from engine.layout import Layout
+from engine.membership import Fenced, Membership
+from engine.network import Network
+from engine.outputs import SinkOutputs
+from engine.port import WorkerPort
+from engine.schemes import make_scheme
+from engine.tasks.build import make_task, window_blocks
+from engine.tasks.sink import SinkTask
+
+IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
+LINGER_MS = 1000
+
+
+class Worker:
+    """One life of one worker."""
+
+    def __init__(self, spec: dict[str, Any], channel: ControlChannel) -> None:
+        self.channel = channel
+        self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
+        topology = Topology.from_dict(spec["topology"])
+        layout = Layout.of(topology, self.me)
+        self.run_dir = Path(spec["run_dir"])
+        self.network = Network(topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24))
+        self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
+        self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
+        log = EventLog(self.run_dir / "events.jsonl")
+        scheme = make_scheme(layout, topology.fault_tolerance)
+        self.port = WorkerPort(topology.job, layout, self.life, self.network, window_blocks(topology), log)
+        self.outputs = SinkOutputs(self.run_dir, self.me.index, len(layout.sinks))
+        self.task = make_task(topology, spec["topology"]["schema"], layout, scheme, self.port, self.outputs)
+        self.membership = Membership(self.port, self.task, spec["host"])
+        self.beats = 0
+        self.first_item_at = self.caught_up_at = 0.0
+        self._first_epoch = Epoch(0)
+
+    def run(self) -> None:
+        """Until the controller says stop."""
+        self.network.start()
+        self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
+        self.channel.start(self.progress, self.network.wake)
+        gc.collect()
+        gc.freeze()
+        announced = False
+        while not self._take_orders():
+            worked = self.task.work()
+            self.port.step(self.task, 0.0 if worked else IDLE_S)
+            self.beats += 1
+            self._mark_times()
+            if self.task.finished and not announced and isinstance(self.task, SinkTask):
+                self.outputs.save_model(self.task.operator)
+                self.channel.send({"type": "done", "stats": self.stats()})
+                announced = True
+        self.channel.send(self.progress())
+        self.channel.stop()
+        self.outputs.close()
+        self.network.close(LINGER_MS)
+
+    def _take_orders(self) -> bool:
+        """Apply the views that have come; True when the order is to stop."""
+        while not self.channel.orders.empty():
+            order = self.channel.orders.get()
+            if order["type"] == "stop":
+                return True
+            if order["type"] == "view":
+                self.membership.on_view(order)
+        return False
+
+    def _mark_times(self) -> None:
+        if not self.first_item_at and self.task.items:
+            self.first_item_at = time.monotonic()
+            self._first_epoch = self.task.epoch
+        elif self.first_item_at and not self.caught_up_at and self.task.epoch > self._first_epoch:
+            self.caught_up_at = time.monotonic()
+
+    def progress(self) -> dict[str, Any]:
+        """The heartbeat; `beat` stands still when the compute thread does."""
+        stats = self.stats()
+        return {
+            "type": "progress",
+            "beat": self.beats,
+            "epoch": stats["epoch"],
+            "items": stats["items"],
+            "stats": stats,
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """Cumulative statistics of this incarnation."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        links = self.port.links
+        return {
+            "epoch": self.task.epoch,
+            "items": self.task.items,
+            "bytes_sent": dict(self.port.bytes_sent),
+            "peak_rss_mb": usage.ru_maxrss / 1024,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "first_item_at": self.first_item_at,
+            "caught_up_at": self.caught_up_at,
+            "malformed": sum(self.port.intake.malformed.values()),
+            "network": self.network.counters(),
+            "fenced_messages": links.fenced,
+            "replayed_blocks": links.replayed,
+            **self.port.counts,
+            **self.outputs.stats(self.task),
+        }
+
+
+def main(control_fd: int) -> int:
+    """Run the worker that the first message on the channel describes; the process's exit code."""
+    sys.setswitchinterval(0.0005)  # the control thread must not hold up the compute thread for 5 ms
+    channel = ControlChannel(control_fd)
+    try:
+        Worker(channel.receive(), channel).run()
+    except Fenced:
+        return 0
+    except EOFError:
+        return 1
+    except RiprapError as error:
+        return _fail(channel, str(error.args[0]), error.remedy)
+    except Exception as error:
+        return _fail(channel, _describe(error), "Correct that line; the whole traceback is in the worker's log.")
+    return 0
+
+
+def _fail(channel: ControlChannel, message: str, remedy: str) -> int:
+    traceback.print_exc()
+    channel.send({"type": "failed", "error": message, "remedy": remedy})
+    return 1
+
+
+def _describe(error: Exception) -> str:
+    """The error and the innermost line that raised it: where operators raise, the user's own."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno}: {frame.line})"
