@@ -1,0 +1,53 @@
+"""Streams to learn from, and one processor and one sink run over micro-batches as an engine would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from operators.base import Context, Processor, Sink
+
+HIGGS = Path(__file__).parents[4] / "shared/data/higgs/HIGGS_first10k.csv.gz"
+
+
+def higgs() -> np.ndarray:
+    """The first 10,000 rows of HIGGS, label first; where they are not at hand, rows of that shape and difficulty."""
+    if HIGGS.exists():
+        return np.loadtxt(HIGGS, delimiter=",")
+    generator = np.random.default_rng(0)
+    features = np.abs(generator.normal(1.0, 0.6, size=(10_000, 28)))
+    margins = (features - 1.0) @ generator.normal(0, 0.3, size=28)
+    labels = generator.random(10_000) < 1 / (1 + np.exp(-margins))
+    return np.column_stack([labels, features])
+
+
+def context_of(items: np.ndarray, label: int | None = 0, seed: int = 0) -> Context:
+    """A context with columns c0, c1, ..."""
+    columns = tuple(f"c{i}" for i in range(items.shape[1]))
+    return Context(columns, None if label is None else columns[label], seed)
+
+
+def opened(processor: Processor, sink: Sink, context: Context) -> tuple[Processor, Sink]:
+    """The pair, ready to run; the sink has the processor that recomputes."""
+    processor.open(context)
+    sink.processor = processor
+    sink.open(context)
+    return processor, sink
+
+
+def micro_batches(items: np.ndarray, size: int, passes: int = 1) -> Iterator[np.ndarray]:
+    """Consecutive blocks, the last of a pass perhaps shorter."""
+    for _ in range(passes):
+        for start in range(0, len(items), size):
+            yield items[start : start + size]
+
+
+def train(processor: Processor, sink: Sink, batches: Iterable[np.ndarray], blocks: int = 1) -> Sink:
+    """One epoch per micro-batch, each cut into so many blocks."""
+    for epoch, batch in enumerate(batches, start=1):
+        for block in np.array_split(batch, blocks):
+            sink.aggregate(processor.process_data(block))
+        processor.process_feedback(sink.commit(epoch))
+    return sink

@@ -1,0 +1,107 @@
+"""Models on disk, judged, and exchanged with scikit-learn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from operator_streams import context_of, higgs, micro_batches, opened, train
+
+from codec.errors import ConfigError, DataError
+from operators import estimators, kmeans, linear_regression, logistic_regression, svm
+
+PAIRS = {
+    "logistic": (logistic_regression.Gradient, logistic_regression.Model),
+    "svm": (svm.Gradient, svm.Model),
+    "linear": (linear_regression.Gradient, linear_regression.Model),
+    "kmeans": (kmeans.Assignment, kmeans.Model),
+}
+
+
+@pytest.fixture(scope="module")
+def items() -> np.ndarray:
+    return higgs()[:4000]
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def model(request: pytest.FixtureRequest, items: np.ndarray) -> dict[str, np.ndarray]:
+    processor, sink = PAIRS[request.param]
+    return train(*opened(processor(), sink(), context_of(items)), micro_batches(items, 200)).model()
+
+
+def test_round_trip_through_a_file(model: dict[str, np.ndarray], tmp_path: Path) -> None:
+    estimators.save_model(tmp_path / "model.npz", model)
+    loaded = estimators.load_model(tmp_path / "model.npz")
+    assert list(loaded) == list(model)
+    for name in model:
+        np.testing.assert_array_equal(loaded[name], model[name])
+
+
+def test_sklearn_predicts_the_same(model: dict[str, np.ndarray], items: np.ndarray) -> None:
+    ours = estimators.predict(model, items[:, 1:])
+    names = ("LogisticRegression", "LinearSVC", "SGDClassifier") if "classes" in model else ("",)
+    for name in names:
+        theirs = estimators.to_estimator(model, name).predict(items[:, 1:])
+        np.testing.assert_allclose(theirs, ours, rtol=1e-10)
+    assert len(np.unique(ours)) > 1
+
+
+def test_evaluation_is_sklearns(model: dict[str, np.ndarray], items: np.ndarray) -> None:
+    columns = [f"c{i}" for i in range(29)]
+    ours = estimators.evaluate(model, items, columns, "c0")
+    assert ours.pop("items") == 4000
+    estimator = estimators.to_estimator(model)
+    if "centres" in model:
+        assert ours == {"inertia": pytest.approx(-estimator.score(items[:, 1:]) / 4000)}
+    else:
+        assert list(ours.values()) == [pytest.approx(estimator.score(items[:, 1:], items[:, 0]))]
+
+
+def test_round_trip_through_an_estimator(model: dict[str, np.ndarray]) -> None:
+    back = estimators.from_estimator(estimators.to_estimator(model))
+    assert list(back) == list(model)
+    for name in set(model) - {"weights"}:
+        np.testing.assert_array_equal(back[name], model[name])
+
+
+def test_a_model_of_sklearn_is_taken_over(items: np.ndarray) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(max_iter=1000).fit(items[:, 1:], items[:, 0])
+    ours = estimators.predict(estimators.from_estimator(fitted), items[:, 1:])
+    np.testing.assert_array_equal(ours, fitted.predict(items[:, 1:]))
+    with pytest.raises(ConfigError, match="LogisticRegression is not a fitted"):
+        estimators.from_estimator(LogisticRegression())
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    for name, content in {"missing": None, "empty": b"", "text": b"no model", "cut": b"PK\x03\x04abc"}.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=f"{name} is not a model"):
+            estimators.load_model(tmp_path / name)
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(DataError, match=r"holds \['x'\], not a model"):
+        estimators.load_model(tmp_path / "other.npz")
+
+
+def test_items_of_another_width_or_without_label_are_refused(model: dict[str, np.ndarray], items: np.ndarray) -> None:
+    with pytest.raises(DataError, match="27 features, the model 28"):
+        estimators.evaluate(model, items[:, :28], [f"c{i}" for i in range(28)], "c0")
+    if "centres" not in model:
+        with pytest.raises(DataError, match="no label column"):
+            estimators.evaluate(model, items, [f"c{i}" for i in range(29)], None)
+
+
+def test_a_wrong_name_and_a_missing_sklearn_are_said(
+    model: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="the model is no RandomForest"):
+        estimators.to_estimator(model, "RandomForest")
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ConfigError, match="scikit-learn is not installed"):
+        estimators.to_estimator(model)
