@@ -57,11 +57,11 @@ class Fragment:
 
 
 class Split(NamedTuple):
-    """A run of bytes of one file; `index` is Spark's partition."""
+    """A run of bytes of one file, and which of Spark's partitions reads it."""
 
     file: str
     start: int
-    index: int
+    partition: int
 
 
 class Rows(NamedTuple):
@@ -119,8 +119,8 @@ def _parse_splits(lines: RDD[bytes], splits: list[Split], request: Request, limi
     def run(index: int, split: Iterator[bytes]) -> Iterator[Fragment]:
         yield parse_split(index, split, request, limit)
 
-    indexes = [split.index for split in splits]
-    return list(lines.ctx.runJob(lines.mapPartitionsWithIndex(run), lambda made: made, indexes))
+    partitions = [split.partition for split in splits]
+    return list(lines.ctx.runJob(lines.mapPartitionsWithIndex(run), lambda made: made, partitions))
 
 
 def parse_split(index: int, lines: Iterable[bytes], request: Request, limit: int | None) -> Fragment:
@@ -135,7 +135,7 @@ def parse_split(index: int, lines: Iterable[bytes], request: Request, limit: int
             made = _counted(made, batch, rows, reasons, request)
             if made.fault:
                 break
-            file.write(memoryview(rows).cast("B"))
+            file.write(rows.data)
     return made
 
 
@@ -170,7 +170,7 @@ def _counted(made: Fragment, lines: list[bytes], rows: np.ndarray, reasons: np.n
 
 def _refusal(lines: RDD[bytes], splits: list[Split], split: Split, fault: Fault) -> PrepError:
     """The message for a faulty line, with its number in its file: only now the splits before it are counted."""
-    before = [other.index for other in splits if other.file == split.file and other.start < split.start]
+    before = [other.partition for other in splits if other.file == split.file and other.start < split.start]
     counted = lines.ctx.runJob(lines, lambda part: [sum(1 for _ in part)], before) if before else []
     return PrepError(
         f"{local_name(split.file)}, line {sum(counted) + fault.line}: expected {fault.expected}, found {fault.found}",

@@ -60,8 +60,8 @@ def _plan_part(part: str, rows: int, fraction: float, seed: int, shard_rows: int
     starts: list[int] = []
     count = 0
     for start in range(0, rows, CHUNK_ROWS):
-        mask = chosen(part, start, min(start + CHUNK_ROWS, rows), fraction, seed)
-        places = np.flatnonzero(mask) + start
+        held = held_back(start, min(start + CHUNK_ROWS, rows), fraction, seed)
+        places = np.flatnonzero(held if part == "test" else ~held) + start
         starts += places[-count % shard_rows :: shard_rows].tolist()
         count += len(places)
     stops = [*starts[1:], rows]

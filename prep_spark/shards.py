@@ -61,8 +61,8 @@ def write_shard(plan: ShardPlan, assembly: Assembly) -> dict[str, Any]:
     with open(partial, "wb") as file:
         file.write(header.getbuffer())
         for rows in _rows(plan, assembly):
-            checksum = zlib.crc32(memoryview(rows).cast("B"), checksum)
-            file.write(memoryview(rows).cast("B"))
+            checksum = zlib.crc32(rows.data, checksum)
+            file.write(rows.data)
             written += len(rows)
         size = file.tell()
     assert written == plan.rows, f"{name}: {written} rows instead of {plan.rows}"

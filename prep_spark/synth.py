@@ -1,0 +1,57 @@
+"""Writes synthetic raw files in the formats of the real data sets, so that every step runs with no download.
+
+The same path name, rows and seed give the same bytes. A name that ends in .gz is compressed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import IO
+
+import numpy as np
+
+from prep_spark import synth_higgs, synth_kdd12
+from prep_spark.errors import PrepError
+
+CHUNK_ROWS = 4096  # small enough for the caches
+PADDING = b"\0"
+"""What generators fill the unused places of their fixed-width texts with; it is not written."""
+
+Chunk = Callable[[int], np.ndarray]
+"""Makes the given number of rows as fixed-width text, padded with PADDING."""
+
+
+def higgs(path: str, rows: int, seed: int = 1) -> int:
+    """Write `rows` rows in the format of HIGGS.csv; returns the bytes written, before compression."""
+    return _write(path, rows, synth_higgs.generator(np.random.default_rng(seed)))
+
+
+def kdd12(path: str, rows: int, seed: int = 1) -> int:
+    """Write `rows` rows in the format of KDD Cup 2012's training.txt; returns the bytes written, before compression."""
+    return _write(path, rows, synth_kdd12.generator(np.random.default_rng(seed)))
+
+
+def _write(path: str, rows: int, chunk: Chunk) -> int:
+    """Write the file under another name and rename it, so that a file with its name is whole."""
+    if rows <= 0:
+        raise PrepError(f"--rows is {rows}; expected a positive number", "correct --rows")
+    partial = f"{path}.{os.getpid()}.partial"
+    written = 0
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with ExitStack() as stack:
+            file: IO[bytes] | gzip.GzipFile = stack.enter_context(open(partial, "wb"))
+            if path.endswith(".gz"):  # neither name nor time in the header: the same rows are the same bytes
+                file = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
+            for start in range(0, rows, CHUNK_ROWS):
+                written += file.write(chunk(min(CHUNK_ROWS, rows - start)).tobytes().translate(None, PADDING))
+        os.replace(partial, path)
+    except OSError as error:
+        raise PrepError(f"cannot write {path}: {error.strerror}", "name a file that you may write") from error
+    finally:
+        if os.path.exists(partial):
+            os.unlink(partial)
+    return written
