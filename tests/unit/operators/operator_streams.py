@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from operators.base import Context, Processor, Sink
+from prep_spark.shards import write_manifest
 
 HIGGS = Path(__file__).parents[4] / "shared/data/higgs/HIGGS_first10k.csv.gz"
 
@@ -51,3 +53,16 @@ def train(processor: Processor, sink: Sink, batches: Iterable[np.ndarray], block
             sink.aggregate(processor.process_data(block))
         processor.process_feedback(sink.commit(epoch))
     return sink
+
+
+def write_shards(directory: Path, shards: list[np.ndarray], label: str | None = "c0") -> None:
+    """A shard directory of these matrices, with columns c0, c1, ..."""
+    entries = []
+    for number, matrix in enumerate(shards):
+        path = directory / f"part-{number:05d}.npy"
+        np.save(path, matrix)
+        content = path.read_bytes()
+        crc = f"{zlib.crc32(content):08x}"
+        entries.append({"file": path.name, "rows": len(matrix), "bytes": len(content), "crc32": crc})
+    columns = [f"c{i}" for i in range(shards[0].shape[1])]
+    write_manifest(str(directory), entries, {"columns": columns, "label": label})

@@ -1,0 +1,237 @@
+"""What every operator of the package must do; a new one gets these tests by standing in PAIRS, SOURCES or BASES."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import operators
+from codec import header
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, Incarnation
+from operators import base, kmeans, linear, linear_regression, logistic_regression, per_item, shard_source, svm
+from operators.base import Context, Operator, Processor, Sink, Source
+from prep_spark.shards import write_manifest
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A processor and its sink, and how to make them."""
+
+    processor: type[Processor]
+    sink: type[Sink]
+    processor_options: dict[str, Any] = field(default_factory=dict)
+    sink_options: dict[str, Any] = field(default_factory=dict)
+    label: str | None = "c0"
+
+    def open(self) -> tuple[Processor, Sink]:
+        """Fresh ones."""
+        context = Context(tuple(f"c{i}" for i in range(COLUMNS)), self.label, seed=7)
+        processor, sink = self.processor(**self.processor_options), self.sink(**self.sink_options)
+        processor.open(context)
+        sink.processor = processor
+        sink.open(context)
+        return processor, sink
+
+
+COLUMNS = 7
+SIZES = (1, 2, 3, 63, 64, 65, 257)
+PAIRS = {
+    "linear_regression": Pair(linear_regression.Gradient, linear_regression.Model),
+    "logistic_regression": Pair(logistic_regression.Gradient, logistic_regression.Model, sink_options={"l2": 0.01}),
+    "svm": Pair(svm.Gradient, svm.Model, label="c3"),
+    "kmeans": Pair(kmeans.Assignment, kmeans.Model, {"k": 4}, {"decay": 0.9}, label=None),
+}
+SOURCES = {shard_source.ShardSource}
+BASES = {
+    *(base.Operator, base.Source, base.Processor, base.Sink),
+    *(per_item.ItemSource, per_item.ItemProcessor),
+    *(linear.LinearGradient, linear.LinearModel, linear.LinearClassifier),
+}
+
+
+@pytest.fixture(params=PAIRS)
+def pair(request: pytest.FixtureRequest) -> Pair:
+    return PAIRS[request.param]
+
+
+def block(size: int, seed: int = 0) -> np.ndarray:
+    """Items with every column fit to be a label."""
+    return np.random.default_rng([size, seed]).integers(0, 2, size=(size, COLUMNS)) + np.linspace(0, 0.4, COLUMNS)
+
+
+def trained(pair: Pair, epochs: int = 2) -> tuple[Processor, Sink]:
+    """A pair with a state that is not the initial one."""
+    processor, sink = pair.open()
+    for epoch in range(1, epochs + 1):
+        sink.aggregate(processor.process_data(block(50, epoch)))
+        processor.process_feedback(sink.commit(epoch))
+    return processor, sink
+
+
+def received(array: np.ndarray, offset: int = 1) -> np.ndarray:
+    """The array as a message brings it: read-only, at any address."""
+    buffer = np.zeros(array.nbytes + offset, dtype=np.uint8)
+    buffer[offset:] = np.frombuffer(array.tobytes(), dtype=np.uint8)
+    view = buffer[offset:].view(array.dtype).reshape(array.shape)
+    view.flags.writeable = False
+    return view
+
+
+def bits(arrays: Sequence[np.ndarray]) -> list[bytes]:
+    """The arrays' bytes."""
+    return [array.tobytes() for array in arrays]
+
+
+def test_every_class_of_the_package_is_registered() -> None:
+    found = set()
+    for module in pkgutil.iter_modules(operators.__path__, "operators."):
+        for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(value, Operator):
+                found.add(value)
+    assert found == BASES | SOURCES | {kind for pair in PAIRS.values() for kind in (pair.processor, pair.sink)}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_results_do_not_depend_on_where_the_items_lie(pair: Pair, size: int) -> None:
+    processor, _ = trained(pair)
+    items = block(size)
+    expected = bits(processor.process_data(items))
+    for offset in range(8):
+        assert bits(processor.process_data(received(items, offset))) == expected, f"at an offset of {offset} bytes"
+
+
+def test_results_are_new_contiguous_float64_arrays_and_items_stay_as_they_are(pair: Pair) -> None:
+    processor, _ = trained(pair)
+    items = block(64)
+    before = items.copy()
+    result = processor.process_data(items)
+    expected = bits(result)
+    for array in result:
+        assert array.dtype == np.float64 and array.flags.c_contiguous
+        array[...] = -1.0
+    assert items.tobytes() == before.tobytes()
+    assert bits(processor.process_data(items)) == expected
+
+
+def test_a_fresh_processor_goes_on_from_any_feedback(pair: Pair) -> None:
+    old, sink = trained(pair, 3)
+    fresh, _ = pair.open()
+    fresh.process_feedback([received(array) for array in sink.commit(4)])
+    for size in SIZES:
+        assert bits(fresh.process_data(block(size))) == bits(old.process_data(block(size)))
+
+
+def test_feedback_and_results_are_copied(pair: Pair) -> None:
+    processor, sink = trained(pair)
+    result = [array.copy() for array in processor.process_data(block(50))]
+    sink.aggregate(result)
+    for array in result:
+        array[...] = np.nan
+    feedback = [array.copy() for array in sink.commit(3)]
+    processor.process_feedback(feedback)
+    for array in feedback:
+        array[...] = np.nan
+    assert all(np.isfinite(array).all() for array in processor.process_data(block(50)))
+    for array in sink.commit(4):
+        assert np.isfinite(array).all()
+        array[...] = np.nan
+    for array in sink.model().values():
+        assert np.isfinite(array).all()
+        array[...] = np.nan
+    assert all(np.isfinite(array).all() for array in [*sink.commit(5), *sink.model().values()])
+
+
+def test_blocks_add_up(pair: Pair) -> None:
+    items = block(257)
+    (processor, whole), (_, parts) = trained(pair), trained(pair)
+    whole.aggregate(processor.process_data(items))
+    for part in np.array_split(items, 5):
+        parts.aggregate([received(array) for array in processor.process_data(part)])
+    for one, other in zip(whole.commit(3), parts.commit(3)):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    assert whole.metrics() == pytest.approx(parts.metrics(), rel=1e-12)
+
+
+def test_recomputing_gives_what_a_processor_gives(pair: Pair) -> None:
+    processor, sink = trained(pair)
+    fresh, _ = pair.open()
+    fresh.process_feedback(sink.commit(3))
+    processor.process_feedback(sink.commit(3))
+    assert bits(sink.recompute(received(block(65)))) == bits(fresh.process_data(block(65)))
+
+
+def test_results_and_feedback_survive_the_wire(pair: Pair) -> None:
+    processor, sink = trained(pair)
+    for kind, arrays in ((Kind.RESULT, processor.process_data(block(9))), (Kind.FEEDBACK, sink.commit(3))):
+        sender = header.Header("job", "processor.0", Incarnation(1), 0)
+        packed, frames = header.encode(sender, Block(kind, Epoch(1), items=9, arrays=tuple(arrays)))
+        _, back = header.decode(packed, [frame.tobytes() for frame in frames])
+        assert bits(back.arrays) == bits(arrays)
+
+
+def test_an_epoch_without_items_changes_nothing(pair: Pair) -> None:
+    processor, sink = trained(pair)
+    before, metrics = bits(list(sink.model().values())), sink.metrics()
+    sink.aggregate(processor.process_data(block(0)))
+    sink.commit(3)
+    assert bits(list(sink.model().values())) == before
+    assert sink.metrics() == metrics
+
+
+def test_model_and_metrics_are_plain(pair: Pair) -> None:
+    _, sink = trained(pair)
+    assert list(sink.model()) == list(pair.open()[1].model())
+    assert all(array.dtype == np.float64 for array in sink.model().values())
+    assert sink.metrics() and all(type(value) is float and np.isfinite(value) for value in sink.metrics().values())
+
+
+def digests() -> dict[str, str]:
+    """A hash of results and model of each pair; another process must find the same."""
+    found = {}
+    for name, pair in PAIRS.items():
+        processor, sink = trained(pair, 5)
+        parts = [*processor.process_data(block(1000)), *sink.model().values()]
+        found[name] = hashlib.sha256(b"".join(bits(parts))).hexdigest()
+    return found
+
+
+def test_another_process_finds_the_same_bits() -> None:
+    code = "import json, test_operators; print(json.dumps(test_operators.digests()))"
+    here = Path(__file__)
+    command = [sys.executable, "-c", code]
+    environment = {"PYTHONPATH": f"{here.parent}:{here.parents[2]}", "OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == digests()
+
+
+@pytest.mark.parametrize("kind", SOURCES, ids=lambda kind: kind.__name__)
+def test_a_source_is_replayed_bit_for_bit_in_any_cuts(kind: type[Source], tmp_path: Path) -> None:
+    np.save(tmp_path / "part-00000.npy", block(100))
+    content = (tmp_path / "part-00000.npy").read_bytes()
+    shard = {"file": "part-00000.npy", "rows": 100, "bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
+    write_manifest(str(tmp_path), [shard], {"columns": [f"c{i}" for i in range(COLUMNS)], "label": "c0"})
+    for index in range(3):
+        first, again = kind(), kind()
+        for source in (first, again):
+            source.open(Context(index=index, parallelism=3, input={"path": str(tmp_path), "repeat": 2, "limit": 170}))
+        assert first.items is not None and first.items == again.items > 0
+        whole = first.read(0, first.items)
+        assert whole.shape == (first.items, len(first.schema()[0]))
+        for size in (1, 7, 64):
+            cuts = [again.read(start, min(start + size, first.items)) for start in range(0, first.items, size)]
+            assert all(cut.flags.c_contiguous and cut.dtype == np.float64 and cut.ndim == 2 for cut in cuts)
+            assert b"".join(bits(cuts)) == whole.tobytes()
