@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from configs.base import Section
 from configs.checks import Parts, check_parts
 from configs.document import Document, read_document
 from configs.explain import explain
 from configs.overrides import apply_sets, parse_set
 from configs.problems import FieldPath, Problem, config_error
 from configs.schema import EdgeSection, InputSection, StageSection, TopologyFile
-from configs.schemes import FaultTolerance
+from configs.schemes import FaultTolerance, Scheme
 from configs.topology import Topology
 
-T = TypeVar("T", bound=Section)
+INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
+FAULT_TOLERANCE: TypeAdapter[Scheme] = TypeAdapter(FaultTolerance)
+
 Check = Callable[[Topology], Iterable[Problem]]
 
 
@@ -77,8 +78,8 @@ def _sound_parts(values: dict[str, Any]) -> Parts:
     stages, edges = values.get("stages"), values.get("edges")
     stage_values = stages if isinstance(stages, dict) else {}
     edge_values = dict(enumerate(edges)) if isinstance(edges, list) else {}
-    sound_stages = {str(name): stage for name, value in stage_values.items() if (stage := _sound(StageSection, value))}
-    sound_edges = {index: edge for index, value in edge_values.items() if (edge := _sound(EdgeSection, value))}
+    sound_stages = {str(name): stage for name, value in stage_values.items() if (stage := _sound(STAGE, value))}
+    sound_edges = {index: edge for index, value in edge_values.items() if (edge := _sound(EDGE, value))}
     names_sound = not isinstance(stages, dict) or all(isinstance(name, str) for name in stages)
     return Parts(
         stage_names=tuple(str(name) for name in stage_values),
@@ -87,8 +88,8 @@ def _sound_parts(values: dict[str, Any]) -> Parts:
         named=tuple(_names(edge_values)),
         whole=bool(stage_values and isinstance(edges, list) and names_sound)
         and len(sound_stages) + len(sound_edges) == len(stage_values) + len(edge_values),
-        fault_tolerance=_sound(FaultTolerance, values.get("fault_tolerance")),
-        input=_sound(InputSection, values.get("input")),
+        fault_tolerance=_sound(FAULT_TOLERANCE, values.get("fault_tolerance")),
+        input=_sound(INPUT, values.get("input")),
     )
 
 
@@ -99,9 +100,9 @@ def _names(edges: dict[int, Any]) -> Iterator[tuple[FieldPath, str]]:
                 yield ("edges", index, key), edge[key]
 
 
-def _sound(model: Any, value: Any) -> Any:
+def _sound(adapter: TypeAdapter[Any], value: Any) -> Any:
     try:
-        return TypeAdapter(model).validate_python(value)
+        return adapter.validate_python(value)
     except ValidationError:
         return None
 

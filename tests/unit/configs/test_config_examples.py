@@ -1,0 +1,38 @@
+"""Every example under configs/ is sound, and its operators take the options that it gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configs.topology import load
+from operators.loading import make_operator
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
+
+
+def test_four_algorithms_on_two_data_sets() -> None:
+    assert len(EXAMPLES) == 8
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_loads_and_its_operators_can_be_made(path: Path, shards: Path) -> None:
+    topology = load(path, [f"input.path={shards}"])
+    assert topology.job == path.stem
+    for stage in topology.stages.values():
+        make_operator(stage.operator, stage.options)
+
+
+@pytest.mark.parametrize("scheme", ["none", "erasure", "replication"])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_scheme_is_one_key(path: Path, shards: Path, scheme: str) -> None:
+    topology = load(path, [f"input.path={shards}", f"fault_tolerance.scheme={scheme}"])
+    assert topology.scheme == scheme
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_says_what_it_is_and_how_to_run_it(path: Path) -> None:
+    first, second = path.read_text().splitlines()[:2]
+    assert first.startswith("# ")
+    assert f"riprap run configs/{path.name}" in second

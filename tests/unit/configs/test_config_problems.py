@@ -1,0 +1,148 @@
+"""Whatever is wrong with a topology file is named with its line and its field, and all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codec.errors import ConfigError
+from configs.document import BYTES_MAX
+from configs.topology import load
+
+Write = Callable[..., Path]
+
+
+# (what is replaced, by what) -> line, field, and words of the message.
+CASES = {
+    "job name": (("job: trial", "job: a trial"), 1, "job", "letters, digits"),
+    "job number": (("job: trial", "job: 5"), 1, "job", "is 5; expected text"),
+    "job missing": (("job: trial\n", ""), 1, "job", "missing"),
+    "repeat zero": (("repeat: 1", "repeat: 0"), 2, "input.repeat", "is 0; expected at least 1"),
+    "limit text": (("limit: null", "limit: all"), 2, "input.limit", "'all'; expected a whole number"),
+    "input key": (("repeat: 1", "repeats: 1"), 2, "input.repeats", "did you mean repeat?"),
+    "input no mapping": (("{path: SHARDS, repeat: 1, limit: null}", "SHARDS"), 2, "input", "expected a mapping"),
+    "micro_batch float": (("micro_batch: 1000", "micro_batch: 1e3"), 3, "micro_batch", "expected a whole number"),
+    "micro_batch bool": (("micro_batch: 1000", "micro_batch: true"), 3, "micro_batch", "is True; expected a whole"),
+    "seed quoted": (("seed: 7", 'seed: "7"'), 4, "seed", "take off the quotes"),
+    "seed negative": (("seed: 7", "seed: -7"), 4, "seed", "at least 0"),
+    "top key": (("seed: 7", "sed: 7"), 4, "sed", "did you mean seed?"),
+    "stage name": (("  processor:\n", "  Processor:\n"), 8, "stages.Processor", "lower-case letters"),
+    "operator path": (("operators.logistic_regression:Model", "Model"), 13, "stages.sink.operator", "MODULE:CLASS"),
+    "parallelism zero": (("parallelism: 6", "parallelism: 0"), 10, "stages.processor.parallelism", "at least 1"),
+    "stage key": (("parallelism: 6", "paralelism: 6"), 10, "stages.processor.paralelism", "did you mean parallelism?"),
+    "options no mapping": (("{rate: 1.0e-6}", "[1]"), 11, "stages.processor.options", "expected a mapping"),
+    "options date": (("1.0e-6", "2001-01-01"), 11, "stages.processor.options.rate", "expected numbers, text"),
+    "edge name": (("to: sink", "to: snik"), 16, "edges.1.to", "did you mean sink?"),
+    "edge partitioning": (("stripe", "stripes"), 15, "edges.0.partitioning", "did you mean stripe?"),
+    "edge without partitioning": ((", partitioning: merge", ""), 16, "edges.1.partitioning", "missing"),
+    "edge feedback": (("feedback: true", "feedback: yes"), 17, "edges.2.feedback", "expected true or false"),
+    "edge twice": (
+        ("{from: sink, to: processor, feedback: true}", "{from: source, to: processor, partitioning: full}"),
+        *(17, "edges.2", "the same edge as edges.0"),
+    ),
+    "unmarked cycle": (("feedback: true", "partitioning: full"), 17, "edges.2", "feedback: true"),
+    "wrong feedback": (
+        ("{from: sink, to: processor, feedback", "{from: source, to: sink, feedback"),
+        *(17, "edges.2.feedback", "source is not downstream of sink"),
+    ),
+    "no sink": (("  - {from: processor, to: sink, partitioning: merge}\n", ""), 14, "edges", "0 stages are processors"),
+    "scheme unknown": (("scheme: erasure", "scheme: erasur"), 19, "fault_tolerance.scheme", "did you mean erasure?"),
+    "scheme missing": (("  scheme: erasure\n", ""), 18, "fault_tolerance.scheme", "missing"),
+    "code unknown": (("code: gf256", "code: gf265"), 20, "fault_tolerance.code", "did you mean gf256?"),
+    "k missing": (("  k: 4\n", ""), 18, "fault_tolerance.k", "missing"),
+    "k zero": (("k: 4", "k: 0"), 21, "fault_tolerance.k", "at least 1"),
+    "r too large": (("r: 2", "r: 300"), 22, "fault_tolerance.r", "at most 255"),
+    "key of another scheme": (("r: 2", "r: 2\n  copies: 2"), 23, "fault_tolerance.copies", "unknown key"),
+    "too few processors": (("parallelism: 6", "parallelism: 5"), 10, "stages.processor.parallelism", "k + r = 6"),
+    "xor of two": (("code: gf256", "code: xor"), 22, "fault_tolerance.r", "1 with the code xor"),
+    "nothing striped": (("stripe", "split"), 19, "fault_tolerance.scheme", "no edge is striped"),
+    "copies do not divide": (
+        ("scheme: erasure\n  code: gf256\n  k: 4\n  r: 2", "scheme: replication\n  copies: 4"),
+        *(10, "stages.processor.parallelism", "a multiple of copies = 4"),
+    ),
+    "sinks do not pair": (
+        ("operators.logistic_regression:Model", "operators.logistic_regression:Model\n    parallelism: 2"),
+        *(14, "stages.sink.parallelism", "each source task has a sink task"),
+    ),
+    "one to one": (("merge", "one_to_one"), 16, "edges.1.partitioning", "processor has 6 tasks and sink 1"),
+    "cluster": (("seed: 7", "cluster: {heartbeat_timeout_s: 0}"), 4, "cluster.heartbeat_timeout_s", "more than 0"),
+    "infinite": (("seed: 7", "cluster: {heartbeat_timeout_s: .inf}"), 4, "cluster.heartbeat_timeout_s", "expected"),
+    "links": (("seed: 7", "links: {block_bytes: 8}"), 4, "links.block_bytes", "at least 1024"),
+    "no input": (("path: SHARDS", "path: data/kdd12/train"), 2, "input.path", "riprap prep kdd12 training.txt --out"),
+}
+
+
+@pytest.mark.parametrize(("replacement", "line", "field", "words"), CASES.values(), ids=CASES.keys())
+def test_each_problem_has_line_field_and_remedy(
+    write: Write, replacement: tuple[str, str], line: int, field: str, words: str
+) -> None:
+    path = write(replacement)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert f"{path}:{line}: {field}: " in message
+    assert words in message
+    assert "remedy: " in message
+    assert caught.value.exit_code == 2
+
+
+def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
+    path = write(("seed: 7", "sed: 7"), ("k: 4", "k: four"), ("job: trial", "job: 5"), ("to: sink", "to: snik"))
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    lines = [int(line.split(":")[1]) for line in str(caught.value).splitlines() if line.startswith(str(path))]
+    assert lines == [1, 4, 16, 21]
+    assert "the 4 problems above" in caught.value.remedy
+
+
+def test_a_file_that_is_sound_gives_no_problem(write: Write) -> None:
+    assert load(write()).job == "trial"
+
+
+def test_a_directory_of_splits_suggests_the_split(write: Write, shards: Path) -> None:
+    (shards / "train").mkdir()
+    (shards / "manifest.json").rename(shards / "train" / "manifest.json")
+    with pytest.raises(ConfigError, match=r"did you mean .*/train"):
+        load(write())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"job: [1, 2\nseed: 3\n", r"job.yaml:2:5: not valid YAML"),
+        (b"job: a\njob: b\n", r"job.yaml:2:1: not valid YAML: found duplicate key"),
+        (b"- 1\n- 2\n", r"job.yaml:1: \(file\): is not a mapping"),
+        (b"", r"is not a mapping"),
+        (b"\xff\xfe\x00", r"not UTF-8 text at byte 0"),
+        (b"#" * (BYTES_MAX + 1), r"larger than"),
+    ],
+)
+def test_what_yaml_cannot_read_is_named_with_its_place(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        load(path)
+
+
+def test_aliases_that_multiply_are_bounded(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    path = tmp_path / "job.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match="aliases expand without end"):
+        load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere.yaml: No such file"):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_further_checks_are_reported_with_lines(write: Write) -> None:
+    from configs.problems import Problem
+
+    path = write()
+    with pytest.raises(ConfigError, match=rf"{path}:11: stages.processor.options.rate: too small; expected more"):
+        load(path, checks=[lambda topology: [Problem(("stages", "processor", "options", "rate"), "too small", "more")]])
