@@ -70,12 +70,12 @@ def parse_fault(text: str) -> Fault:
     """Read one SPEC; ConfigError names the spec, the part that is wrong, and the grammar."""
     head, *options = text.strip().split(",")
     action, _, rest = head.partition(":")
-    target, _, when = rest.rpartition("@")
+    target, at, when = rest.partition("@")
     if action not in ACTIONS:
         raise _wrong(text, f"unknown action {action!r}", suggestion(action, ACTIONS))
+    if not at:
+        raise _wrong(text, "it names no moment")
     moment = _parse_when(text, when)
-    if not target:
-        raise _wrong(text, "it names no target and moment")
     given = _parse_options(text, options)
     _check_options(text, action, given)
     cpu = given.get("cpu", CPU_DEFAULT) if action == "slow" else 0.0
@@ -102,7 +102,7 @@ def _wrong(text: str, what: str, remedy: str = "") -> ConfigError:
 def _parse_when(text: str, when: str) -> When:
     match = _WHEN.fullmatch(when)
     if not match:
-        raise _wrong(text, f"{when!r} is not a moment" if when else "it names no moment")
+        raise _wrong(text, f"{when!r} is not a moment")
     kind, value = next((k, v) for k, v in ((match[1], match[2]), (match[3], match[4]), (match[6], match[5])) if k)
     if kind == "%" and float(value) > 100:
         raise _wrong(text, f"{when} is more than all items")

@@ -17,6 +17,7 @@ class Victim:
         self.pid = pid
         self.incarnation = incarnation
         self._pidfd = os.pidfd_open(pid)
+        self._killed = False
 
     def signal(self, signum: signal.Signals) -> bool:
         """Send a signal; False when the process is gone."""
@@ -24,10 +25,13 @@ class Victim:
             signal.pidfd_send_signal(self._pidfd, signum)
         except ProcessLookupError:
             return False
+        self._killed |= signum == signal.SIGKILL
         return True
 
     def alive(self) -> bool:
-        """Whether the process has not ended yet."""
+        """Whether the process has neither ended nor been killed through this object, which takes it a moment to obey."""
+        if self._killed:
+            return False
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return not poll.poll(0)

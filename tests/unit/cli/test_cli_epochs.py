@@ -1,0 +1,43 @@
+"""epochs.csv is read while it grows: each completed row once, and never half of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cli.epochs import EpochTail, parse_row
+
+HEADING = "epoch,items,latency_ms,committed_at\n"
+
+
+def test_a_row_and_what_is_none() -> None:
+    row = parse_row("3,100000,4.25,812.5")
+    assert row and (row.epoch, row.items, row.latency_ms, row.committed_at) == (3, 100_000, 4.25, 812.5)
+    assert [parse_row(text) for text in (HEADING, "", "1,2,3", "1,2,3,4,5", "1,x,3,4")] == [None] * 5
+
+
+def test_a_file_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    tail = EpochTail(tmp_path / "epochs.csv")
+    assert tail.new_rows() == [] and tail.epochs == 0
+    (tmp_path / "epochs.csv").write_text(HEADING + "1,10,0.5,1.0\n")
+    assert [row.epoch for row in tail.new_rows()] == [1]
+
+
+@given(st.lists(st.integers(1, 10**6), max_size=20), st.lists(st.integers(0, 400), max_size=10))
+def test_however_it_is_cut_each_row_comes_once(items: list[int], cuts: list[int]) -> None:
+    import tempfile
+
+    text = HEADING + "".join(f"{n},{count},1.5,2.5\n" for n, count in enumerate(items, 1))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "epochs.csv"
+        tail, rows, done = EpochTail(path), [], 0
+        for cut in [*sorted(min(cut, len(text)) for cut in cuts), len(text)]:
+            with path.open("a") as stream:
+                stream.write(text[done:cut])
+            done = cut
+            rows += tail.new_rows()
+            assert tail.items == sum(row.items for row in rows)
+    assert [row.items for row in rows] == items
+    assert tail.epochs == len(items)

@@ -1,0 +1,169 @@
+"""The summary: every number from what was recorded, and nothing made up where nothing was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from engine.cli.epochs import EpochRow
+from engine.cli.report import report
+from engine.cli.summary import Facts, Injected, compose, match_failures
+
+CONTRACT = {
+    "job",
+    "scheme",
+    "completed",
+    "items",
+    "seconds",
+    "items_per_second",
+    "epochs",
+    "epoch_latency_ms",
+    "startup_seconds",
+    "bytes_sent",
+    "bytes_per_item",
+    "failures",
+    "decoded_items",
+    "recomputed_items",
+    "duplicates_dropped",
+    "lost",
+    "model",
+    "metrics",
+    "peak_rss_mb",
+    "cpu_seconds",
+    "environment",
+}
+
+ROWS = [EpochRow(n, 1000, float(n), 100.0 + n) for n in range(1, 101)]
+
+STATUS: dict[str, Any] = {
+    "job": "trial",
+    "phase": "COMPLETED",
+    "workers": {
+        "source.0": {
+            "incarnation": 1,
+            "stats": {"first_emit_at": 100.0, "bytes_sent": {"source->processor": 900}, "peak_rss_mb": 50},
+        },
+        "processor.1": {
+            "incarnation": 2,
+            "stats": {"bytes_sent": {"processor->sink": 40}, "peak_rss_mb": 70, "cpu_seconds": 1.0},
+        },
+        "sink.0": {
+            "incarnation": 1,
+            "stats": {
+                "last_commit_at": 200.0,
+                "decoded_items": 500,
+                "lost_items": 3,
+                "model": {"sha256": "ab" * 32, "path": "/runs/x/model.npz"},
+                "metrics": {"loss": 0.5},
+            },
+        },
+    },
+    "past": {"processor.1#1": {"bytes_sent": {"processor->sink": 60}, "peak_rss_mb": 90, "cpu_seconds": 2.5}},
+    "failures": [
+        {
+            "worker": "processor.1",
+            "incarnation": 1,
+            "reason": "killed by signal",
+            "detected_at": 150.005,
+            "respawned_at": 150.006,
+            "restored_at": 150.060,
+            "caught_up_at": 150.200,
+        }
+    ],
+}
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "job": "trial",
+        "scheme": "erasure",
+        "status": STATUS,
+        "epochs": ROWS,
+        "injected": [Injected("processor.1", 1, "kill", 150.0)],
+        "started_at": 97.5,
+        "metrics": {"holdout_accuracy": 0.64},
+    }
+    return compose(Facts(**(facts | changes)))
+
+
+def test_it_keeps_the_contract() -> None:
+    assert summary().keys() >= CONTRACT
+    json.dumps(summary())
+
+
+def test_items_and_time_are_those_committed() -> None:
+    found = summary()
+    assert (found["items"], found["epochs"], found["completed"]) == (100_000, 100, True)
+    assert found["seconds"] == 100.0
+    assert found["items_per_second"] == 1000.0
+    assert found["startup_seconds"] == 2.5
+    assert found["epoch_latency_ms"] == {"median": 50.5, "p99": 99.0, "max": 100.0}
+
+
+def test_dead_incarnations_count_too() -> None:
+    found = summary()
+    assert found["bytes_sent"] == {"source->processor": 900, "processor->sink": 100}
+    assert found["bytes_per_item"] == 0.01
+    assert found["peak_rss_mb"]["processor.1"] == 90
+    assert found["cpu_seconds"]["processor.1"] == 3.5
+
+
+def test_what_the_sink_says_of_itself() -> None:
+    found = summary()
+    assert (found["decoded_items"], found["recomputed_items"], found["lost"]) == (500, 0, {"items": 3, "states": 0})
+    assert found["model"] == {"sha256": "ab" * 32, "path": "/runs/x/model.npz"}
+    assert found["metrics"] == {"loss": 0.5, "holdout_accuracy": 0.64}
+
+
+def test_a_failure_tells_detection_restoration_and_catching_up_apart() -> None:
+    assert summary()["failures"] == [
+        {
+            "worker": "processor.1",
+            "incarnation": 1,
+            "action": "kill",
+            "injected_at": 150.0,
+            "detected_ms": 5.0,
+            "restored_ms": 60.0,
+            "caught_up_ms": 200.0,
+        }
+    ]
+
+
+def test_a_failure_of_its_own_accord_counts_from_its_detection() -> None:
+    (failure,) = summary(injected=[])["failures"]
+    assert (failure["action"], failure["injected_at"], failure["detected_ms"]) == ("killed by signal", None, None)
+    assert failure["restored_ms"] == 55.0
+
+
+def test_a_fault_that_nobody_noticed_has_no_detection() -> None:
+    failures = match_failures([Injected("processor.1", 1, "stop", 160.0)], STATUS["failures"])
+    assert [(f["action"], f["detected_ms"]) for f in failures] == [("stop", None), ("killed by signal", None)]
+
+
+def test_each_record_is_used_once_and_only_for_its_incarnation() -> None:
+    records = [dict(STATUS["failures"][0], incarnation=n, detected_at=150.0 + n) for n in (1, 2)]
+    injected = [Injected("processor.1", 2, "kill", 151.5), Injected("processor.1", 1, "kill", 150.5)]
+    failures = match_failures(injected, records)
+    assert [(f["incarnation"], f["detected_ms"]) for f in failures] == [(1, 500.0), (2, 500.0)]
+
+
+def test_nothing_at_all_still_makes_a_summary() -> None:
+    found = compose(Facts("trial", "none", {}, []))
+    assert found.keys() >= CONTRACT
+    assert (found["completed"], found["items"], found["seconds"], found["items_per_second"]) == (False, 0, 0.0, 0.0)
+    assert found["startup_seconds"] is None and found["failures"] == [] and found["model"] == {}
+
+
+def test_several_sinks_keep_all_their_models() -> None:
+    sinks = {f"sink.{n}": {"stats": {"model": {"sha256": str(n)}, "metrics": {"loss": float(n)}}} for n in (0, 1)}
+    found = summary(status={"workers": sinks})
+    assert found["model"]["sha256"] == "0"
+    assert [one["sha256"] for one in found["model"]["all"].values()] == ["0", "1"]
+    assert found["metrics"]["loss"] == 0.0
+
+
+def test_the_report_says_what_matters(tmp_path: Any) -> None:
+    text = report(summary(), tmp_path)
+    for words in ("100,000 in 100.00 s", "processor.1#1 kill: detected after 5.0 ms", "500 items", "LOST", "abababab"):
+        assert words in text
+    assert "NOT completed" in report(compose(Facts("trial", "none", {}, [])), tmp_path)
