@@ -33,8 +33,8 @@ class Matrix:
     def combine(self, out: list[Any], inputs: list[Any], column: int, begin: int, end: int, add: bool) -> None:
         """Set bytes begin..end of out[j] to the sum over i of coefficient[j, column + i] * inputs[i]; `add` adds it.
 
-        `out` are `rows` writable contiguous buffers, `inputs` at least one contiguous buffer, all at least `end` bytes
-        long (ValueError otherwise); no output overlaps another or an input. Runs without the GIL.
+        `out` are `rows` writable contiguous buffers, `inputs` at least one array (copied if it is not contiguous), all at
+        least `end` bytes long (ValueError otherwise); no output overlaps another or an input. Runs without the GIL.
         """
 
 class RealMatrix(Matrix):

@@ -71,14 +71,12 @@ cdef class Buffer:
         PyBuffer_FillInfo(view, self, self.memory, self.size, 0, flags)
 
 
-def aligned_empty(shape, dtype):
+def aligned_empty(tuple shape, dtype):
     dtype = np.dtype(dtype)
-    count = 1
+    cdef Py_ssize_t size = dtype.itemsize
     for length in shape:
-        count *= length
-    if count * dtype.itemsize == 0:
-        return np.empty(shape, dtype)
-    return np.frombuffer(Buffer(count * dtype.itemsize), dtype, count).reshape(shape)
+        size *= length
+    return np.ndarray(shape, dtype, Buffer(size)) if size else np.empty(shape, dtype)
 
 
 cdef class Views:
@@ -94,7 +92,12 @@ cdef class Views:
         if self.buffers == NULL or self.addresses == NULL:
             raise MemoryError("no memory for the addresses of some blocks")
         for array in arrays:
-            PyObject_GetBuffer(array, &self.buffers[self.count], flags)
+            try:
+                PyObject_GetBuffer(array, &self.buffers[self.count], flags)
+            except (BufferError, ValueError):  # not contiguous, or a dtype without a buffer protocol, such as dates
+                if flags & PyBUF_WRITABLE:
+                    raise
+                PyObject_GetBuffer(np.ascontiguousarray(array).view(np.uint8), &self.buffers[self.count], flags)
             self.count += 1
             if self.buffers[self.count - 1].len < end:
                 raise ValueError(f"a block of {self.buffers[self.count - 1].len} bytes is shorter than {end}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Code:
         """
         if len(data) != self.k:
             raise ValueError(f"{self!r} encodes {self.k} blocks at a time, not {len(data)}")
-        sums = self._sums_like(self._matrix, max(data, key=lambda block: block.nbytes), data)
+        sums = self._sums_like(self._matrix, max(data, key=attrgetter("nbytes")), data)
         sums.add_all(list(data))
         return sums.finish()
 

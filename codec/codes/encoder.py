@@ -54,6 +54,7 @@ class Encoder:
 
 def check_fits(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """ValueError unless `array` has this dtype and shape, or fewer rows along axis 0."""
-    fits = array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.shape[:1] <= shape[:1]
-    if array.dtype != dtype or not fits:
-        raise ValueError(f"a block is {array.dtype}{array.shape}; expected {dtype}{shape} or fewer rows")
+    got = array.shape
+    fits = got == shape or (len(got) == len(shape) and got[1:] == shape[1:] and got[0] <= shape[0])
+    if not fits or array.dtype != dtype:
+        raise ValueError(f"a block is {array.dtype}{got}; expected {dtype}{shape} or fewer rows")

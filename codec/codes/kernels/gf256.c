@@ -119,20 +119,29 @@ static int all_ones(const struct riprap_gf256_coef *row, int n_in)
     return 1;
 }
 
+/* How many rows from `row` on the next pass takes: of several, only the first may be all ones. */
+static int pass_rows(const struct riprap_gf256_coef *row, int n_in, ptrdiff_t stride, int left)
+{
+    int rows = 1;
+    while (rows < ROWS && rows < left && !all_ones(row + rows * stride, n_in))
+        rows++;
+    return rows;
+}
+
 void riprap_gf256_combine(uint8_t *const *out, int n_out, const uint8_t *const *in, int n_in,
                           const struct riprap_gf256_coef *coef, ptrdiff_t stride, size_t n, int add)
 {
     strip_kernel *kernel = choose();
     size_t length = STRIP_BYTES / (size_t)n_in / 64 * 64;
     length = length < STRIP_BYTES_MIN ? STRIP_BYTES_MIN : length;
+    if (n_out && pass_rows(coef, n_in, stride, n_out) == n_out)
+        length = n;
     for (size_t begin = 0; begin < n; begin += length) {
         size_t end = n - begin < length ? n : begin + length;
         for (int j = 0, rows; j < n_out; j += rows) {
             const struct riprap_gf256_coef *row = coef + j * stride;
-            int sum_first = all_ones(row, n_in);
-            for (rows = 1; rows < ROWS && j + rows < n_out && !all_ones(row + rows * stride, n_in);)
-                rows++;
-            kernel(out + j, rows, sum_first, in, n_in, row, stride, begin, end, add);
+            rows = pass_rows(row, n_in, stride, n_out - j);
+            kernel(out + j, rows, all_ones(row, n_in), in, n_in, row, stride, begin, end, add);
         }
     }
 }
