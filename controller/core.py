@@ -1,17 +1,17 @@
 """The controller's pure core: reports, membership, requests and ticks in, actions out.
 
-It has no clock, no socket and no ZooKeeper. Every input is taken, then every job gets a pass (`reconcile.py`), then what
-that decided is turned into actions: first the records to make durable, then what agents must be told. Same inputs, same
-actions.
+It has no clock, no socket and no ZooKeeper. Every input is taken, then every job gets a pass (`reconcile.py`), then
+what that decided is turned into actions: first the records to make durable, then what agents must be told. Same inputs,
+same actions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from codec.errors import ConfigError
+from codec.errors import ConfigError, RiprapError
 from codec.ids import WorkerId
 from controller.actions import Action, Persist, Reply, Send
 from controller.cluster import Cluster
@@ -23,7 +23,8 @@ from controller.reconcile import Pass
 from controller.record import Record
 from controller.reports import EXITED, AgentReport
 from controller.status import describe
-from controller.steps import PlanFor
+from controller.steps import Plan, PlanFor, Step
+from controller.view import View
 
 TAKEOVER_S = 3.0  # how long a new leader waits for the agents' first reports before it judges by what it has
 RETRY_S = 0.1  # between two tries to write a record
@@ -51,7 +52,7 @@ class Core:
         self.cluster = Cluster(members)
         self.jobs: dict[str, Job] = {}
         for name, (spec, record) in stored.items():
-            self.jobs[name] = Job(spec, plan_for(spec.topology), record, now)
+            self.jobs[name] = Job(spec, _stored_plan(plan_for, spec), record, now)
             self.jobs[name].durable = record
         self._takeover_until: float | None = now + TAKEOVER_S
 
@@ -197,3 +198,16 @@ class Core:
             return []
         job.writing = record
         return [Persist(job.spec, record, create=job.durable is None)]
+
+
+def _stored_plan(plan_for: PlanFor, spec: JobSpec) -> Plan:
+    """The plan of a job found in ZooKeeper; one that this version cannot plan for fails at its first loss, not us."""
+    try:
+        return plan_for(spec.topology)
+    except RiprapError as error:
+        refusal = error
+
+    def refuse(view: View, lost: Collection[WorkerId]) -> list[Step]:
+        raise refusal
+
+    return refuse

@@ -10,7 +10,6 @@ from codec.errors import DataError
 from codec.ids import Incarnation, WorkerId
 from controller.phases import Phase
 
-
 ZNODE_BYTES_MAX = 1_000_000  # ZooKeeper's jute.maxbuffer is 1 MiB, path and all
 
 

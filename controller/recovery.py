@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codec.errors import JobFailed
+from codec.errors import RiprapError
 from codec.ids import WorkerId
 from controller.job import Job
 from controller.phases import EndReason, FailureReason, Phase
@@ -36,7 +36,7 @@ def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
         Exception
     ) as error:  # a scheme is the user's choice, and may be the user's code: its bug ends its job, not us
         remedy = getattr(error, "remedy", "") or "run the job again, with a scheme that tolerates this loss"
-        run.fail(EndReason.UNRECOVERABLE, str(error.args[0]) if isinstance(error, JobFailed) else repr(error), remedy)
+        run.fail(EndReason.UNRECOVERABLE, str(error.args[0]) if isinstance(error, RiprapError) else repr(error), remedy)
         return
     for step in steps:
         _apply(job, step)

@@ -1,0 +1,162 @@
+"""The agent process, one a host: runs the workers that the leader wants here, and reports all that it knows of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from types import FrameType
+
+import zmq
+
+from codec.errors import FrameError
+from controller import messages, processes
+from controller.children import Children
+from controller.inbox import Inbox
+from controller.membership import Membership
+from controller.messages import MESSAGE_BYTES_MAX, Message
+from controller.reports import AgentReport
+from controller.spawner import Spawner
+
+REPORT_S = 0.1
+SPARES = 2
+
+
+def run_agent(
+    zookeeper: str,
+    host: str = "",
+    address: str = "",
+    entry: str = "engine.worker:main",
+    *,
+    spares: int = SPARES,
+    die_with_parent: bool | int = False,
+) -> None:
+    """Be the agent of `host` (default: this machine's name) until SIGTERM or SIGINT; call it on the main thread.
+
+    `address` is where workers of other hosts reach this one ("" for ipc only), `entry` the workers' function, `spares`
+    how many interpreters wait with its module imported, `die_with_parent` as in `processes.die_with_parent`. When the
+    agent ends, in whatever way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not
+    answer, or an agent of that name is there.
+    """
+    if die_with_parent:
+        processes.die_with_parent(die_with_parent)
+    ended: list[int] = []
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        ended.append(signum)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    host = host or socket.gethostname()
+    report = AgentReport(host, uuid.uuid4().hex, address=address, pid=os.getpid())
+    spawner = Spawner(entry, spares)
+    inbox = Inbox()
+    try:
+        about = {"instance": report.instance, "address": address, "pid": report.pid}
+        membership = Membership(zookeeper, host, about, inbox)
+        try:
+            Agent(report, spawner, inbox).run(ended)
+        finally:
+            membership.close()
+    finally:
+        spawner.close()
+
+
+class Agent:
+    """The loop over the leader's and the workers' messages and exits.
+
+    It reports at once when something happened, else every 100 ms.
+    """
+
+    def __init__(self, report: AgentReport, spawner: Spawner, inbox: Inbox) -> None:
+        self._report = report
+        self._spawner = spawner
+        self._inbox = inbox
+        self._children = Children(spawner, report.host, report.address)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._leader: zmq.Socket[bytes] | None = None
+        self._leader_term = 0
+
+    def run(self, ended: list[int]) -> None:
+        """Run until a signal is in `ended`."""
+        due = 0.0
+        try:
+            while not ended:
+                now = time.monotonic()
+                self._poll(max(0.0, due - now))
+                changed = self._step()
+                now = time.monotonic()
+                if changed or now >= due:
+                    self._send_report()
+                    due = now + REPORT_S
+        finally:
+            self._children.close()
+            self._context.destroy(linger=0)
+
+    def _poll(self, timeout_s: float) -> None:
+        poller = zmq.Poller()
+        for source in (self._inbox, self._spawner, *self._children.sources()):
+            poller.register(source.fileno() if hasattr(source, "fileno") else source, zmq.POLLIN)
+        if self._leader is not None:
+            poller.register(self._leader, zmq.POLLIN)
+        poller.poll(int(timeout_s * 1000) + 1)
+
+    def _step(self) -> bool:
+        """Take whatever waits; whether it is worth a report at once."""
+        for endpoint, term in self._inbox.take_all():
+            self._follow(endpoint, term)
+        changed = self._children.hear()
+        for message in self._from_leader():
+            changed |= self._take(message)
+        return changed
+
+    def _follow(self, endpoint: str, term: int) -> None:
+        """Turn to another leader. Terms grow, so an older one's notice that comes late changes nothing."""
+        if term <= self._leader_term or not endpoint:
+            return
+        if self._leader is not None:
+            self._leader.close(linger=0)
+        self._leader_term = term
+        self._leader = self._context.socket(zmq.DEALER)
+        self._leader.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+        self._leader.setsockopt(zmq.IMMEDIATE, 1)  # a report that cannot go now is worth nothing later
+        self._leader.setsockopt(zmq.SNDHWM, 8)
+        self._leader.setsockopt(zmq.RECONNECT_IVL, 20)
+        self._leader.connect(endpoint)
+
+    def _from_leader(self) -> Iterator[Message]:
+        while self._leader is not None:
+            try:
+                yield messages.unpack(self._leader.recv(zmq.NOBLOCK))
+            except zmq.Again:
+                return
+            except FrameError:
+                continue
+
+    def _take(self, message: Message) -> bool:
+        report = self._report
+        if message["type"] == "kill":
+            self._children.kill(message["job"], message["worker"], message["incarnation"])
+            return False
+        if message["type"] != "desired" or (message["term"], message["sequence"]) < (report.term, report.sequence):
+            return False
+        report.term, report.sequence = message["term"], message["sequence"]
+        self._children.want(message["jobs"])
+        return True
+
+    def _send_report(self) -> None:
+        if self._leader is None:
+            return
+        report = self._report
+        report.number += 1
+        report.rows = self._children.rows()
+        report.revisions = self._children.revisions()
+        try:
+            self._leader.send(messages.pack(report.message()), zmq.NOBLOCK)
+        except zmq.Again:
+            pass
+        except FrameError:
+            self._children.shed()

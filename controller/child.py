@@ -1,0 +1,133 @@
+"""One worker process as its agent sees it: its channel, its pidfd, and its row in the agent's reports."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from typing import Any
+
+import msgpack
+
+from codec.errors import FrameError
+from controller import channel, messages
+from controller.messages import Message
+from controller.processes import kill_by_pidfd
+from controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, WorkerReport
+
+logger = logging.getLogger(__name__)
+
+
+class Child:
+    """From the order to start it until its exit has been seen. Owned by the agent's thread."""
+
+    def __init__(self, report: WorkerReport, end: socket.socket, order: int) -> None:
+        end.setblocking(False)
+        self.report = report
+        self.channel = end
+        self.order = order
+        self.pidfd = -1
+        self.revision = 0
+        """Of the last view that it was sent."""
+        self._view: Message | None = None
+        self._stop_sent = False
+        self._killed = False
+
+    def started(self, pid: int, pidfd: int) -> None:
+        """The process exists; the pidfd is ours now."""
+        self.report.pid, self.pidfd = pid, pidfd
+        self.report.started_at = time.monotonic()
+        if self._killed:
+            kill_by_pidfd(pidfd)
+
+    def kill(self) -> None:
+        """SIGKILL it, as soon as it exists."""
+        self._killed = True
+        if self.pidfd >= 0:
+            kill_by_pidfd(self.pidfd)
+
+    def show(self, view: Message) -> None:
+        """Send a view unless it is old; one that finds the channel full is replaced by the next or sent by `flush`."""
+        if view["revision"] > self.revision:
+            self.revision, self._view = view["revision"], view
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the view that waits, if there is one and the worker reads."""
+        if self._view is not None and self._send(self._view):
+            self._view = None
+
+    def stop(self) -> None:
+        """Ask it to finish and exit; once is enough."""
+        if not self._stop_sent:
+            self._stop_sent = self._send({"type": "stop"})
+
+    def hear(self) -> bool:
+        """Take all messages that wait; True when one of them changed more than the progress, False when none did."""
+        changed = False
+        while True:
+            try:
+                received = channel.receive(self.channel)
+            except BlockingIOError:
+                return changed
+            except FrameError as error:
+                logger.warning("%s sent a malformed message: %s", self.report.worker, error)
+                continue
+            if received is None:
+                return changed
+            message, fds = received
+            for fd in fds:
+                os.close(fd)
+            try:
+                changed |= self._take(message)
+            except FrameError as error:
+                logger.warning("%s sent a malformed %s: %s", self.report.worker, message["type"], error)
+
+    def exited(self, status: int | None) -> None:
+        """Its end has been seen: close what we hold of it."""
+        self.report.state, self.report.status, self.report.exited_at = EXITED, status, time.monotonic()
+        self.channel.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+    def _take(self, message: Message) -> bool:
+        report = self.report
+        match message["type"]:
+            case "ready":
+                report.ipc, report.tcp = messages.text(message, "ipc", ""), messages.text(message, "tcp", "")
+                if report.state == STARTING:
+                    report.state, report.ready_at = UP, time.monotonic()
+            case "progress":
+                report.beat = messages.count(message, "beat")
+                report.epoch = messages.count(message, "epoch", 0)
+                report.items = messages.count(message, "items", 0)
+                self._keep_stats(message)
+                return False
+            case "done":
+                report.done = True
+                self._keep_stats(message)
+            case "failed":
+                report.error = messages.text(message, "error") or "unknown error"
+                report.remedy = messages.text(message, "remedy", "")
+            case other:
+                raise FrameError(f"unknown type {other!r}")
+        return True
+
+    def _keep_stats(self, message: Message) -> None:
+        stats: dict[Any, Any] = messages.mapping(message, "stats")
+        if len(msgpack.packb(stats)) > STATS_BYTES_MAX:
+            raise FrameError(f"stats of more than {STATS_BYTES_MAX} bytes are not kept")
+        if stats:
+            self.report.stats = stats
+
+    def _send(self, message: Message) -> bool:
+        """Whether the message is out, or the worker gone so that it does not matter."""
+        try:
+            channel.send(self.channel, message)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True

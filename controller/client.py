@@ -1,0 +1,153 @@
+"""The users' side of the controller: finds the leader in ZooKeeper, asks it, and asks its successor when it is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import zmq
+from kazoo.exceptions import KazooException, NoNodeError
+
+from codec.errors import ConfigError, FrameError, JobFailed, RiprapError
+from controller import messages, paths, session
+from controller.messages import MESSAGE_BYTES_MAX, Message
+from controller.phases import TERMINAL
+
+POLL_S = 0.05
+_ERRORS: dict[int, type[RiprapError]] = {ConfigError.exit_code: ConfigError}
+
+
+class Client:
+    """Requests to whichever controller leads, each answered within `timeout_s` or ended by a RiprapError.
+
+    Raises ConfigError when ZooKeeper does not answer. Not for use by several threads at once.
+    """
+
+    def __init__(self, zookeeper: str, timeout_s: float = 10.0) -> None:
+        self._zookeeper = zookeeper
+        self._timeout_s = timeout_s
+        self._client = session.connect(zookeeper)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._requests = 0
+
+    def submit(self, job: str, topology: dict[str, Any], run_dir: str) -> None:
+        """Make the job durable and have it started; `run_dir` is an absolute path that agents and controller share.
+
+        Submitting the same again changes nothing; ConfigError when the topology is not usable, or another job of that
+        name has not ended.
+        """
+        self._ask({"type": "submit", "job": job, "topology": topology, "run_dir": run_dir})
+
+    def status(self, job: str) -> dict[str, Any]:
+        """What `controller.status.describe` says of the job."""
+        return dict(self._ask({"type": "status", "job": job}))
+
+    def jobs(self) -> dict[str, str]:
+        """The phase of every job."""
+        return dict(self._ask({"type": "jobs"}))
+
+    def agents(self) -> dict[str, Any]:
+        """The agents by host, each with instance, pid, address and the workers that run there."""
+        return dict(self._ask({"type": "agents"}))
+
+    def cancel(self, job: str) -> None:
+        """Have the job's workers stopped; returns when the decision is durable, which is before they have ended."""
+        self._ask({"type": "cancel", "job": job})
+
+    def kill(self, job: str, worker: str) -> dict[str, int]:
+        """SIGKILL a worker's process through its agent; the incarnation and pid that were meant."""
+        return dict(self._ask({"type": "kill", "job": job, "worker": worker}))
+
+    def wait(
+        self, job: str, timeout_s: float | None = None, until: Callable[[dict[str, Any]], bool] | None = None
+    ) -> dict[str, Any]:
+        """The job's status once it has ended, or as soon as `until(status)` holds.
+
+        Raises JobFailed with the job's error when it failed, and RiprapError when it takes longer than `timeout_s`.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            status = self.status(job)
+            if until is not None and until(status):
+                return status
+            if status["phase"] == "FAILED":
+                raise JobFailed(status["error"], status["remedy"])
+            if status["phase"] in TERMINAL:
+                return status
+            if deadline is not None and time.monotonic() > deadline:
+                raise RiprapError(
+                    f"job {job} is still {status['phase']} after {timeout_s:g} s", f"see {status['run_dir']}"
+                )
+            time.sleep(POLL_S)
+
+    def close(self) -> None:
+        """End the session."""
+        self._context.destroy(linger=0)
+        session.disconnect(self._client)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def _ask(self, request: Message) -> Any:
+        """The leader's result. A leader that does not answer, or goes, is followed by its successor until the timeout."""
+        self._requests += 1
+        data = messages.pack({**request, "id": self._requests})
+        deadline = time.monotonic() + self._timeout_s
+        endpoint = ""
+        while time.monotonic() < deadline:
+            endpoint = self._leader() or ""
+            reply = self._exchange(endpoint, data, deadline) if endpoint else None
+            if reply is not None:
+                return _result(reply)
+            time.sleep(POLL_S)
+        if not endpoint:
+            raise RiprapError(
+                f"no controller leads at ZooKeeper {self._zookeeper}",
+                "start one with `riprap up`, or wait for the election",
+            )
+        raise RiprapError(
+            f"the controller at {endpoint} did not answer within {self._timeout_s:g} s", "see its log, or try again"
+        )
+
+    def _leader(self) -> str | None:
+        """Where the leader listens; None when none is known now."""
+        try:
+            if not self._client.connected:
+                return None
+            data, _ = self._client.get(paths.LEADER)
+        except (NoNodeError, KazooException):
+            return None
+        return session.read_map(data).get("endpoint")
+
+    def _exchange(self, endpoint: str, data: bytes, deadline: float) -> Message | None:
+        """One request to one leader; None when it is the leader no more, or the time is over."""
+        dealer = self._context.socket(zmq.DEALER)
+        dealer.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+        try:
+            dealer.connect(endpoint)
+            dealer.send(data)
+            while time.monotonic() < deadline:
+                if dealer.poll(500):
+                    reply = messages.unpack(dealer.recv())
+                    if reply.get("id") == self._requests:
+                        return reply
+                elif self._leader() != endpoint:
+                    return None
+        except FrameError:
+            return None
+        finally:
+            dealer.close(linger=0)
+        return None
+
+
+def _result(reply: Message) -> Any:
+    """The result in a reply; raises the refusal in it."""
+    if reply.get("ok") is True:
+        return reply.get("result")
+    kind = _ERRORS.get(reply.get("exit_code", 1), RiprapError)
+    raise kind(str(reply.get("error", "refused")), str(reply.get("remedy", "")))

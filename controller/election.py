@@ -1,0 +1,30 @@
+"""Who leads: the owner of one ephemeral znode, whose creation number is the leader's term."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from controller import paths
+
+
+def try_to_lead(client: KazooClient, endpoint: str, pid: int, on_vacant: Callable[[], None]) -> int | None:
+    """Become the leader; the term, which is larger than that of every leader before, or None while another leads.
+
+    In the latter case `on_vacant` is called (on kazoo's thread) when the other's node changes; it may not block. May
+    raise KazooException when the connection is lost.
+    """
+    about = json.dumps({"endpoint": endpoint, "pid": pid}).encode()
+    # A node that exists may be our own, from a call whose answer was lost: then its owner is our session.
+    with contextlib.suppress(NodeExistsError):
+        client.create(paths.LEADER, about, ephemeral=True)
+    try:
+        _, stat = client.get(paths.LEADER, watch=lambda event: on_vacant())
+    except NoNodeError:
+        on_vacant()
+        return None
+    return int(stat.czxid) if stat.ephemeralOwner == client.client_id[0] else None

@@ -1,0 +1,81 @@
+"""Talks with ZooKeeper on a thread that may wait, so that the leader's loop never does."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from controller import paths
+from controller.actions import Persist
+from controller.inbox import Inbox
+from controller.session import read_map
+from controller.store import Deposed, Store
+
+RETRY_S = 0.1
+
+
+class Errands:
+    """Does one errand after another, and leaves each outcome in the inbox.
+
+    Left there: ("members", {host: instance}), ("persisted", Persist), ("persist_failed", Persist), ("deposed", why).
+    """
+
+    def __init__(self, client: KazooClient, store: Store, inbox: Inbox) -> None:
+        self._client = client
+        self._store = store
+        self._inbox = inbox
+        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="errands", daemon=True)
+        self._thread.start()
+
+    def persist(self, action: Persist) -> None:
+        """Write a record."""
+        self._errands.put(lambda: self._persist(action))
+
+    def watch_members(self) -> None:
+        """Leave the membership in the inbox, now and after every change."""
+        self._errands.put(self._read_members)
+
+    def close(self) -> None:
+        """Do no further errand; one under way may end later, and its outcome is of no interest then."""
+        self._closing.set()
+        self._errands.put(None)
+
+    def _run(self) -> None:
+        while (errand := self._errands.get()) is not None and not self._closing.is_set():
+            errand()
+
+    def _persist(self, action: Persist) -> None:
+        try:
+            self._store.save(action.spec, action.record, action.create)
+        except Deposed as error:
+            self._inbox.put(("deposed", str(error)))
+        except KazooException:
+            self._inbox.put(("persist_failed", action))
+        else:
+            self._inbox.put(("persisted", action))
+
+    def _read_members(self) -> None:
+        try:
+            self._inbox.put(("members", read_members(self._client, self.watch_members)))
+        except KazooException:
+            self._closing.wait(RETRY_S)
+            self.watch_members()
+
+
+def read_members(client: KazooClient, on_change: Callable[[], None] | None = None) -> dict[str, str]:
+    """The instance of every member agent by host. `on_change` is called once, on kazoo's thread, when that changes."""
+    watch = None if on_change is None else lambda event: on_change()
+    members = {}
+    for host in client.get_children(paths.AGENTS, watch=watch):
+        try:
+            data, _ = client.get(paths.agent(host))
+        except NoNodeError:
+            continue
+        members[host] = str(read_map(data).get("instance", ""))
+    return members

@@ -1,0 +1,92 @@
+"""An agent's presence in ZooKeeper: its ephemeral node, kept for as long as it lives, and who leads at present."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+
+from codec.errors import ConfigError
+from controller import paths, session
+from controller.inbox import Inbox
+
+JOIN_TIMEOUT_S = 15.0
+CHECK_S = 1.0  # how often the node is looked for, should a notice be lost
+
+
+class Membership:
+    """Registers `about` under the host's name, again after every lost session, on a thread of its own.
+
+    Leaves (endpoint, term) in the inbox whenever another leader is there. Raises ConfigError when ZooKeeper does not
+    answer or another live agent holds the name.
+    """
+
+    def __init__(self, zookeeper: str, host: str, about: dict[str, Any], inbox: Inbox) -> None:
+        self._path = paths.agent(host)
+        self._about = about
+        self._inbox = inbox
+        self._closing = False
+        self._due = threading.Event()
+        self._client: KazooClient = session.connect(zookeeper)
+        self._client.add_listener(lambda state: self._due.set())
+        try:
+            self._join()
+        except BaseException:
+            session.disconnect(self._client)
+            raise
+        self._client.DataWatch(paths.LEADER, self._on_leader)
+        self._thread = threading.Thread(target=self._keep, name="membership", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave at once."""
+        self._closing = True
+        self._due.set()
+        session.disconnect(self._client)
+
+    def _join(self) -> None:
+        """Register for the first time; a dead predecessor of that name is waited for until its session ends."""
+        deadline = time.monotonic() + JOIN_TIMEOUT_S
+        while not self._register():
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    f"another agent is registered as {self._path.rpartition('/')[2]}",
+                    "end it, or give this host another name",
+                )
+            self._due.wait(0.1)
+            self._due.clear()
+
+    def _keep(self) -> None:
+        while not self._closing:
+            self._due.wait(CHECK_S)
+            self._due.clear()
+            try:
+                if self._client.connected:
+                    self._register()
+            except KazooException:
+                self._due.wait(0.1)  # the connection is being restored
+
+    def _register(self) -> bool:
+        """Whether our node is there now and belongs to the present session."""
+        try:
+            data, stat = self._client.get(self._path, watch=lambda event: self._due.set())
+        except NoNodeError:
+            try:
+                self._client.create(self._path, json.dumps(self._about).encode(), ephemeral=True)
+            except NodeExistsError:
+                return False
+            return True
+        if stat.ephemeralOwner == self._client.client_id[0]:
+            return True
+        if session.read_map(data).get("instance") == self._about["instance"]:
+            self._client.delete(self._path, stat.version)  # of our lost session; the next round registers anew
+            self._due.set()
+        return False
+
+    def _on_leader(self, data: bytes | None, stat: Any) -> None:
+        if data is not None:
+            self._inbox.put((str(session.read_map(data).get("endpoint", "")), int(stat.czxid)))

@@ -1,0 +1,97 @@
+"""The controller process: stands by until it is elected, leads until it is deposed, and stands by again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from types import FrameType
+
+import zmq
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+
+from codec.errors import ConfigError
+from controller import processes, session
+from controller.election import try_to_lead
+from controller.inbox import Inbox
+from controller.leadership import Leadership
+from controller.messages import MESSAGE_BYTES_MAX
+from controller.steps import PlanFor, restart_lost_for
+from controller.store import Deposed
+
+logger = logging.getLogger(__name__)
+
+STANDBY_MS = 500  # between two tries, should a watch be lost
+
+
+def run_controller(
+    zookeeper: str,
+    endpoint_host: str = "127.0.0.1",
+    plan_for: PlanFor = restart_lost_for,
+    *,
+    port: int = 0,
+    die_with_parent: bool | int = False,
+) -> None:
+    """Be a controller until SIGTERM or SIGINT; call it on the main thread.
+
+    Agents and clients reach it at `endpoint_host` (an address of this host) and `port` (0: a free one).
+    `die_with_parent` is as in `processes.die_with_parent`. Raises ConfigError when ZooKeeper does not answer, or the
+    address cannot be bound.
+    """
+    if die_with_parent:
+        processes.die_with_parent(die_with_parent)
+    ended: list[int] = []
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        ended.append(signum)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    client = session.connect(zookeeper)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        router = _bind(context, endpoint_host, port)
+        _stand_and_lead(client, router, plan_for, ended)
+    finally:
+        session.disconnect(client)
+        context.destroy(linger=200)
+
+
+def _stand_and_lead(client: KazooClient, router: zmq.Socket[bytes], plan_for: PlanFor, ended: list[int]) -> None:
+    inbox = Inbox()
+    client.add_listener(lambda state: inbox.put(("session", state)))
+    endpoint = router.getsockopt_string(zmq.LAST_ENDPOINT)
+    poller = zmq.Poller()
+    poller.register(inbox.fileno(), zmq.POLLIN)
+    while not ended:
+        inbox.take_all()  # what was left for a former leadership; a session lost from here on ends the next one
+        try:
+            term = try_to_lead(client, endpoint, os.getpid(), lambda: inbox.put(("vacant", None)))
+            if term is not None:
+                logger.info("leading, term %d, at %s", term, endpoint)
+                leadership = Leadership(client, term, endpoint, router, inbox, plan_for)
+                logger.info("leading no more: %s", leadership.run(lambda: bool(ended)))
+        except (KazooException, Deposed) as error:
+            logger.info("not leading: %r", error)
+            time.sleep(0.05)  # the connection is being restored; kazoo tells no sooner
+        else:
+            if term is None:
+                poller.poll(STANDBY_MS)
+
+
+def _bind(context: zmq.Context[zmq.Socket[bytes]], host: str, port: int) -> zmq.Socket[bytes]:
+    """The socket for agents and clients. Nothing is read from it while another controller leads."""
+    router = context.socket(zmq.ROUTER)
+    router.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+    router.setsockopt(zmq.LINGER, 200)
+    try:
+        router.bind(f"tcp://{host}:{port or '*'}")
+    except zmq.ZMQError as error:
+        router.close()
+        raise ConfigError(
+            f"the controller cannot listen at {host}:{port}: {error}",
+            "name an address of this host, and a free port (0 takes one)",
+        ) from error
+    return router
