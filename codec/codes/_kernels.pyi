@@ -33,8 +33,8 @@ class Matrix:
     def combine(self, out: list[Any], inputs: list[Any], column: int, begin: int, end: int, add: bool) -> None:
         """Set bytes begin..end of out[j] to the sum over i of coefficient[j, column + i] * inputs[i]; `add` adds it.
 
-        `out` are `rows` writable contiguous buffers, `inputs` at least one array (copied if it is not contiguous), all at
-        least `end` bytes long (ValueError otherwise); no output overlaps another or an input. Runs without the GIL.
+        `out` are `rows` writable contiguous buffers, `inputs` at least one array (copied if it is not contiguous), all
+        at least `end` bytes long (ValueError otherwise); no output overlaps another or an input. Runs without the GIL.
         """
 
 class RealMatrix(Matrix):
@@ -42,3 +42,24 @@ class RealMatrix(Matrix):
 
 class ByteMatrix(Matrix):
     """Multiplies and adds bytes in GF(2^8) with polynomial 0x11d."""
+
+class Sums:
+    """The rows of a matrix times a column of blocks, what encoding and decoding have in common. Not thread-safe.
+
+    The first block is written to the outputs, not added to zeros. Bytes count, so shapes are for the caller to check.
+    """
+
+    def __init__(self, matrix: Matrix, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """The outputs, one for each row of the matrix, get this shape and dtype."""
+
+    def add(self, column: int, block: np.ndarray) -> None:
+        """Add this column's block; a shorter one than the outputs counts as padded with zeros.
+
+        ValueError if it is longer.
+        """
+
+    def add_all(self, blocks: list[np.ndarray]) -> None:
+        """Add one block of each column, in order: in one pass over memory if all are of full size."""
+
+    def finish(self) -> list[np.ndarray]:
+        """The outputs, zeroed where no block reached; aligned, and nobody else's once this object is gone."""

@@ -6,6 +6,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyB
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+cdef extern from *:
+    const Py_ssize_t PY_SSIZE_T_MAX
 
 cdef extern from "kernels/level.h":
     int RIPRAP_LEVELS
@@ -19,7 +23,7 @@ cdef extern from "kernels/buffers.h":
 
 cdef extern from "kernels/real.h":
     void riprap_real_combine(double **out, int n_out, const double **inputs, int n_in, const double *coef,
-                             ptrdiff_t stride, size_t n, int add) noexcept nogil
+                             ptrdiff_t stride, size_t begin, size_t end, int add) noexcept nogil
 
 cdef extern from "kernels/gf256.h":
     struct riprap_gf256_coef:
@@ -27,7 +31,7 @@ cdef extern from "kernels/gf256.h":
     uint8_t riprap_gf256_product(uint8_t a, uint8_t b) noexcept nogil
     void riprap_gf256_unfold(riprap_gf256_coef *coef, uint8_t value) noexcept nogil
     void riprap_gf256_combine(uint8_t **out, int n_out, const uint8_t **inputs, int n_in,
-                              const riprap_gf256_coef *coef, ptrdiff_t stride, size_t n, int add) noexcept nogil
+                              const riprap_gf256_coef *coef, ptrdiff_t stride, size_t begin, size_t end, int add) noexcept nogil
 
 LEVELS = ("baseline", "ssse3", "avx2", "avx512")
 assert len(LEVELS) == RIPRAP_LEVELS
@@ -85,23 +89,28 @@ cdef class Views:
     cdef Py_buffer *buffers
     cdef uint8_t **addresses
     cdef int count
+    cdef Py_ssize_t shortest
 
-    def __cinit__(self, list arrays, Py_ssize_t begin, Py_ssize_t end, int flags):
+    def __cinit__(self, list arrays, int flags):
         self.buffers = <Py_buffer *> calloc(len(arrays), sizeof(Py_buffer))
         self.addresses = <uint8_t **> calloc(len(arrays), sizeof(void *))
         if self.buffers == NULL or self.addresses == NULL:
             raise MemoryError("no memory for the addresses of some blocks")
+        self.shortest = PY_SSIZE_T_MAX
         for array in arrays:
-            try:
-                PyObject_GetBuffer(array, &self.buffers[self.count], flags)
-            except (BufferError, ValueError):  # not contiguous, or a dtype without a buffer protocol, such as dates
-                if flags & PyBUF_WRITABLE:
-                    raise
-                PyObject_GetBuffer(np.ascontiguousarray(array).view(np.uint8), &self.buffers[self.count], flags)
-            self.count += 1
-            if self.buffers[self.count - 1].len < end:
-                raise ValueError(f"a block of {self.buffers[self.count - 1].len} bytes is shorter than {end}")
-            self.addresses[self.count - 1] = <uint8_t *> self.buffers[self.count - 1].buf + begin
+            self.append(array, flags)
+
+    cdef append(self, array, int flags):
+        cdef Py_buffer *buffer = &self.buffers[self.count]
+        try:
+            PyObject_GetBuffer(array, buffer, flags)
+        except (BufferError, ValueError):  # not contiguous, or a dtype without a buffer protocol, such as dates
+            if flags & PyBUF_WRITABLE:
+                raise
+            PyObject_GetBuffer(np.ascontiguousarray(array).view(np.uint8), buffer, flags)
+        self.addresses[self.count] = <uint8_t *> buffer.buf
+        self.shortest = min(self.shortest, buffer.len)
+        self.count += 1
 
     def __dealloc__(self):
         for i in range(self.count):
@@ -117,18 +126,68 @@ cdef class Matrix:
     cdef readonly int columns
 
     def combine(self, list out, list inputs, int column, Py_ssize_t begin, Py_ssize_t end, bint add):
-        if len(out) != self.rows or not inputs or column < 0 or column + len(inputs) > self.columns:
-            raise ValueError(f"a {self.rows} x {self.columns} matrix cannot combine {len(inputs)} blocks from "
-                             f"column {column} into {len(out)}")
-        if not 0 <= begin <= end:
-            raise ValueError(f"from byte {begin} to {end} is not a range")
-        cdef Views targets = Views(out, begin, end, PyBUF_WRITABLE)
-        cdef Views sources = Views(inputs, begin, end, PyBUF_SIMPLE)
-        with nogil:
-            self.run(targets, sources, column, end - begin, add)
+        self.combine_views(Views(out, PyBUF_WRITABLE), Views(inputs, PyBUF_SIMPLE), column, begin, end, add)
 
-    cdef void run(self, Views out, Views inputs, int column, size_t size, bint add) noexcept nogil:
+    cdef combine_views(self, Views out, Views inputs, int column, Py_ssize_t begin, Py_ssize_t end, bint add):
+        if out.count != self.rows or not inputs.count or column < 0 or column + inputs.count > self.columns:
+            raise ValueError(f"a {self.rows} x {self.columns} matrix cannot combine {inputs.count} blocks from "
+                             f"column {column} into {out.count}")
+        if not 0 <= begin <= end <= min(inputs.shortest, out.shortest):
+            raise ValueError(f"from byte {begin} to {end} is not a range of blocks of {inputs.shortest} bytes")
+        with nogil:
+            self.run(out, inputs, column, begin, end, add)
+
+    cdef void run(self, Views out, Views inputs, int column, size_t begin, size_t end, bint add) noexcept nogil:
         pass
+
+
+cdef class Sums:
+    """A matrix times blocks that arrive one by one or all at once.
+
+    Invariant: bytes [0, filled) of every output hold the sum of the blocks so far, the others are uninitialised and
+    stand for zeros. So the first block is written, not added to zeros.
+    """
+
+    cdef Matrix matrix
+    cdef tuple shape
+    cdef object dtype
+    cdef Py_ssize_t size, filled
+    cdef list buffers
+    cdef Views outputs
+
+    def __cinit__(self, Matrix matrix, tuple shape, dtype):
+        self.matrix = matrix
+        self.shape = shape
+        self.dtype = dtype
+        self.size = dtype.itemsize
+        for length in shape:
+            self.size *= length
+        self.buffers = [Buffer(self.size) for _ in range(matrix.rows)]
+        self.outputs = Views(self.buffers, PyBUF_WRITABLE)
+
+    def add(self, int column, block):
+        cdef Views views = Views([block], PyBUF_SIMPLE)
+        cdef Py_ssize_t length = views.shortest
+        if self.outputs.count:
+            if self.filled:
+                self.matrix.combine_views(self.outputs, views, column, 0, min(length, self.filled), True)
+            if length > self.filled:
+                self.matrix.combine_views(self.outputs, views, column, self.filled, length, False)
+                self.filled = length
+
+    def add_all(self, list blocks):
+        if self.filled or any([block.nbytes != self.size for block in blocks]):
+            for column, block in enumerate(blocks):
+                self.add(column, block)
+        elif self.outputs.count:
+            self.matrix.combine_views(self.outputs, Views(blocks, PyBUF_SIMPLE), 0, 0, self.size, False)
+            self.filled = self.size
+
+    def finish(self):
+        for i in range(self.outputs.count):
+            memset(self.outputs.addresses[i] + self.filled, 0, self.size - self.filled)
+        self.filled = self.size
+        return [np.ndarray(self.shape, self.dtype, buffer) for buffer in self.buffers]
 
 
 cdef class RealMatrix(Matrix):
@@ -150,9 +209,9 @@ cdef class RealMatrix(Matrix):
     def __dealloc__(self):
         free(self.coef)
 
-    cdef void run(self, Views out, Views inputs, int column, size_t size, bint add) noexcept nogil:
+    cdef void run(self, Views out, Views inputs, int column, size_t begin, size_t end, bint add) noexcept nogil:
         riprap_real_combine(<double **> out.addresses, out.count, <const double **> inputs.addresses, inputs.count,
-                            self.coef + column, self.columns, size // sizeof(double), add)
+                            self.coef + column, self.columns, begin // sizeof(double), end // sizeof(double), add)
 
 
 cdef class ByteMatrix(Matrix):
@@ -174,6 +233,6 @@ cdef class ByteMatrix(Matrix):
     def __dealloc__(self):
         free(self.coef)
 
-    cdef void run(self, Views out, Views inputs, int column, size_t size, bint add) noexcept nogil:
+    cdef void run(self, Views out, Views inputs, int column, size_t begin, size_t end, bint add) noexcept nogil:
         riprap_gf256_combine(out.addresses, out.count, <const uint8_t **> inputs.addresses, inputs.count,
-                             self.coef + column, self.columns, size, add)
+                             self.coef + column, self.columns, begin, end, add)

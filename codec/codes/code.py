@@ -8,10 +8,9 @@ from operator import attrgetter
 
 import numpy as np
 
-from codec.codes._kernels import Matrix
+from codec.codes._kernels import Matrix, Sums
 from codec.codes.arithmetic import Arithmetic
 from codec.codes.encoder import Encoder, check_fits
-from codec.codes.sums import Sums
 
 RECOVERIES_MAX = 256  # matrices kept per code; a job sees a few patterns of lost workers at a time
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codec.codes._kernels import Matrix
-from codec.codes.sums import Sums
+from codec.codes._kernels import Matrix, Sums
 
 
 class Encoder:

@@ -17,6 +17,7 @@ static size_t kept_bytes;
 
 static size_t rounded(size_t size)
 {
+    size = size ? size : 1;
     return (size + RIPRAP_ALIGNMENT - 1) / RIPRAP_ALIGNMENT * RIPRAP_ALIGNMENT;
 }
 

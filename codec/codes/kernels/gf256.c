@@ -129,19 +129,19 @@ static int pass_rows(const struct riprap_gf256_coef *row, int n_in, ptrdiff_t st
 }
 
 void riprap_gf256_combine(uint8_t *const *out, int n_out, const uint8_t *const *in, int n_in,
-                          const struct riprap_gf256_coef *coef, ptrdiff_t stride, size_t n, int add)
+                          const struct riprap_gf256_coef *coef, ptrdiff_t stride, size_t begin, size_t end, int add)
 {
     strip_kernel *kernel = choose();
     size_t length = STRIP_BYTES / (size_t)n_in / 64 * 64;
     length = length < STRIP_BYTES_MIN ? STRIP_BYTES_MIN : length;
     if (n_out && pass_rows(coef, n_in, stride, n_out) == n_out)
-        length = n;
-    for (size_t begin = 0; begin < n; begin += length) {
-        size_t end = n - begin < length ? n : begin + length;
+        length = end - begin;
+    for (size_t next; begin < end; begin = next) {
+        next = end - begin < length ? end : begin + length;
         for (int j = 0, rows; j < n_out; j += rows) {
             const struct riprap_gf256_coef *row = coef + j * stride;
             rows = pass_rows(row, n_in, stride, n_out - j);
-            kernel(out + j, rows, all_ones(row, n_in), in, n_in, row, stride, begin, end, add);
+            kernel(out + j, rows, all_ones(row, n_in), in, n_in, row, stride, begin, next, add);
         }
     }
 }

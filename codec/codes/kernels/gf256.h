@@ -23,11 +23,11 @@ uint8_t riprap_gf256_product(uint8_t a, uint8_t b);
 /* Unfold the coefficient `value`. */
 void riprap_gf256_unfold(struct riprap_gf256_coef *coef, uint8_t value);
 
-/* out[j][x] = sum over i of coef[j * stride + i] * in[i][x] for all x < n, or out[j][x] += that sum if `add` is set.
+/* out[j][x] = sum over i of coef[j * stride + i] * in[i][x] for begin <= x < end, or out[j][x] += that sum if `add` is set.
  *
  * No pointer needs an alignment. The outputs overlap neither each other nor an input. n_in >= 1.
  */
 void riprap_gf256_combine(uint8_t *const *out, int n_out, const uint8_t *const *in, int n_in,
-                          const struct riprap_gf256_coef *coef, ptrdiff_t stride, size_t n, int add);
+                          const struct riprap_gf256_coef *coef, ptrdiff_t stride, size_t begin, size_t end, int add);
 
 #endif

@@ -45,16 +45,16 @@ static strip_kernel *choose(void)
 }
 
 void riprap_real_combine(double *const *out, int n_out, const double *const *in, int n_in, const double *coef,
-                         ptrdiff_t stride, size_t n, int add)
+                         ptrdiff_t stride, size_t begin, size_t end, int add)
 {
     strip_kernel *kernel = choose();
     size_t length = STRIP_BYTES / sizeof(double) / (size_t)n_in;
-    length = n_out <= ROWS ? n : length < STRIP_DOUBLES_MIN ? STRIP_DOUBLES_MIN : length / 16 * 16;
-    for (size_t begin = 0; begin < n; begin += length) {
-        size_t end = n - begin < length ? n : begin + length;
+    length = n_out <= ROWS ? end - begin : length < STRIP_DOUBLES_MIN ? STRIP_DOUBLES_MIN : length / 16 * 16;
+    for (size_t next; begin < end; begin = next) {
+        next = end - begin < length ? end : begin + length;
         for (int j = 0; j < n_out; j += ROWS) {
             int rows = n_out - j < ROWS ? n_out - j : ROWS;
-            kernel(out + j, rows, in, n_in, coef + j * stride, stride, begin, end, add);
+            kernel(out + j, rows, in, n_in, coef + j * stride, stride, begin, next, add);
         }
     }
 }
