@@ -23,10 +23,9 @@ def command(zookeeper: str, host: str, address: str, die_with_parent: int | None
     Example:
       riprap agent --zookeeper zk1:2181,zk2:2181 --address 10.0.0.7
     """
+    from engine.cli.daemon import begin
+
+    begin(die_with_parent)  # before the imports that take long
     from controller.agent import run_agent
 
-    from controller import processes
-
-    if die_with_parent:
-        processes.die_with_parent(die_with_parent)
     run_agent(zookeeper, host, address, entry=WORKER)

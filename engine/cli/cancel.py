@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from engine.cli.options import zookeeper_option
-from engine.cli.state import find_zookeeper
 
 
 @click.command("cancel")
@@ -18,8 +17,8 @@ def command(job: str, zookeeper: str | None) -> None:
     Example:
       riprap cancel svm_higgs
     """
-    from controller.client import Client
+    from engine.cli.cluster import open_client
 
-    with Client(find_zookeeper(zookeeper)) as client:
+    with open_client(zookeeper) as client:
         client.cancel(job)
     click.echo(f"cancelling {job}; watch it with `riprap status {job}`")

@@ -18,11 +18,10 @@ def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
     Example:
       riprap controller --zookeeper 127.0.0.1:2181
     """
-    from controller.service import run_controller
+    from engine.cli.daemon import begin
 
-    from controller import processes
+    begin(die_with_parent)  # before the imports that take long
+    from controller.service import run_controller
     from engine.schemes import plan_for
 
-    if die_with_parent:
-        processes.die_with_parent(die_with_parent)
     run_controller(zookeeper, address, plan_for)

@@ -7,7 +7,6 @@ import click
 from codec.errors import ConfigError
 from codec.ids import WorkerId
 from engine.cli.options import zookeeper_option
-from engine.cli.state import find_zookeeper
 
 
 @click.command("kill")
@@ -21,12 +20,12 @@ def command(job: str, worker: str, zookeeper: str | None) -> None:
     Example:
       riprap kill svm_higgs processor.3
     """
-    from controller.client import Client
+    from engine.cli.cluster import open_client
 
     try:
         target = WorkerId.parse(worker)
     except ValueError as error:
         raise ConfigError(str(error), "see `riprap status JOB`") from error
-    with Client(find_zookeeper(zookeeper)) as client:
+    with open_client(zookeeper) as client:
         client.kill(job, str(target))
     click.echo(f"killed {target} of {job}")

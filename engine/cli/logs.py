@@ -12,7 +12,6 @@ from codec.errors import ConfigError
 from configs.problems import one_of, suggestion
 from engine.cli.options import zookeeper_option
 from engine.cli.run_directory import LOGS
-from engine.cli.state import find_zookeeper
 
 FOLLOW_EVERY_S = 0.2
 
@@ -71,9 +70,9 @@ def _logs_folder(job: str, zookeeper: str | None) -> Path:
         return Path(job) / LOGS
     if "/" in job:
         raise ConfigError(f"{job} is not a run directory (it has no {LOGS}/)", "name one below runs/, or a job")
-    from controller.client import Client
+    from engine.cli.cluster import open_client
 
-    with Client(find_zookeeper(zookeeper)) as client:
+    with open_client(zookeeper) as client:
         folder = Path(client.status(job)["run_dir"]) / LOGS
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not on this host", "look on the host that the job was submitted from")

@@ -97,13 +97,10 @@ def synth(dataset: str, path: str, rows: int, seed: int) -> None:
 
 
 def _prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[str, Any]) -> None:
-    """Run a job; its progress goes to stderr, what it counted to stdout."""
-    counts = _mending(lambda: run(**options, report=lambda line: click.echo(line, err=True)))
+    """Run a job; it reports its progress and its counts by itself, to stderr when stdout is for the JSON."""
+    counts = _mending(lambda: run(**options, report=lambda line: click.echo(line, err=as_json)))
     if as_json:
         click.echo(json.dumps(counts, default=str))
-        return
-    for name, value in counts.items():
-        click.echo(f"{name:<10} {value}")
 
 
 def _mending(work: Callable[[], Any]) -> Any:

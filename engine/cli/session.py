@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from controller.client import Client
-
-from codec.errors import RiprapError
+from codec.errors import ConfigError, RiprapError
 from codec.events import EventLog
+from controller.client import Client
+from engine.cli.cluster import open_client
 from engine.cli.display import Display
 from engine.cli.environment import describe
 from engine.cli.epochs import EpochRow, EpochTail
@@ -22,11 +22,12 @@ from engine.cli.run_directory import EPOCHS, EVENTS, LOGS, write_summary
 from engine.cli.services import Services
 from engine.cli.snapshot import Rate, look
 from engine.cli.summary import Facts, compose, stats_by_worker
-from engine.cli.targets import Targets, leader_name
+from engine.cli.targets import Targets, listener
 
 LOOK_EVERY_S = 0.05
 SILENCE_MAX_S = 30.0
 """How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
+ANSWER_TIMEOUT_S = 2.0
 CANCEL_TIMEOUT_S = 3.0
 TERMINAL = ("COMPLETED", "FAILED", "CANCELLED")
 
@@ -46,6 +47,7 @@ class Session:
         self._tail = EpochTail(run_dir / EPOCHS)
         self._rows: list[EpochRow] = []
         self._rate = Rate()
+        self._leads: tuple[str, int | None] = ("", None)
         self.status: Mapping[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -65,9 +67,8 @@ class Session:
     def _run(self) -> None:
         self._services.start()
         self._events.write("cluster_started", zookeeper=self._services.zookeeper)
-        with Client(self._services.zookeeper) as client:
-            topology = self._job.topology
-            client.submit(topology.job, topology.to_dict(), str(self._run_dir))
+        with open_client(self._services.zookeeper, ANSWER_TIMEOUT_S) as client:
+            self._submit(client)
             self._injector.start()
             try:
                 self._watch(client)
@@ -76,6 +77,19 @@ class Session:
                 self._cancel(client)
                 raise
 
+    def _submit(self, client: Client) -> None:
+        """Submit until a controller takes the job: the first one is being elected."""
+        topology, deadline = self._job.topology, time.monotonic() + SILENCE_MAX_S
+        while True:
+            self._services.supervise()
+            try:
+                return client.submit(topology.job, topology.to_dict(), str(self._run_dir))
+            except ConfigError:
+                raise
+            except RiprapError:
+                if time.monotonic() > deadline:
+                    raise
+
     def _watch(self, client: Client) -> None:
         answered_at = time.monotonic()
         while self.status.get("phase") not in TERMINAL:
@@ -83,29 +97,34 @@ class Session:
             if self._ask(client):
                 answered_at = time.monotonic()
             elif time.monotonic() > answered_at + SILENCE_MAX_S:
-                raise RiprapError(
-                    f"no controller has answered for {SILENCE_MAX_S:.0f} s",
-                    f"see {self._run_dir / LOGS}/controller.log",
-                )
+                log = self._run_dir / LOGS / "controller.log"
+                raise RiprapError(f"no controller has answered for {SILENCE_MAX_S:.0f} s", f"see {log}")
             self._look()
             time.sleep(LOOK_EVERY_S)
 
     def _ask(self, client: Client) -> bool:
         """Get the job's status and pass on what the injector needs of it; False when nobody answered."""
+        pids = self._services.pids()
+        self._targets.update_services(pids | self._leader(pids))
         try:
             self.status = client.status(self._job.topology.job)
         except RiprapError:
             return False
-        finally:
-            pids = self._services.pids()
-            leader = leader_name(self.status, pids)
-            self._targets.update_services(pids | ({"controller": pids[leader]} if leader else {}))
         if "agent" in pids:
             self._targets.update_workers(self.status, pids["agent"])
         stats = [one for lives in stats_by_worker(self.status).values() for one in lives]
         emitted = [one["first_emit_at"] for one in stats if one.get("first_emit_at")]
         self._injector.first_item_at = min(emitted, default=None)
         return True
+
+    def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
+        """With standby controllers, the fault target `controller` is whichever of them leads."""
+        endpoint = str(self.status.get("controller") or "")
+        if endpoint != self._leads[0]:
+            controllers = [pid for name, pid in pids.items() if name.startswith("controller")]
+            self._leads = endpoint, listener(endpoint, controllers)
+        pid = self._leads[1]
+        return {"controller": pid} if pid is not None and pid in pids.values() else {}
 
     def _look(self) -> None:
         self._rows += self._tail.new_rows()

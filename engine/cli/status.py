@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from engine.cli.options import json_option, zookeeper_option
-from engine.cli.state import find_zookeeper
 
 
 @click.command("status")
@@ -24,9 +23,9 @@ def command(job: str | None, zookeeper: str | None, as_json: bool) -> None:
       riprap status
       riprap status svm_higgs --json
     """
-    from controller.client import Client
+    from engine.cli.cluster import open_client
 
-    with Client(find_zookeeper(zookeeper)) as client:
+    with open_client(zookeeper) as client:
         answer: Any = client.status(job) if job else client.jobs()
     if as_json:
         click.echo(json.dumps(answer, default=str))
@@ -36,11 +35,9 @@ def command(job: str | None, zookeeper: str | None, as_json: bool) -> None:
         click.echo(jobs_text(answer))
 
 
-def jobs_text(jobs: Any) -> str:
+def jobs_text(jobs: Mapping[str, str]) -> str:
     """One line a job."""
-    rows = jobs.items() if isinstance(jobs, Mapping) else ((one["job"], one) for one in jobs)
-    lines = [f"{name:<32} {one['phase'] if isinstance(one, Mapping) else one}" for name, one in rows]
-    return "\n".join(lines) or "no jobs"
+    return "\n".join(f"{name:<32} {phase}" for name, phase in sorted(jobs.items())) or "no jobs"
 
 
 def job_text(status: Mapping[str, Any]) -> str:

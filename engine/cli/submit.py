@@ -7,7 +7,6 @@ import json
 import click
 
 from engine.cli.options import json_option, set_option, zookeeper_option
-from engine.cli.state import find_zookeeper
 
 
 @click.command("submit")
@@ -24,15 +23,13 @@ def command(topology: str, sets: tuple[str, ...], out: str | None, zookeeper: st
       riprap submit configs/kmeans_higgs.yaml --set input.repeat=10
       riprap status kmeans_higgs
     """
-    from controller.client import Client
-
+    from engine.cli.cluster import open_client
     from engine.cli.preflight import check_job
     from engine.cli.run_directory import make_run_directory
 
     job = check_job(topology, sets)
-    ensemble = find_zookeeper(zookeeper)
-    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
-    with Client(ensemble) as client:
+    with open_client(zookeeper) as client:
+        run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
         client.submit(job.topology.job, job.topology.to_dict(), str(run_dir))
     if as_json:
         click.echo(json.dumps({"job": job.topology.job, "run_dir": str(run_dir)}))

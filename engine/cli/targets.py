@@ -6,8 +6,10 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import psutil
 
 
 class Victim:
@@ -29,7 +31,7 @@ class Victim:
         return True
 
     def alive(self) -> bool:
-        """Whether the process has neither ended nor been killed through this object, which takes it a moment to obey."""
+        """Whether the process has neither ended nor been killed through this object (which it obeys in a moment)."""
         if self._killed:
             return False
         poll = select.poll()
@@ -93,8 +95,8 @@ def descends_from(pid: int, ancestor: int) -> bool:
     return False
 
 
-def leader_name(status: Mapping[str, Any], pids: Mapping[str, int]) -> str | None:
-    """Which of our controllers leads: the one whose pid the status names."""
-    leader = status.get("controller")
-    pid = leader.get("pid") if isinstance(leader, Mapping) else None
-    return next((name for name, known in pids.items() if known == pid), None)
+def listener(endpoint: str, pids: Iterable[int]) -> int | None:
+    """Which of these processes listens at `tcp://HOST:PORT`; None when none of them does."""
+    port, candidates = endpoint.rpartition(":")[2], set(pids)
+    listening = (one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN and one.laddr)
+    return next((one.pid for one in listening if str(one.laddr[1]) == port and one.pid in candidates), None)
