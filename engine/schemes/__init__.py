@@ -11,7 +11,10 @@ from typing import Any
 
 from engine.layout import Layout
 from engine.schemes import erasure, none, replication
+from engine.schemes.plans import plan_for
 from engine.schemes.scheme import Scheme
+
+__all__ = ["SCHEMES", "make_scheme", "plan_for"]
 
 #: Scheme name in the YAML -> the classes that run at sources, processors and sinks.
 SCHEMES: dict[str, tuple[type, type, type]] = {

@@ -207,6 +207,8 @@ class Simulation:
     def carry(self, sender: Node, to: WorkerId, act: Callable[[Node], None]) -> None:
         """FIFO from one life to another; lost when the receiver dies, or with some luck when the sender does."""
         receiver = self.nodes[to]
+        if receiver.life != sender.links.incarnation(to):
+            return  # sent to the endpoint of a life that is over
         lane = (sender.me, sender.life, to, receiver.life)
         when = max(self.wire_free.get(lane, 0.0), self.now + self.rng.expovariate(1 / self.case.wire_s))
         self.wire_free[lane] = when + 1e-9

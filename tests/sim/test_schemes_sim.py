@@ -1,0 +1,92 @@
+"""The pure halves of all schemes, run under random kills, hangs, lost connections, delays and reorderings.
+
+`RIPRAP_SIM_SEEDS` sets how many seeds each case gets (`make sim` runs thousands). A failure prints its seed and the
+command that replays it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from simulator import Case, Simulation
+
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "4"))
+FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
+
+EXACT = {
+    "erasure-4-2": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20},
+    "erasure-5-1": {"scheme": "erasure", "code": "xor", "k": 5, "r": 1, "hedge_ms": 20},
+    "erasure-2-2-of-6": {"scheme": "erasure", "code": "gf256", "k": 2, "r": 2, "hedge_ms": 20},
+    "replication-2": {"scheme": "replication", "copies": 2},
+    "replication-3": {"scheme": "replication", "copies": 3},
+}
+FAULTS = {
+    "nothing": {},
+    "two-kills": {"kills": 2},
+    "many-kills": {"kills": 8, "restart_s": 0.01},
+    "three-at-once": {"kills": 1, "kill_at_once": 3},
+    "all-at-once": {"kills": 1, "kill_at_once": 6},
+    "hangs": {"hangs": 3},
+    "cuts": {"cuts": 4},
+    "all-of-it-two-pairs": {"kills": 2, "hangs": 1, "cuts": 2, "pairs": 2},
+    "tiny-epochs": {"kills": 3, "micro_batch": 3, "items": 150},
+}
+
+
+def run(case: Case, seed: int) -> Simulation:
+    """One simulation; a failure names what replays it."""
+    simulation = Simulation(replace(case, log=[]), seed)
+    try:
+        simulation.run()
+    except Exception as error:
+        tail = "\n".join(simulation.case.log[-30:])
+        raise AssertionError(f"seed {seed} of {case.fault_tolerance}: {error!r}\n{tail}") from error
+    return simulation
+
+
+def states(simulation: Simulation) -> list[int]:
+    return [simulation.nodes[sink].task.operator.state for sink in simulation.sinks]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("scheme", EXACT)
+def test_the_model_is_that_of_an_undisturbed_run(scheme: str, fault: str) -> None:
+    faulty = Case(EXACT[scheme], **FAULTS[fault])
+    expected = states(run(replace(faulty, kills=0, hangs=0, cuts=0), 0))
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = run(faulty, seed)
+        replay = f"RIPRAP_SIM_FIRST={seed} RIPRAP_SIM_SEEDS=1 pytest tests/sim -k '{scheme}-{fault}'"
+        assert states(simulation) == expected, f"seed {seed}; replay: {replay}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_scheme_none_counts_what_it_lost_and_repeats_nothing(fault: str) -> None:
+    case = Case({"scheme": "none"}, **FAULTS[fault])
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = run(case, seed)
+        for sink in simulation.sinks:
+            task = simulation.nodes[sink].task
+            assert task.operator.items + task.lost == case.items // case.pairs, f"seed {seed}"
+            if not case.kills:
+                assert task.lost == 0, f"seed {seed}"
+
+
+def test_up_to_r_deaths_cost_no_request_to_the_source() -> None:
+    """Tolerated failures are decoded at the sink; the source is asked only beyond r (LEC III-A)."""
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = run(Case(EXACT["erasure-4-2"], kills=1, kill_at_once=2), seed)
+        counts = [node.counts for node in simulation.nodes.values()]
+        assert not any(c.get("resent_blocks") for c in counts), f"seed {seed}"
+
+
+def test_nothing_is_decoded_when_nothing_fails() -> None:
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = run(Case(EXACT["erasure-4-2"]), seed)
+        assert not simulation.nodes[simulation.sinks[0]].counts.get("decoded_items"), f"seed {seed}"
+
+
+def test_a_seed_repeats_itself() -> None:
+    case = Case(EXACT["erasure-4-2"], kills=2, hangs=1, cuts=1)
+    assert run(case, 5).case.log == run(case, 5).case.log
