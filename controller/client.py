@@ -94,7 +94,7 @@ class Client:
         self.close()
 
     def _ask(self, request: Message) -> Any:
-        """The leader's result. A leader that does not answer, or goes, is followed by its successor until the timeout."""
+        """The result of the leader, or of its successor when it goes; raises RiprapError after the timeout."""
         self._requests += 1
         data = messages.pack({**request, "id": self._requests})
         deadline = time.monotonic() + self._timeout_s

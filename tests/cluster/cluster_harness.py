@@ -1,0 +1,136 @@
+"""Starts, watches and kills the processes of a control plane; everything is awaited with a deadline."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from controller.client import Client
+
+PROGRAM = Path(__file__).with_name("controller_process.py")
+PATIENCE_S = 20.0
+
+T = TypeVar("T")
+
+
+def await_that(what: str, check: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """The first true result of `check`; fails the test with `what` when there is none in time."""
+    deadline = time.monotonic() + patience_s
+    while not (result := check()):
+        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
+        time.sleep(0.005)
+    return result
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits to be reaped does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def await_death(*pids: int) -> None:
+    """All these processes end."""
+    for pid in pids:
+        await_that(f"the end of process {pid}", lambda pid=pid: not is_alive(pid))
+
+
+def topology(processors: int = 3, **sections: Any) -> dict[str, Any]:
+    """A source, processors and a sink of toy workers; deadlines as given under `cluster`."""
+    stages = {"source": {"parallelism": 1}, "processor": {"parallelism": processors}, "sink": {"parallelism": 1}}
+    return {"job": "toy", "stages": stages, "sinks": ["sink.0"], **sections}
+
+
+class Cluster:
+    """The processes of one test, on one ZooKeeper connect string."""
+
+    def __init__(self, zookeeper: str, folder: Path) -> None:
+        self.zookeeper = zookeeper
+        self.run_dir = folder / "run"
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """One client for the test."""
+        if self._client is None:
+            self._client = Client(self.zookeeper)
+        return self._client
+
+    def start(self, role: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a controller, or the agent of a host; its output goes to a file in the test's folder."""
+        number = len(self._processes)
+        with (self._folder / f"{role}{number}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), role, self.zookeeper, *arguments], stdout=log, stderr=log
+            )
+        self._processes.append(process)
+        return process
+
+    def start_both(self, host: str = "h1") -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        """A controller and an agent."""
+        return self.start("controller"), self.start("agent", host)
+
+    def submit(self, wanted: dict[str, Any]) -> None:
+        """Submit the job `toy`."""
+        self.run_dir.mkdir(exist_ok=True)
+        self.client.submit("toy", wanted, str(self.run_dir))
+
+    def status(self) -> dict[str, Any]:
+        """Of the job `toy`."""
+        return self.client.status("toy")
+
+    def until(
+        self, what: str, holds: Callable[[dict[str, Any]], bool], patience_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
+        """The job's status, once it is as described."""
+
+        def check() -> dict[str, Any] | None:
+            status = self.status()
+            return status if holds(status) else None
+
+        return await_that(what, check, patience_s)
+
+    def run(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Submit, and await that every worker is up and has counted items."""
+        self.submit(wanted)
+        return self.until(
+            "RUNNING", lambda s: s["phase"] == "RUNNING" and all(w["items"] for w in s["workers"].values())
+        )
+
+    def finish(self) -> dict[str, Any]:
+        """Let the sink be done; the status of the completed job."""
+        (self.run_dir / "finish").touch()
+        return self.client.wait("toy", timeout_s=PATIENCE_S)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The job's logged events of that name."""
+        lines = (self.run_dir / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def kill(self, pid: int, signum: int = signal.SIGKILL) -> float:
+        """Signal a process of this test; when that was."""
+        at = time.monotonic()
+        os.kill(pid, signum)
+        return at
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._client is not None:
+            self._client.close()
+        for process in self._processes:
+            process.kill()
+            process.wait()
