@@ -61,6 +61,12 @@ class KMeans:
         hit = counts > 0
         share = (counts[hit] / self.weights[hit])[:, np.newaxis]
         self.centres[hit] = self.centres[hit] * (1 - share) + sums[hit] / counts[hit, np.newaxis] * share
+        full, dying = self.weights.argmax(), self.weights.argmin()
+        if self.weights[dying] < 1e-8 * self.weights[full]:
+            self.weights[[full, dying]] = self.weights[[full, dying]].sum() / 2
+            apart = 1e-4 * np.maximum(np.abs(self.centres[full]), 1)
+            self.centres[dying] = self.centres[full] - apart
+            self.centres[full] += apart
 
     def model(self) -> dict[str, np.ndarray]:
         """As the operators name it."""

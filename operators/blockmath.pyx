@@ -6,7 +6,7 @@ columns are copied into rows of four.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -89,18 +89,20 @@ def linear_result(int loss, items, const double[::1] state, size_t label):
     if label >= columns:
         raise ValueError(f"label column {label} of {columns}")
     cdef size_t wide = block.columns
-    padded = np.zeros(wide)
-    padded[:columns] = state[:columns]
-    cdef double[::1] weights = padded
+    cdef double[LANES] narrow = [0.0, 0.0, 0.0, 0.0]
+    cdef const double *weights = &state[0]
+    if wide != columns:
+        memcpy(narrow, weights, columns * sizeof(double))
+        weights = narrow
     gradient = np.empty(wide + 1)
     stats = np.empty(STATS)
     cdef double[::1] gradient_view = gradient, stats_view = stats
-    cdef _Groups grouped = _Groups(groups_of(wide)), total = _Groups(groups_of(wide))
-    cdef double intercept = state[columns]
+    cdef size_t groups = groups_of(wide)
+    cdef _Groups scratch = _Groups(2 * groups)
     with nogil:
-        to_groups(&weights[0], wide, grouped.at)
-        linear_gradient(loss, <const char *>block.view.buf, block.rows, wide, label, grouped.at, intercept, total.at,
-                        &gradient_view[0], &stats_view[0])
+        to_groups(weights, wide, scratch.at)
+        linear_gradient(loss, <const char *>block.view.buf, block.rows, wide, label, scratch.at, state[columns],
+                        scratch.at + groups, &gradient_view[0], &stats_view[0])
     if wide != columns:
         gradient = np.append(gradient[:columns], gradient[wide])
     return gradient, stats

@@ -15,7 +15,7 @@ from operators.base import Arrays, Context, Processor, Sink
 from operators.metrics import Prequential
 
 DYING = 1e-8  # of the largest cluster's weight
-APART = 1e-14  # relative distance of the two halves of a split centre: enough to fall on two sides of it
+APART = 1e-4  # relative distance of the two halves of a split centre; at MLlib's 1e-14 rounding would assign the items
 
 
 class Assignment(Processor):
