@@ -29,27 +29,63 @@ def parse_row(line: str) -> EpochRow | None:
 
 
 class EpochTail:
-    """What was appended since the last look; a line counts once its end is there. Not yet there is empty."""
+    """The rows of one growing file; a line counts once its end is there. A file not there yet has none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self.epochs = 0
+        self.rows: list[EpochRow] = []
         self.items = 0
 
-    def new_rows(self) -> list[EpochRow]:
-        """Rows that were completed since the last call; adds them to `epochs` (the highest) and `items`."""
+    @property
+    def epoch(self) -> int:
+        """The latest committed epoch, 0 before the first."""
+        return self.rows[-1].epoch if self.rows else 0
+
+    def refresh(self) -> list[EpochRow]:
+        """Take in what was appended, and return it; a file that was begun anew is read anew."""
         try:
-            if os.stat(self._path).st_size <= self._offset:
-                return []
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                chunk = stream.read()
+            size = os.stat(self._path).st_size
         except FileNotFoundError:
             return []
+        if size < self._offset:
+            self._offset, self.rows, self.items = 0, [], 0
+        if size == self._offset:
+            return []
+        with self._path.open("rb") as stream:
+            stream.seek(self._offset)
+            chunk = stream.read()
         whole = chunk[: chunk.rfind(b"\n") + 1]
         self._offset += len(whole)
         rows = [row for line in whole.decode(errors="replace").splitlines() if (row := parse_row(line))]
-        self.epochs = max([self.epochs, *(row.epoch for row in rows)])
+        self.rows += rows
         self.items += sum(row.items for row in rows)
         return rows
+
+
+class Committed:
+    """What all sinks of a job have committed: `epochs.csv`, or `epochs.N.csv` for each of several sinks."""
+
+    def __init__(self, run_dir: Path, sinks: int) -> None:
+        names = ["epochs.csv"] if sinks == 1 else [f"epochs.{index}.csv" for index in range(sinks)]
+        self._tails = [EpochTail(run_dir / name) for name in names]
+
+    def refresh(self) -> None:
+        """Take in what was appended."""
+        for tail in self._tails:
+            tail.refresh()
+
+    @property
+    def epoch(self) -> int:
+        """The latest epoch that every sink has committed."""
+        return min(tail.epoch for tail in self._tails)
+
+    @property
+    def rows(self) -> list[EpochRow]:
+        """All rows, sink by sink."""
+        return [row for tail in self._tails for row in tail.rows]
+
+    @property
+    def items(self) -> int:
+        """Items committed by all sinks together."""
+        return sum(tail.items for tail in self._tails)

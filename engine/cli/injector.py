@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codec.events import EventLog
-from engine.cli.epochs import EpochTail
+from engine.cli.epochs import Committed
 from engine.cli.faults import Fault, Progress, is_due
 from engine.cli.summary import Injected
 from engine.cli.targets import Targets, Victim
@@ -55,14 +55,14 @@ class Injector(threading.Thread):
     `first_item_at` (monotonic seconds) is set by whoever learns it; faults at `seconds=` wait for it.
     """
 
-    def __init__(self, faults: Sequence[Fault], targets: Targets, tail: EpochTail, events: EventLog) -> None:
+    def __init__(self, faults: Sequence[Fault], targets: Targets, committed: Committed, events: EventLog) -> None:
         super().__init__(name="fault injector", daemon=True)
         self.first_item_at: float | None = None
         self.injected: list[Injected] = []
         self.pending = list(faults)
         self._effects: list[Effect] = []
         self._targets = targets
-        self._tail = tail
+        self._committed = committed
         self._events = events
         self._stopping = threading.Event()
 
@@ -83,9 +83,9 @@ class Injector(threading.Thread):
 
     def step(self, now: float) -> None:
         """One look at the progress; faults whose target is not running yet stay pending."""
-        self._tail.new_rows()
+        self._committed.refresh()
         seconds = now - self.first_item_at if self.first_item_at is not None else -1.0
-        progress = Progress(self._tail.epochs, self._tail.items, seconds)
+        progress = Progress(self._committed.epoch, self._committed.items, seconds)
         for fault in [fault for fault in self.pending if is_due(fault.when, progress)]:
             victim = self._targets.find(fault.target)
             if victim and self._inject(fault, victim):

@@ -20,12 +20,31 @@ POSITIONS: dict[str, type[Operator]] = {"sources": Source, "processors": Process
 
 
 @dataclass(frozen=True)
+class Schema:
+    """What the opened sources say: the columns of an item, the label among them, and how many items there are."""
+
+    columns: tuple[str, ...]
+    label: str | None
+    items: int | None
+
+
+@dataclass(frozen=True)
 class Job:
-    """What may be started. `items` is the length of the whole stream, None when the source does not know it."""
+    """What may be started, and the faults to inject into it."""
 
     topology: Topology
-    items: int | None
+    schema: Schema
     faults: list[Fault]
+
+    @property
+    def items(self) -> int | None:
+        """The length of the whole stream; None when the source does not know it."""
+        return self.schema.items
+
+    def submission(self) -> dict[str, Any]:
+        """The topology as it is submitted, with what workers would else have to ask the source."""
+        schema = {"columns": list(self.schema.columns), "label": self.schema.label}
+        return self.topology.to_dict() | {"schema": schema}
 
 
 def check_job(path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), faults_file: str | None = None) -> Job:
@@ -35,8 +54,8 @@ def check_job(path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), f
         specs += faults_of_file(read_document(faults_file).values, faults_file)
     faults = [parse_fault(spec) for spec in specs]
     topology = topologies.load(path, sets, checks=[operator_problems])
-    items = open_operators(topology)
-    return Job(topology, items, plan_faults(faults, topology, items))
+    schema = open_operators(topology)
+    return Job(topology, schema, plan_faults(faults, topology, schema.items))
 
 
 def operator_problems(topology: Topology) -> Iterator[Problem]:
@@ -59,8 +78,8 @@ def operator_problems(topology: Topology) -> Iterator[Problem]:
                 yield _problem(("stages", name, "options"), error, "options that the operator takes")
 
 
-def open_operators(topology: Topology) -> int | None:
-    """Open one operator of each stage, as workers will; returns how many items all sources have together."""
+def open_operators(topology: Topology) -> Schema:
+    """Open all sources and one operator of each other stage, as workers will."""
     sources = [_open_source(topology, index) for index in range(topology.stages[topology.sources[0]].parallelism)]
     columns, label = sources[0].schema()
     processor, sink = (_make(topology, stage) for stage in (topology.processors[0], topology.sinks[0]))
@@ -74,7 +93,8 @@ def open_operators(topology: Topology) -> int | None:
             f"{counts.count(0)} of {len(counts)} source tasks would have no items",
             "raise input.limit or input.repeat, or lower the source's parallelism",
         )
-    return None if None in counts else sum(count for count in counts if count is not None)
+    items = None if None in counts else sum(count for count in counts if count is not None)
+    return Schema(columns, label, items)
 
 
 def _open_source(topology: Topology, index: int) -> Source:

@@ -12,10 +12,11 @@ from typing import Any
 from codec.errors import ConfigError
 
 EVENTS = "events.jsonl"
-EPOCHS = "epochs.csv"
 LOGS = "logs"
 SUMMARY = "summary.json"
 TOPOLOGY = "topology.yaml"
+COMPUTED = ("sinks",)
+"""What a resolved topology adds, and no topology file may say."""
 
 
 def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -> Path:
@@ -30,7 +31,7 @@ def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -
             raise ConfigError(f"--out {path}: the directory is not empty", "name a new one, or remove it first")
         (path / LOGS).mkdir()
         with (path / TOPOLOGY).open("w") as stream:
-            _write_yaml(topology, stream)
+            _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)
     except OSError as error:
         raise ConfigError(f"the run directory {path}: {error.strerror}", "name one that you may write to") from error
     return path.resolve()

@@ -14,14 +14,14 @@ from controller.client import Client
 from engine.cli.cluster import open_client
 from engine.cli.display import Display
 from engine.cli.environment import describe
-from engine.cli.epochs import EpochRow, EpochTail
+from engine.cli.epochs import Committed
 from engine.cli.holdout import holdout_metrics
 from engine.cli.injector import Injector
 from engine.cli.preflight import Job
-from engine.cli.run_directory import EPOCHS, EVENTS, LOGS, write_summary
+from engine.cli.run_directory import EVENTS, LOGS, write_summary
 from engine.cli.services import Services
 from engine.cli.snapshot import Rate, look
-from engine.cli.summary import Facts, compose, stats_by_worker
+from engine.cli.summary import Facts, compose, stats_by_worker, times
 from engine.cli.targets import Targets, listener
 
 LOOK_EVERY_S = 0.05
@@ -43,9 +43,9 @@ class Session:
         self._events = EventLog(run_dir / EVENTS)
         self._services = Services(run_dir / LOGS, zookeeper, standby, on_restart=self._note_restart)
         self._targets = Targets()
-        self._injector = Injector(job.faults, self._targets, EpochTail(run_dir / EPOCHS), self._events)
-        self._tail = EpochTail(run_dir / EPOCHS)
-        self._rows: list[EpochRow] = []
+        sinks = job.topology.stages[job.topology.sinks[0]].parallelism
+        self._injector = Injector(job.faults, self._targets, Committed(run_dir, sinks), self._events)
+        self._committed = Committed(run_dir, sinks)
         self._rate = Rate()
         self._leads: tuple[str, int | None] = ("", None)
         self.status: Mapping[str, Any] = {}
@@ -83,7 +83,7 @@ class Session:
         while True:
             self._services.supervise()
             try:
-                return client.submit(topology.job, topology.to_dict(), str(self._run_dir))
+                return client.submit(topology.job, self._job.submission(), str(self._run_dir))
             except ConfigError:
                 raise
             except RiprapError:
@@ -113,8 +113,7 @@ class Session:
         if "agent" in pids:
             self._targets.update_workers(self.status, pids["agent"])
         stats = [one for lives in stats_by_worker(self.status).values() for one in lives]
-        emitted = [one["first_emit_at"] for one in stats if one.get("first_emit_at")]
-        self._injector.first_item_at = min(emitted, default=None)
+        self._injector.first_item_at = min(times(stats, "first_emit_at"), default=None)
         return True
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
@@ -127,10 +126,11 @@ class Session:
         return {"controller": pid} if pid is not None and pid in pids.values() else {}
 
     def _look(self) -> None:
-        self._rows += self._tail.new_rows()
-        rate = self._rate.add(time.monotonic(), self._tail.items)
+        self._committed.refresh()
+        done = self._committed
+        rate = self._rate.add(time.monotonic(), done.items)
         faults = tuple(f"{one.action} {one.target}#{one.incarnation}" for one in self._injector.injected)
-        self._display.show(look(self.status, self._tail.epochs, self._tail.items, self._job.items, rate, faults))
+        self._display.show(look(self.status, done.epoch, done.items, self._job.items, rate, faults))
 
     def _cancel(self, client: Client) -> None:
         """Ask for a clean end, and wait for it a little; the services' end is final anyway."""
@@ -144,13 +144,13 @@ class Session:
             self._events.write("cancel_unanswered")
 
     def _summary(self) -> dict[str, Any]:
-        self._rows += self._tail.new_rows()
+        self._committed.refresh()
         topology = self._job.topology
         facts = Facts(
             job=topology.job,
             scheme=topology.scheme,
             status=self.status,
-            epochs=self._rows,
+            epochs=self._committed.rows,
             injected=self._injector.injected,
             started_at=self._started_at,
             environment=describe(),

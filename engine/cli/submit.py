@@ -30,7 +30,7 @@ def command(topology: str, sets: tuple[str, ...], out: str | None, zookeeper: st
     job = check_job(topology, sets)
     with open_client(zookeeper) as client:
         run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
-        client.submit(job.topology.job, job.topology.to_dict(), str(run_dir))
+        client.submit(job.topology.job, job.submission(), str(run_dir))
     if as_json:
         click.echo(json.dumps({"job": job.topology.job, "run_dir": str(run_dir)}))
     else:

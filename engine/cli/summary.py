@@ -42,7 +42,7 @@ def compose(facts: Facts) -> dict[str, Any]:
     every = [one for lives in stats.values() for one in lives]
     items = sum(row.items for row in facts.epochs)
     seconds = _seconds(every, facts.epochs)
-    first_emit = min(_numbers(every, "first_emit_at"), default=None)
+    first_emit = min(times(every, "first_emit_at"), default=None)
     bytes_sent = _bytes_sent(every)
     model, metrics = _sinks_view(stats)
     return {
@@ -131,8 +131,8 @@ def _failure(
 
 def _seconds(every: list[Stats], epochs: Sequence[EpochRow]) -> float:
     """From the first item emitted to the last epoch committed; 0 when either is not known."""
-    first = min(_numbers(every, "first_emit_at"), default=None)
-    last = max([*_numbers(every, "last_commit_at"), *(row.committed_at for row in epochs)], default=None)
+    first = min(times(every, "first_emit_at"), default=None)
+    last = max([*times(every, "last_commit_at"), *(row.committed_at for row in epochs)], default=None)
     return max(0.0, last - first) if first is not None and last is not None else 0.0
 
 
@@ -161,6 +161,11 @@ def _sinks_view(stats: Mapping[str, list[Stats]]) -> tuple[dict[str, Any], dict[
     if len(models) > 1:
         model["all"] = models
     return model, dict(metrics[0]) if metrics else {}
+
+
+def times(every: Iterable[Stats], name: str) -> list[float]:
+    """A moment as the workers report it; one that has not come yet is absent or 0."""
+    return [value for one in every if (value := one.get(name))]
 
 
 def _numbers(every: Iterable[Stats], name: str) -> list[float]:

@@ -98,5 +98,7 @@ def descends_from(pid: int, ancestor: int) -> bool:
 def listener(endpoint: str, pids: Iterable[int]) -> int | None:
     """Which of these processes listens at `tcp://HOST:PORT`; None when none of them does."""
     port, candidates = endpoint.rpartition(":")[2], set(pids)
-    listening = (one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN and one.laddr)
-    return next((one.pid for one in listening if str(one.laddr[1]) == port and one.pid in candidates), None)
+    listening = (one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN)
+    return next(
+        (one.pid for one in listening if str(getattr(one.laddr, "port", "")) == port and one.pid in candidates), None
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.epochs import EpochTail, parse_row
+from engine.cli.epochs import Committed, EpochTail, parse_row
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 
@@ -20,9 +20,9 @@ def test_a_row_and_what_is_none() -> None:
 
 def test_a_file_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     tail = EpochTail(tmp_path / "epochs.csv")
-    assert tail.new_rows() == [] and tail.epochs == 0
+    assert tail.refresh() == [] and tail.epoch == 0
     (tmp_path / "epochs.csv").write_text(HEADING + "1,10,0.5,1.0\n")
-    assert [row.epoch for row in tail.new_rows()] == [1]
+    assert [row.epoch for row in tail.refresh()] == [1]
 
 
 @given(st.lists(st.integers(1, 10**6), max_size=20), st.lists(st.integers(0, 400), max_size=10))
@@ -37,7 +37,26 @@ def test_however_it_is_cut_each_row_comes_once(items: list[int], cuts: list[int]
             with path.open("a") as stream:
                 stream.write(text[done:cut])
             done = cut
-            rows += tail.new_rows()
+            rows += tail.refresh()
             assert tail.items == sum(row.items for row in rows)
     assert [row.items for row in rows] == items
-    assert tail.epochs == len(items)
+    assert tail.epoch == len(items) and tail.rows == rows
+
+
+def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.csv"
+    path.write_text(HEADING + "1,10,0.5,1.0\n2,10,0.5,2.0\n")
+    tail = EpochTail(path)
+    tail.refresh()
+    path.write_text(HEADING + "1,7,0.5,3.0\n")
+    tail.refresh()
+    assert (tail.epoch, tail.items, len(tail.rows)) == (1, 7, 1)
+
+
+def test_an_epoch_is_committed_when_every_sink_has_committed_it(tmp_path: Path) -> None:
+    committed = Committed(tmp_path, sinks=2)
+    for index, epochs in enumerate((3, 2)):
+        rows = "".join(f"{n},10,0.5,1.0\n" for n in range(1, epochs + 1))
+        (tmp_path / f"epochs.{index}.csv").write_text(HEADING + rows)
+    committed.refresh()
+    assert (committed.epoch, committed.items, len(committed.rows)) == (2, 50, 5)

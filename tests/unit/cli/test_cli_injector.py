@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from codec.events import EventLog
-from engine.cli.epochs import EpochTail
+from engine.cli.epochs import Committed
 from engine.cli.faults import parse_fault
 from engine.cli.injector import SLOW_PERIOD_S, Injector, should_run
 from engine.cli.targets import Targets, Victim, descends_from
@@ -44,8 +44,8 @@ def await_state(pid: int, states: str) -> None:
 def make(tmp_path: Path, child: subprocess.Popen[bytes], *specs: str) -> Injector:
     targets = Targets()
     targets.update_workers({"workers": {"processor.1": {"pid": child.pid, "incarnation": 4}}}, os.getpid())
-    tail, events = EpochTail(tmp_path / "epochs.csv"), EventLog(tmp_path / "events.jsonl")
-    return Injector([parse_fault(spec) for spec in specs], targets, tail, events)
+    committed, events = Committed(tmp_path, sinks=1), EventLog(tmp_path / "events.jsonl")
+    return Injector([parse_fault(spec) for spec in specs], targets, committed, events)
 
 
 def events_of(tmp_path: Path) -> list[dict[str, object]]:
