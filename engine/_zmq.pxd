@@ -10,8 +10,6 @@ cdef enum:
     ZMQ_SNDMORE = 2
 
     ZMQ_ROUTING_ID = 5
-    ZMQ_SNDBUF = 11
-    ZMQ_RCVBUF = 12
     ZMQ_FD = 14
     ZMQ_LINGER = 17
     ZMQ_RECONNECT_IVL = 18

@@ -45,7 +45,8 @@ class Network:
         """Listen at `ipc://PATH`, `ipc://@NAME` (abstract) or `tcp://HOST:PORT`; returns the real endpoint.
 
         Before `start`; may be called for several endpoints. Port 0 or `*` takes a free one. An ipc path that exists is
-        taken over. Raises OSError with errno and endpoint (port in use, no such directory), ValueError for another transport.
+        taken over. Raises OSError with errno and endpoint (port in use, no such directory), ValueError for another
+        transport.
         """
 
     def start(self) -> None:
@@ -78,8 +79,8 @@ class Network:
 
         Never blocks. Frames are C-contiguous buffers. Small ones are copied; one of 8 KiB or more is lent: it must not
         change until it is released, which happens in a later `send` or `receive`, after libzmq has sent it.
-        A message to a link that is gone is dropped and counted. Raises ValueError over the bounds, TypeError or
-        BufferError for what is no contiguous buffer.
+        A message to a link that is gone is dropped and counted. Raises ValueError over the bounds; TypeError for what
+        is no buffer, BufferError or ValueError (it is the exporter who refuses) for one that is not contiguous.
         """
 
     def reply(self, peer: bytes, header: bytes) -> bool:

@@ -12,7 +12,7 @@ from libc.errno cimport errno
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from engine._atomics cimport Word, exchange, load_acquire, load_relaxed, store_relaxed
+from engine._atomics cimport Word, exchange, load_acquire, load_relaxed
 from engine._bell cimport Bell, bell_announce, bell_awake, bell_close, bell_open, bell_strike
 from engine._message cimport (
     CONNECT, DISCONNECT, FRAMES_MAX, SEND, Message, live_loans, live_messages, message_free, message_new, part_copy,
@@ -23,14 +23,16 @@ from engine._pump cimport (
     pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
 )
 from engine._zmq cimport (
-    ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVBUF,
-    ZMQ_RCVHWM, ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDBUF,
-    ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
+    ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
+    ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
     raise_zmq_error, zmq_msg_t,
 )
 
 cdef extern from "<poll.h>" nogil:
     int ppoll(pollfd* fds, unsigned long count, const timespec* timeout, const void* signals)
+
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
 
 cdef extern from * nogil:
     """
@@ -338,12 +340,18 @@ cdef class Network:
             return False
         timeout.tv_sec = <long>(left_ms / 1000)
         timeout.tv_nsec = <long>((left_ms - timeout.tv_sec * 1000.0) * 1e6)
-        bell_announce(&self.bell)
-        if not arrived(self.upstream) and not arrived(self.downstream):
-            with nogil:
+        with nogil:
+            sched_yield()  # as the pumps do, for the same reason
+            if self._arrived():
+                return True
+            bell_announce(&self.bell)
+            if not self._arrived():
                 ppoll(&fd, 1, &timeout, NULL)
         bell_awake(&self.bell, fd.revents != 0)
         return True
+
+    cdef bint _arrived(self) noexcept nogil:
+        return arrived(self.upstream) or arrived(self.downstream)
 
     def wake(self):
         if not self.closed:
