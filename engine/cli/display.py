@@ -39,6 +39,8 @@ class LineDisplay:
 
     def show(self, snapshot: Snapshot) -> None:
         """Print a line if it is time for one."""
+        if not snapshot.workers:
+            return
         state, now = (snapshot.phase, snapshot.faults), time.monotonic()
         for fault in snapshot.faults[len(self._shown[1]) :]:
             print(f"fault injected: {fault}", file=self._stream, flush=True)
@@ -72,13 +74,13 @@ class LiveDisplay:
 def line(snapshot: Snapshot) -> str:
     """A snapshot on one line."""
     down = [f"{name}#{incarnation}" for name, incarnation, state in snapshot.workers if state != "up"]
+    missed = f" (not {', '.join(down)})" if snapshot.phase == "RECOVERING" else ""
     parts = [
         snapshot.phase,
         f"epoch {snapshot.epochs}",
         f"{snapshot.items:,}{of_total(snapshot)} items",
         f"{snapshot.items_per_second:,.0f} items/s",
-        f"{snapshot.alive}/{len(snapshot.workers)} workers up",
-        *([f"not up: {' '.join(down)}"] if down and snapshot.epochs else []),
+        f"{snapshot.alive}/{len(snapshot.workers)} workers up{missed}",
         *(f"{label} {count:,}" for label, count in counts(snapshot)),
         *(f"{name} {value:.4g}" for name, value in snapshot.metrics.items()),
     ]

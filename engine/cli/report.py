@@ -42,7 +42,7 @@ def _failure(failure: Mapping[str, Any]) -> str:
     steps = ((name, failure[f"{name}_ms"]) for name in ("detected", "restored", "caught_up"))
     times = [f"{name.replace('_', ' ')} after {value:.1f} ms" for name, value in steps if value is not None]
     incarnation = f"#{failure['incarnation']}" if failure["incarnation"] else ""
-    return f"{failure['worker']}{incarnation} {failure['action']}: {', '.join(times) or 'never noticed'}"
+    return f"{failure['worker']}{incarnation} {failure['action']}: {', '.join(times) or 'no failure was detected'}"
 
 
 def _repairs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codec.errors import RiprapError
-from controller.zookeeper import EmbeddedZooKeeper
+from controller.zookeeper import EmbeddedZooKeeper, find_jars, find_java
 
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
@@ -51,11 +51,17 @@ class Services:
         return self._embedded.connect_string if self._embedded else self._zookeeper
 
     def start(self) -> None:
-        """Start everything; raises a RiprapError that says what could not be started."""
+        """Start everything; raises a RiprapError that says what could not be started.
+
+        The children need as long to import their modules as the JVM to boot, and then wait for it.
+        """
         if self._embedded:
-            self._embedded.start()
+            find_java(), find_jars()
+            self._embedded.port = self._embedded.port or _free_port()
         for name in self._commands:
             self._start(name)
+        if self._embedded:
+            self._embedded.start()
 
     def pids(self) -> dict[str, int]:
         """Service -> process id, of those that run; ids stay valid until `supervise` or `stop` reaps them."""
@@ -110,6 +116,12 @@ class Services:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             raise RiprapError(f"the {name} keeps dying (last with code {code})\n{tail}", f"see {log}")
         self._on_restart(name, code)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _has_ended(pid: int) -> bool:

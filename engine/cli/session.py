@@ -17,6 +17,7 @@ from engine.cli.environment import describe
 from engine.cli.epochs import Committed
 from engine.cli.holdout import holdout_metrics
 from engine.cli.injector import Injector
+from engine.cli.poller import Poller
 from engine.cli.preflight import Job
 from engine.cli.run_directory import EVENTS, LOGS, write_summary
 from engine.cli.services import Services
@@ -25,9 +26,9 @@ from engine.cli.summary import Facts, compose, stats_by_worker, times
 from engine.cli.targets import Targets, listener
 
 LOOK_EVERY_S = 0.05
+ANSWER_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 30.0
 """How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
-ANSWER_TIMEOUT_S = 2.0
 CANCEL_TIMEOUT_S = 3.0
 TERMINAL = ("COMPLETED", "FAILED", "CANCELLED")
 
@@ -42,12 +43,13 @@ class Session:
         self._started_at = time.monotonic()
         self._events = EventLog(run_dir / EVENTS)
         self._services = Services(run_dir / LOGS, zookeeper, standby, on_restart=self._note_restart)
+        self._service_failures: list[dict[str, Any]] = []
         self._targets = Targets()
-        sinks = job.topology.stages[job.topology.sinks[0]].parallelism
-        self._injector = Injector(job.faults, self._targets, Committed(run_dir, sinks), self._events)
-        self._committed = Committed(run_dir, sinks)
-        self._rate = Rate()
         self._leads: tuple[str, int | None] = ("", None)
+        sinks = job.topology.stages[job.topology.sinks[0]].parallelism
+        self._committed = Committed(run_dir, sinks)
+        self._injector = Injector(job.faults, self._targets, Committed(run_dir, sinks), self._events)
+        self._rate = Rate()
         self.status: Mapping[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -69,13 +71,18 @@ class Session:
         self._events.write("cluster_started", zookeeper=self._services.zookeeper)
         with open_client(self._services.zookeeper, ANSWER_TIMEOUT_S) as client:
             self._submit(client)
+            poller = Poller(client, self._job.topology.job, LOOK_EVERY_S)
+            poller.start()
             self._injector.start()
             try:
-                self._watch(client)
+                self._watch(poller)
             except KeyboardInterrupt:
                 self._injector.stop()
+                poller.stop()
                 self._cancel(client)
                 raise
+            finally:
+                poller.stop()
 
     def _submit(self, client: Client) -> None:
         """Submit until a controller takes the job: the first one is being elected."""
@@ -90,31 +97,27 @@ class Session:
                 if time.monotonic() > deadline:
                     raise
 
-    def _watch(self, client: Client) -> None:
-        answered_at = time.monotonic()
+    def _watch(self, poller: Poller) -> None:
         while self.status.get("phase") not in TERMINAL:
             self._services.supervise()
-            if self._ask(client):
-                answered_at = time.monotonic()
-            elif time.monotonic() > answered_at + SILENCE_MAX_S:
+            poller.check()
+            if time.monotonic() > poller.answered_at + SILENCE_MAX_S:
                 log = self._run_dir / LOGS / "controller.log"
                 raise RiprapError(f"no controller has answered for {SILENCE_MAX_S:.0f} s", f"see {log}")
-            self._look()
+            self._take_in(poller.status, poller.answered_at)
+            self._show()
             time.sleep(LOOK_EVERY_S)
 
-    def _ask(self, client: Client) -> bool:
-        """Get the job's status and pass on what the injector needs of it; False when nobody answered."""
+    def _take_in(self, status: Mapping[str, Any], answered_at: float) -> None:
+        """Keep the status, and pass on what the injector needs of it."""
+        self.status = status
+        self._note_restored(answered_at)
         pids = self._services.pids()
         self._targets.update_services(pids | self._leader(pids))
-        try:
-            self.status = client.status(self._job.topology.job)
-        except RiprapError:
-            return False
         if "agent" in pids:
-            self._targets.update_workers(self.status, pids["agent"])
-        stats = [one for lives in stats_by_worker(self.status).values() for one in lives]
+            self._targets.update_workers(status, pids["agent"])
+        stats = [one for lives in stats_by_worker(status).values() for one in lives]
         self._injector.first_item_at = min(times(stats, "first_emit_at"), default=None)
-        return True
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
         """With standby controllers, the fault target `controller` is whichever of them leads."""
@@ -125,7 +128,7 @@ class Session:
         pid = self._leads[1]
         return {"controller": pid} if pid is not None and pid in pids.values() else {}
 
-    def _look(self) -> None:
+    def _show(self) -> None:
         self._committed.refresh()
         done = self._committed
         rate = self._rate.add(time.monotonic(), done.items)
@@ -149,7 +152,7 @@ class Session:
         facts = Facts(
             job=topology.job,
             scheme=topology.scheme,
-            status=self.status,
+            status={**self.status, "failures": [*(self.status.get("failures") or ()), *self._service_failures]},
             epochs=self._committed.rows,
             injected=self._injector.injected,
             started_at=self._started_at,
@@ -167,4 +170,17 @@ class Session:
         shutil.rmtree(data, ignore_errors=True)
 
     def _note_restart(self, name: str, code: int) -> None:
-        self._events.write("service_restarted", service=name, code=code)
+        service = name.partition(".")[0]  # the fault target `controller` is whichever leads
+        self._events.write("service_restarted", service=service, code=code)
+        reason = f"ended with code {code}"
+        self._service_failures.append(
+            {"worker": service, "incarnation": 0, "reason": reason, "detected_at": time.monotonic()}
+        )
+
+    def _note_restored(self, answered_at: float) -> None:
+        """A service is restored when the controller answers again, and all that runs below it is up."""
+        workers = self.status.get("workers") or {}
+        if all(worker.get("state") == "up" for worker in workers.values()):
+            for failure in self._service_failures:
+                if answered_at > failure["detected_at"]:
+                    failure.setdefault("restored_at", answered_at)

@@ -42,7 +42,7 @@ def compose(facts: Facts) -> dict[str, Any]:
     every = [one for lives in stats.values() for one in lives]
     items = sum(row.items for row in facts.epochs)
     seconds = _seconds(every, facts.epochs)
-    first_emit = min(times(every, "first_emit_at"), default=None)
+    first_emit = _first_emit(every, facts.epochs)
     bytes_sent = _bytes_sent(every)
     model, metrics = _sinks_view(stats)
     return {
@@ -131,9 +131,15 @@ def _failure(
 
 def _seconds(every: list[Stats], epochs: Sequence[EpochRow]) -> float:
     """From the first item emitted to the last epoch committed; 0 when either is not known."""
-    first = min(times(every, "first_emit_at"), default=None)
+    first = _first_emit(every, epochs)
     last = max([*times(every, "last_commit_at"), *(row.committed_at for row in epochs)], default=None)
     return max(0.0, last - first) if first is not None and last is not None else 0.0
+
+
+def _first_emit(every: list[Stats], epochs: Sequence[EpochRow]) -> float | None:
+    """As a worker said; if none of them lived to say it, the first epoch began its latency before its commit."""
+    began = (row.committed_at - row.latency_ms / 1000 for row in epochs)
+    return min(times(every, "first_emit_at"), default=min(began, default=None))
 
 
 def _latency(values: list[float]) -> dict[str, float]:

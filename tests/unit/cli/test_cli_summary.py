@@ -154,6 +154,12 @@ def test_nothing_at_all_still_makes_a_summary() -> None:
     assert found["startup_seconds"] is None and found["failures"] == [] and found["model"] == {}
 
 
+def test_when_no_worker_lived_to_say_when_it_began_the_first_epoch_does() -> None:
+    found = summary(status={"phase": "FAILED"})
+    assert abs(found["seconds"] - (ROWS[-1].committed_at - (ROWS[0].committed_at - 0.001))) < 1e-9
+    assert found["startup_seconds"] == ROWS[0].committed_at - 0.001 - 97.5
+
+
 def test_several_sinks_keep_all_their_models() -> None:
     sinks = {f"sink.{n}": {"stats": {"model": {"sha256": str(n)}, "metrics": {"loss": float(n)}}} for n in (0, 1)}
     found = summary(status={"workers": sinks})

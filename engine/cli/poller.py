@@ -1,0 +1,48 @@
+"""Asks the controller about a job again and again, so that nobody else waits while no controller answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from codec.errors import RiprapError
+from controller.client import Client
+
+
+class Poller(threading.Thread):
+    """A thread that owns the client from `start` to `stop`; `status` is the last answer, empty before the first."""
+
+    def __init__(self, client: Client, job: str, every_s: float) -> None:
+        super().__init__(name="status poller", daemon=True)
+        self.status: Mapping[str, Any] = {}
+        self.answered_at = time.monotonic()
+        self._client = client
+        self._job = job
+        self._every_s = every_s
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """The thread's loop."""
+        while not self._stopping.wait(self._every_s):
+            try:
+                self.status = self._client.status(self._job)
+                self.answered_at = time.monotonic()
+            except RiprapError:
+                continue  # nobody leads at the moment; how long that may last is the caller's to say
+            except Exception as error:
+                self._error = error
+                return
+
+    def check(self) -> None:
+        """Raise here what ended the thread, if anything did."""
+        if self._error:
+            raise self._error
+
+    def stop(self) -> None:
+        """End the thread; the client is the caller's again."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join()
