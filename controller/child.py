@@ -24,6 +24,7 @@ class Child:
 
     def __init__(self, report: WorkerReport, end: socket.socket, order: int) -> None:
         end.setblocking(False)
+        report.started_at = time.monotonic()
         self.report = report
         self.channel = end
         self.order = order
@@ -37,7 +38,6 @@ class Child:
     def started(self, pid: int, pidfd: int) -> None:
         """The process exists; the pidfd is ours now."""
         self.report.pid, self.pidfd = pid, pidfd
-        self.report.started_at = time.monotonic()
         if self._killed:
             kill_by_pidfd(pidfd)
 

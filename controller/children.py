@@ -21,7 +21,7 @@ Key = tuple[str, str, int]  # job, worker, incarnation
 
 EXITED_ROWS_MAX = 32  # of one job
 EXITED_ROWS_S = 60.0  # how long they are reported after the leader has dropped their job
-STATUS_WAIT_S = 0.02  # the zygote tells the exit status within a millisecond of the pidfd
+STATUS_WAIT_S = 0.005  # the zygote tells the exit status within a millisecond of the pidfd, unless the host is busy
 ORPHANS_WAIT_S = 1.0  # the kernel kills a dead zygote's workers at once
 
 
@@ -137,11 +137,12 @@ class Children:
         child.show(job["view"])
 
     def _hear_zygote(self, wait_s: float = 0.0) -> bool:
-        """Take the zygote's events; True when that includes its own death."""
+        """Take the zygote's events; True when that includes its own death, or how a worker died that was reported dead."""
         events = self._spawner.events(wait_s)
         if events is None:
             self._bury_zygote()
             return True
+        changed = False
         for event in events:
             match event:
                 case Started(order, pid, pidfd):
@@ -151,7 +152,16 @@ class Children:
                     else:
                         child.started(pid, pidfd)
                 case Exited(pid, status):
-                    self._statuses[pid] = status
+                    changed |= self._note_status(pid, status)
+        return changed
+
+    def _note_status(self, pid: int, status: int) -> bool:
+        """Keep how a process ended until its pidfd tells; True when that was so long ago that it has been reported."""
+        for report in self._exited.values():
+            if report.pid == pid and report.status is None:
+                report.status = status
+                return True
+        self._statuses[pid] = status
         return False
 
     def _bury_zygote(self) -> None:

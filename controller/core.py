@@ -71,8 +71,8 @@ class Core:
                 job.hear(report.instance, row)
         for name, revision in report.revisions.items():
             job = self.jobs.get(name)
-            if job is not None:  # a former leader's views must not look newer than ours
-                job.revision = max(job.revision, revision)
+            if job is not None:  # a former leader's views must look older than ours
+                job.revision = max(job.revision, revision + (report.term != self.term))
         return self._settle(now)
 
     def tick(self, now: float) -> list[Action]:
@@ -139,11 +139,10 @@ class Core:
         return job.final or describe(job, self.controller)
 
     def agents(self) -> dict[str, Any]:
-        """The member agents by host."""
+        """The agents that can be given work, by host."""
         result = {}
-        for host, instance in sorted(self.cluster.members.items()):
-            agent = self.cluster.agents.get(instance)
-            report = agent.report if agent else AgentReport(host, instance)
+        for host, instance in self.cluster.usable_hosts().items():
+            report = self.cluster.agents[instance].report
             workers = [f"{row.job}/{row.worker}" for row in report.rows if row.state != EXITED]
             result[host] = {"instance": instance, "pid": report.pid, "address": report.address, "workers": workers}
         return result

@@ -45,7 +45,7 @@ class Detector:
             watched.beat, watched.beat_at = beat, now
 
     def exited(self, worker: WorkerId, incarnation: Incarnation, status: int | None) -> None:
-        """The agent saw the process end; `status` is an exit code, minus a signal, or None when unknown."""
+        """The agent saw the process end; `status` is an exit code, minus a signal, or None while unknown."""
         killed = status is not None and status < 0
         self._suspect(worker, incarnation, FailureReason.KILLED if killed else FailureReason.EXITED)
 

@@ -62,6 +62,7 @@ class Job:
         self.detector = Detector(spec.limits.heartbeat_timeout_s)
         self.tickets: list[tuple[Any, Any]] = []
         """Clients to answer, each with its result, when what is decided now is durable."""
+        self.refresh_view()
 
     def _restored(self, worker: WorkerId, assignment: Assignment | None, now: float) -> Task:
         if assignment is None or not assignment.host:
@@ -110,7 +111,7 @@ class Job:
         return self.durable is not None and self.durable.phase in STOPPING
 
     def refresh_view(self) -> None:
-        """Give the view its next revision if anything that peers may see has changed."""
+        """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""
         view = View(self.revision, self.phase, {worker: self._seen(worker) for worker in self.tasks})
         if view != self.view or self.revision == 0:
             self.revision += 1

@@ -112,6 +112,11 @@ class Leadership:
             self._executor.perform(self._request(ticket, message, now))
         except RiprapError as error:
             self._executor.refuse(ticket, error)
+        except FrameError:
+            raise
+        except Exception:  # one client's request must not take the jobs' leader down, nor its successors
+            logger.exception("request %s failed", message["type"])
+            self._executor.refuse(ticket, RiprapError("the controller failed at it", "see the controller's log"))
 
     def _request(self, ticket: Ticket, message: Message, now: float) -> list[Action]:
         core, job = self._core, messages.text(message, "job", "")

@@ -14,7 +14,7 @@ from codec.errors import ConfigError
 from controller import paths, session
 from controller.inbox import Inbox
 
-JOIN_TIMEOUT_S = 15.0
+JOIN_TIMEOUT_S = 5.0  # past the session of a dead predecessor
 CHECK_S = 1.0  # how often the node is looked for, should a notice be lost
 
 

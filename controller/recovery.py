@@ -90,6 +90,7 @@ def _apply(job: Job, step: Step) -> None:
 def fill_in_failures(run: Pass) -> None:
     """Copy the replacements' times into the failures that they follow: started, ready, first item, caught up."""
     for failure in run.job.failures:
+        _correct_reason(run.job, failure)
         if failure["caught_up_at"] is not None:
             continue
         worker = WorkerId.parse(failure["worker"])
@@ -102,6 +103,14 @@ def fill_in_failures(run: Pass) -> None:
                 failure[name] = at
                 event = name.removesuffix("_at")
                 run.log(event, worker=failure["worker"], incarnation=row.incarnation, monotonic=at)
+
+
+def _correct_reason(job: Job, failure: dict[str, Any]) -> None:
+    """An exit is acted on at once; how it came about may be heard a moment later."""
+    if failure["reason"] == FailureReason.EXITED:
+        row = job.rows.get((WorkerId.parse(failure["worker"]), failure["incarnation"]))
+        if row is not None and row.status is not None and row.status < 0:
+            failure["reason"] = str(FailureReason.KILLED)
 
 
 def check_deadlines(run: Pass) -> None:

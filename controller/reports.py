@@ -41,6 +41,7 @@ class WorkerReport:
     error: str = ""
     remedy: str = ""
     started_at: float | None = None
+    """When the zygote was told to start it."""
     ready_at: float | None = None
     exited_at: float | None = None
     stats: dict[str, Any] = field(default_factory=dict)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+import zmq
 
+from controller import messages
 from controller.client import Client
 
 PROGRAM = Path(__file__).with_name("controller_process.py")
@@ -58,6 +60,7 @@ class Cluster:
         self.zookeeper = zookeeper
         self.run_dir = folder / "run"
         self._folder = folder
+        self._logs: dict[int, Path] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
         self._client: Client | None = None
 
@@ -70,13 +73,18 @@ class Cluster:
 
     def start(self, role: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a controller, or the agent of a host; its output goes to a file in the test's folder."""
-        number = len(self._processes)
-        with (self._folder / f"{role}{number}.log").open("ab") as log:
+        path = self._folder / f"{role}{len(self._processes)}.log"
+        with path.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), role, self.zookeeper, *arguments], stdout=log, stderr=log
             )
         self._processes.append(process)
+        self._logs[process.pid] = path
         return process
+
+    def await_agents(self, *hosts: str) -> None:
+        """The leader can give work to these hosts."""
+        await_that(f"agents {hosts}", lambda: self.client.agents().keys() == set(hosts))
 
     def start_both(self, host: str = "h1") -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
         """A controller and an agent."""
@@ -113,6 +121,23 @@ class Cluster:
         """Let the sink be done; the status of the completed job."""
         (self.run_dir / "finish").touch()
         return self.client.wait("toy", timeout_s=PATIENCE_S)
+
+    def log_of(self, process: subprocess.Popen[bytes]) -> Path:
+        """What a controller or agent of this test prints."""
+        return self._logs[process.pid]
+
+    def status_at(self, endpoint: str) -> dict[str, Any]:
+        """The job's status from a controller asked directly, as when ZooKeeper does not say who leads."""
+        with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+            dealer.linger = 0
+            dealer.connect(endpoint)
+            dealer.send(messages.pack({"type": "status", "job": "toy", "id": 1}))
+            assert dealer.poll(PATIENCE_S * 1000), "the controller does not answer"
+            return dict(messages.unpack(dealer.recv())["result"])
+
+    def seconds_worked(self, endpoint: str, worker: str) -> float:
+        """Since the worker's first item."""
+        return float(self.status_at(endpoint)["workers"][worker]["stats"]["seconds"])
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The job's logged events of that name."""

@@ -1,4 +1,4 @@
-"""Runs a controller, or an agent of toy workers, as a process of its own: `controller_process.py ROLE ZOOKEEPER [HOST]`."""
+"""Runs a controller, or an agent of toy workers, as a process of its own: `controller_process.py ROLE ZK [HOST]`."""
 
 from __future__ import annotations
 

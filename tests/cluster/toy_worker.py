@@ -53,7 +53,14 @@ def _live(channel: socket.socket, spec: dict[str, Any], orders: dict[str, Any]) 
         if phase in ("RUNNING", "RECOVERING"):
             items += int(np.int64(10))
             first_item_at = first_item_at or time.monotonic()
-        stats = {"items": items, "first_item_at": first_item_at, "caught_up_at": first_item_at, "finished": done}
+        seconds = time.monotonic() - first_item_at if first_item_at else 0.0
+        stats = {
+            "items": items,
+            "seconds": seconds,
+            "first_item_at": first_item_at,
+            "caught_up_at": first_item_at,
+            "finished": done,
+        }
         _send(channel, type="progress", beat=beat, epoch=items // 100, items=items, stats=stats)
         if worker.startswith("sink.") and not done and (run_dir / "finish").exists():
             done = True

@@ -1,0 +1,254 @@
+"""Every part of the control plane is killed or stopped once while a job runs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from cluster_harness import PROGRAM, Cluster, await_death, await_that, is_alive, topology
+
+from codec.errors import ConfigError, JobFailed, RiprapError
+from controller.client import Client
+from controller.zookeeper import EmbeddedZooKeeper
+
+FAST = {"heartbeat_timeout_s": 0.5}
+
+
+def pids(status: dict[str, Any]) -> dict[str, int]:
+    """Every worker's process."""
+    return {name: worker["pid"] for name, worker in status["workers"].items()}
+
+
+def incarnations(status: dict[str, Any]) -> list[int]:
+    """In the topology's order."""
+    return [worker["incarnation"] for worker in status["workers"].values()]
+
+
+def recovered(status: dict[str, Any]) -> bool:
+    """Whether all workers are up, all but the first incarnations included, and count items."""
+    return status["phase"] == "RUNNING" and all(w["items"] > 0 for w in status["workers"].values())
+
+
+def test_a_stopped_worker_is_fenced_and_replaced(cluster: Cluster) -> None:
+    cluster.start_both()
+    hung = cluster.run(topology(cluster=FAST))["workers"]["processor.2"]["pid"]
+    cluster.kill(hung, signal.SIGSTOP)
+    status = cluster.until("a new incarnation", lambda s: incarnations(s) == [1, 1, 1, 2, 1] and recovered(s))
+    assert not is_alive(hung), "the old process must be gone before its replacement starts"
+    assert [f["reason"] for f in status["failures"]] == ["heartbeat missed"]
+    assert cluster.finish()["phase"] == "COMPLETED"
+
+
+def test_three_workers_killed_at_once(cluster: Cluster) -> None:
+    cluster.start_both()
+    processes = pids(cluster.run(topology()))
+    for name in ("processor.0", "processor.1", "source.0"):
+        cluster.kill(processes[name])
+    status = cluster.until("all to be back", lambda s: incarnations(s) == [2, 2, 2, 1, 1] and recovered(s))
+    assert sorted(f["worker"] for f in status["failures"]) == ["processor.0", "processor.1", "source.0"]
+
+
+def test_kill_through_the_client(cluster: Cluster) -> None:
+    cluster.start_both()
+    status = cluster.run(topology())
+    killed = cluster.client.kill("toy", "sink.0")
+    assert killed == {"incarnation": 1, "pid": pids(status)["sink.0"]}
+    cluster.until("the sink's second incarnation", lambda s: incarnations(s) == [1, 1, 1, 1, 2] and recovered(s))
+    with pytest.raises(ConfigError, match=r"sink\.7 of job toy does not run"):
+        cluster.client.kill("toy", "sink.7")
+
+
+def test_a_dead_agent_takes_its_workers_along_and_another_takes_over(cluster: Cluster) -> None:
+    _, agent = cluster.start_both()
+    cluster.start("agent", "h2")
+    cluster.await_agents("h1", "h2")
+    status = cluster.run(topology())
+    on_h1 = [name for name, worker in status["workers"].items() if worker["host"] == "h1"]
+    assert len(on_h1) in (2, 3), "tasks are dealt out in turn"
+    agent.kill()
+    await_death(*(pids(status)[name] for name in on_h1))
+    status = cluster.until(
+        "all to be on h2", lambda s: recovered(s) and all(w["host"] == "h2" for w in s["workers"].values())
+    )
+    assert {f["worker"] for f in status["failures"]} == set(on_h1)
+    assert {f["reason"] for f in status["failures"]} <= {"host gone", "heartbeat missed"}
+    assert cluster.finish()["phase"] == "COMPLETED"
+
+
+def test_a_new_agent_of_the_same_host_resumes(cluster: Cluster) -> None:
+    _, agent = cluster.start_both()
+    cluster.run(topology())
+    agent.kill()
+    cluster.start("agent", "h1")
+    status = cluster.until("second incarnations", lambda s: incarnations(s) == [2] * 5 and recovered(s))
+    assert len(status["failures"]) == 5
+
+
+def test_a_dead_zygote_is_replaced(cluster: Cluster) -> None:
+    _, agent = cluster.start_both()
+    before = pids(cluster.run(topology()))
+    (zygote,) = psutil.Process(agent.pid).children()
+    cluster.kill(zygote.pid)
+    await_death(*before.values())
+    status = cluster.until("second incarnations", lambda s: incarnations(s) == [2] * 5 and recovered(s))
+    assert len(status["failures"]) == 5
+    assert cluster.finish()["phase"] == "COMPLETED"
+
+
+def test_a_standby_replaces_a_killed_controller(cluster: Cluster) -> None:
+    leader, _ = cluster.start_both()
+    before = cluster.run(topology())
+    cluster.start("controller")
+    leader.kill()
+    status = cluster.until("another leader", lambda s: s["controller"] != before["controller"])
+    assert pids(status) == pids(before), "workers must not notice"
+    assert (status["phase"], status["failures"]) == ("RUNNING", [])
+    cluster.kill(pids(before)["processor.0"])
+    status = cluster.until(
+        "a replacement by the new leader", lambda s: incarnations(s) == [1, 2, 1, 1, 1] and recovered(s)
+    )
+    assert cluster.finish()["phase"] == "COMPLETED"
+
+
+def test_a_worker_that_dies_while_no_one_leads_is_replaced(cluster: Cluster) -> None:
+    leader, _ = cluster.start_both()
+    before = cluster.run(topology())
+    cluster.kill(leader.pid)
+    cluster.kill(pids(before)["processor.1"])
+    cluster.start("controller")
+    status = cluster.until("its replacement", lambda s: incarnations(s) == [1, 1, 2, 1, 1] and recovered(s))
+    assert [(f["worker"], f["incarnation"]) for f in status["failures"]] == [("processor.1", 1)]
+
+
+def test_a_controller_that_hangs_is_replaced_and_does_no_harm_later(cluster: Cluster) -> None:
+    leader, _ = cluster.start_both()
+    before = cluster.run(topology())
+    cluster.start("controller")
+    cluster.kill(leader.pid, signal.SIGSTOP)
+    cluster.until("another leader", lambda s: s["controller"] != before["controller"])
+    cluster.kill(pids(before)["processor.0"])
+    cluster.until("a replacement by the new leader", lambda s: incarnations(s) == [1, 2, 1, 1, 1] and recovered(s))
+    cluster.kill(leader.pid, signal.SIGCONT)
+    log = Path(cluster.log_of(leader))
+    await_that("the old leader to step down", lambda: "leading no more" in log.read_text())
+    status = cluster.status()
+    assert incarnations(status) == [1, 2, 1, 1, 1]
+    assert cluster.finish()["phase"] == "COMPLETED"
+
+
+def test_deaths_during_start_up_are_survived(cluster: Cluster) -> None:
+    cluster.start_both()
+    status = cluster.run(topology(toy={"processor.1": {"exits_at_start": 3}}))
+    assert incarnations(status) == [1, 1, 4, 1, 1]
+    assert [f["reason"] for f in status["failures"]] == ["exited"] * 3
+
+
+def test_a_worker_that_dies_again_and_again_fails_the_job(cluster: Cluster) -> None:
+    cluster.start_both()
+    cluster.submit(topology(toy={"processor.1": {"exits_at_start": 1000}}))
+    with pytest.raises(JobFailed, match=r"restart storm: processor\.1 died 11 times"):
+        cluster.client.wait("toy", timeout_s=20)
+    assert cluster.status()["workers"]["processor.1"]["incarnation"] == 11
+
+
+def test_an_operator_error_fails_the_job_at_once(cluster: Cluster) -> None:
+    cluster.start_both()
+    cluster.submit(topology(toy={"processor.0": {"raises": "ValueError: bad row"}}))
+    with pytest.raises(JobFailed, match=r"operator raised: processor\.0: ValueError: bad row") as error:
+        cluster.client.wait("toy", timeout_s=20)
+    assert error.value.remedy == "mend the operator"
+    status = cluster.status()
+    assert status["workers"]["processor.0"]["incarnation"] == 1, "it must not be restarted"
+    await_death(*(pid for pid in pids(status).values() if pid))
+
+
+def test_a_worker_that_never_gets_ready_fails_the_job(cluster: Cluster) -> None:
+    cluster.start_both()
+    cluster.await_agents("h1")
+    cluster.submit(topology(cluster={"startup_timeout_s": 0.5}, toy={"sink.0": {"never_ready": True}}))
+    with pytest.raises(JobFailed, match=r"start-up deadline: sink\.0 is not ready 0\.5 s after its start"):
+        cluster.client.wait("toy", timeout_s=20)
+
+
+def test_cancel_stops_the_workers(cluster: Cluster) -> None:
+    cluster.start_both()
+    before = cluster.run(topology())
+    cluster.client.cancel("toy")
+    status = cluster.client.wait("toy", timeout_s=20)
+    assert (status["phase"], status["failures"]) == ("CANCELLED", [])
+    await_death(*pids(before).values())
+
+
+def test_the_same_name_again_after_the_end(cluster: Cluster) -> None:
+    cluster.start_both()
+    cluster.run(topology())
+    cluster.submit(topology())  # the same job: nothing happens
+    with pytest.raises(ConfigError, match="job toy is RUNNING already"):
+        cluster.submit(topology(processors=2))
+    cluster.finish()
+    (cluster.run_dir / "finish").unlink()
+    status = cluster.run(topology(processors=2))
+    assert incarnations(status) == [2, 2, 2, 2], "an older process of that name must be recognisable"
+    assert all(worker["restarts"] == 0 for worker in status["workers"].values())
+
+
+def test_zookeeper_away_for_a_while_stops_nothing(tmp_path: Path) -> None:
+    with EmbeddedZooKeeper(tmp_path / "zookeeper") as server, Cluster(server.connect_string, tmp_path) as cluster:
+        cluster.start_both()
+        before = cluster.run(topology())
+        client = cluster.client
+        endpoint = before["controller"]
+        server.kill()
+        killed = pids(before)["processor.0"]
+        cluster.kill(killed)
+        views = cluster.run_dir / "sink.0.view"
+        await_that("the loss to be announced", lambda: b"RECOVERING" in views.read_bytes())
+        until_s = cluster.seconds_worked(endpoint, "processor.1") + 5.0
+        await_that("5 s of items", lambda: cluster.seconds_worked(endpoint, "processor.1") > until_s)
+        status = cluster.status_at(endpoint)
+        assert status["workers"]["processor.0"]["pid"] == 0, "no incarnation may start before it is durable"
+        server.start()
+        status = cluster.until("its replacement", lambda s: incarnations(s) == [1, 2, 1, 1, 1] and recovered(s))
+        assert status["controller"] == endpoint
+        assert [f["worker"] for f in status["failures"]] == ["processor.0"]
+        others = {name: pid for name, pid in pids(status).items() if name != "processor.0"}
+        assert others == {name: pid for name, pid in pids(before).items() if name != "processor.0"}
+        assert client.agents().keys() == {"h1"}
+        assert cluster.finish()["phase"] == "COMPLETED"
+
+
+def test_nothing_outlives_a_killed_launcher(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM), "launcher", str(tmp_path / "zookeeper")]
+    launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert launcher.stdout is not None
+        zookeeper, *numbers = launcher.stdout.readline().decode().split()
+        with Cluster(zookeeper, tmp_path) as cluster:
+            status = cluster.run(topology())
+            family = {int(number) for number in numbers} | {launcher.pid} | set(pids(status).values())
+            family |= {child.pid for child in psutil.Process(launcher.pid).children(recursive=True)}
+            assert len(family) >= 4 + 1 + 5, "launcher, ZooKeeper, controller, agent; zygote; workers"
+            launcher.kill()
+            await_death(*family)
+    finally:
+        launcher.kill()
+        launcher.wait()
+
+
+def test_requests_without_a_controller_say_so(chroot: str) -> None:
+    with Client(chroot, timeout_s=0.3) as client, pytest.raises(RiprapError, match="no controller leads") as error:
+        client.jobs()
+    assert error.value.remedy
+
+
+def test_a_second_agent_of_a_name_is_refused(cluster: Cluster) -> None:
+    cluster.start_both()
+    cluster.await_agents("h1")
+    second = cluster.start("agent", "h1")
+    assert second.wait(30) == 2
+    assert "another agent is registered as h1" in Path(cluster.log_of(second)).read_text()
