@@ -134,7 +134,7 @@ def _check_entry(place: str, shard: Any) -> None:
     if not isinstance(shard, dict):
         raise DataError(f"{place}: expected an object, found {shard!r}", REMEDY)
     for key, kind in (("file", str), ("rows", int), ("bytes", int), ("crc32", str)):
-        if not isinstance(shard.get(key), kind):
+        if shard.get(key).__class__ is not kind:
             raise DataError(f"{place}: expected {key} to be of type {kind.__name__}, found {shard.get(key)!r}", REMEDY)
     if os.path.basename(shard["file"]) != shard["file"] or shard["rows"] <= 0:
         raise DataError(f"{place}: expected a file name without folders, and rows above 0; found {shard!r}", REMEDY)

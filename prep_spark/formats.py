@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -78,9 +79,11 @@ def _is_number(field: str, finite: bool, empty: bool) -> bool:
     if not field:
         return empty
     try:
-        return "_" not in field and (not finite or bool(np.isfinite(float(field))))
+        value = float(field)
     except ValueError:
         return False
+    # Python also reads 1_000, other scripts' digits and white space that the parser does not.
+    return field == field.strip() and "_" not in field and field.isascii() and (not finite or math.isfinite(value))
 
 
 def _shown(text: str, length_max: int = 60) -> str:

@@ -74,16 +74,11 @@ class Rows(NamedTuple):
 def ingest(context: SparkContext, source: str, request: Request, limit: int | None) -> Rows:
     """Parse the first `limit` lines of what `source` names (a path, a glob, a URL that Spark reads; None for all).
 
-    Raises PrepError when the input cannot be read, or for the first faulty row unless `request.drop_faults`.
+    Raises PrepError for the first faulty row unless `request.drop_faults`, and Py4JError for what Spark cannot read.
     """
-    from py4j.protocol import Py4JError
-
-    try:
-        lines = context.textFile(source, use_unicode=False)
-        splits = _splits(lines)
-        fragments = _run(lines, splits, request, limit)
-    except Py4JError as error:
-        raise _unreadable(source, error) from error
+    lines = context.textFile(source, use_unicode=False)
+    splits = _splits(lines)
+    fragments = _run(lines, splits, request, limit)
     return Rows(fragments, sorted({split.file for split in splits}))
 
 
@@ -181,15 +176,3 @@ def _refusal(lines: RDD[bytes], splits: list[Split], split: Split, fault: Fault)
 def local_name(url: str) -> str:
     """`file:/a/b` as `/a/b`; other URLs as they are."""
     return "/" + url.removeprefix("file:").lstrip("/") if url.startswith("file:") else url
-
-
-def _unreadable(source: str, error: Exception) -> PrepError:
-    java = getattr(error, "java_exception", None)
-    text = java.toString() if java is not None else str(error)
-    if "Unexpected end of input stream" in text:
-        return PrepError(f"{source} ends in the middle of its compressed data", "fetch the file again; it is cut off")
-    if "not a gzip file" in text or "incorrect header check" in text or "invalid stored block" in text:
-        return PrepError(f"{source} is named as compressed but is not, or is damaged", "check it with gzip -t")
-    if "does not exist" in text or "matches 0 files" in text:
-        return PrepError(f"{source} names no file", "check the path; a glob must match at least one file")
-    return PrepError(f"Spark cannot read {source}: {text.splitlines()[0]}", "check that Spark can read this address")

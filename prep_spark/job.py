@@ -18,6 +18,7 @@ import numpy as np
 
 from prep_spark.context import java_version, spark_context
 from prep_spark.errors import PrepError
+from prep_spark.failures import explained
 from prep_spark.formats import RowFormat
 from prep_spark.ingest import Request, Rows, ingest, local_name
 from prep_spark.layout import ShardPlan, plan_shards
@@ -76,7 +77,7 @@ def prepare(
     report(f"{form.dataset}: reading {options.input} into {options.out}; starting Spark, which takes some seconds")
     _check_paths(options)
     java_version()
-    with _staging(options.out) as staging, spark_context() as context:
+    with _staging(options.out) as staging, spark_context() as context, explained(options.input):
         fragments = os.path.join(staging, "fragments")
         with _progress(fragments, len(form.columns), report):
             request = Request(form, fragments, options.bad_rows == "drop")
@@ -128,8 +129,8 @@ def _progress(fragments: str, columns: int, report: Callable[[str], Any]) -> Ite
 
     def watch() -> None:
         while not done.wait(PROGRESS_SECONDS):
-            size = sum(entry.stat().st_size for entry in os.scandir(fragments))
-            report(f"  {size // (8 * columns):,} rows parsed")
+            if rows := sum(entry.stat().st_size for entry in os.scandir(fragments)) // (8 * columns):
+                report(f"  {rows:,} rows parsed")
 
     watcher = threading.Thread(target=watch, name="prep-progress", daemon=True)
     watcher.start()

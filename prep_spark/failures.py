@@ -1,0 +1,41 @@
+"""Turns what Spark throws into one message for the user: the only place that reads Java's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prep_spark.errors import PrepError
+
+KNOWN = (
+    ("Unexpected end of input stream", "{source} ends in the middle of its compressed data", "fetch the file again"),
+    ("not a gzip file", "{source} is named .gz but is not compressed with gzip", "rename or compress it"),
+    ("invalid stored block", "{source} holds damaged compressed data", "check it with gzip -t and fetch it again"),
+    ("invalid block type", "{source} holds damaged compressed data", "check it with gzip -t and fetch it again"),
+    ("invalid distance", "{source} holds damaged compressed data", "check it with gzip -t and fetch it again"),
+    ("incorrect data check", "{source} holds damaged compressed data", "check it with gzip -t and fetch it again"),
+    ("does not exist", "{source} names no file", "check the path"),
+    ("matches 0 files", "{source} names no file", "a glob must match at least one file"),
+    ("No FileSystem for scheme", "Spark has no file system for {source}", "add its connector to PYSPARK_SUBMIT_ARGS"),
+    ("Permission denied", "{source} may not be read", "change its permissions"),
+    ("No space left on device", "the disk is full", "free space where the shards go; they need twice their size"),
+)
+"""A part of Java's text, the message, the remedy."""
+
+
+@contextmanager
+def explained(source: str) -> Iterator[None]:
+    """Raise PrepError for Spark's failures that a user can mend; a failure inside our own code stays as it is."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except Py4JError as error:
+        java = getattr(error, "java_exception", None)
+        text = str(error) if java is None else f"{java.toString()}\n{java.getCause()}"
+        for part, message, remedy in KNOWN:
+            if part in text:
+                raise PrepError(message.format(source=source), remedy) from error
+        if "Traceback (most recent call last)" in text:
+            raise
+        raise PrepError(f"Spark failed on {source}: {text.splitlines()[0]}", "see whether Spark can read it") from error

@@ -1,0 +1,97 @@
+"""Synthesized files: the same bytes for the same seed, the real format, the real distributions."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from prep_spark import higgs, kdd12, synth
+from prep_spark.errors import PrepError
+from prep_spark.formats import RowFormat
+from prep_spark.ingest import parse_lines
+
+ROWS = 20_000
+
+
+def parsed(path: Path, form: RowFormat) -> np.ndarray:
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows, reasons = parse_lines(data.removesuffix(b"\n").split(b"\n"), form)
+    assert not reasons.any()
+    return rows
+
+
+@pytest.fixture(scope="module")
+def higgs_rows(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    path = tmp_path_factory.mktemp("synth") / "HIGGS.csv"
+    synth.higgs(str(path), ROWS)
+    return parsed(path, higgs.FORMAT)
+
+
+@pytest.fixture(scope="module")
+def kdd12_rows(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    path = tmp_path_factory.mktemp("synth") / "training.txt"
+    synth.kdd12(str(path), ROWS)
+    return parsed(path, kdd12.row_format("keep"))
+
+
+@pytest.mark.parametrize("write", [synth.higgs, synth.kdd12])
+def test_the_seed_decides_every_byte(write, tmp_path: Path) -> None:
+    made = {}
+    for name, seed in (("a.gz", 5), ("b.gz", 5), ("c.gz", 6), ("d", 5)):
+        size = write(str(tmp_path / name), 5000, seed)
+        made[name] = (tmp_path / name).read_bytes()
+    assert made["a.gz"] == made["b.gz"] != made["c.gz"]
+    assert gzip.decompress(made["a.gz"]) == made["d"]
+    assert size == len(made["d"])
+    assert made["d"].count(b"\n") == 5000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gz", "b.gz", "c.gz", "d"]
+
+
+def test_higgs_is_written_as_the_excerpt_is(tmp_path: Path) -> None:
+    synth.higgs(str(tmp_path / "h"), 10)
+    fields = (tmp_path / "h").read_text().splitlines()[0].split(",")
+    assert len(fields) == 29
+    assert fields[0] in ("0.00E+00", "1.00E+00")
+    assert all(f"{float(field):.2E}" == field for field in fields)
+    assert (tmp_path / "h").read_text().endswith("\n")
+
+
+def test_higgs_features_are_distributed_as_in_the_excerpt(higgs_rows: np.ndarray, higgs_raw: Path) -> None:
+    real = parsed(higgs_raw, higgs.FORMAT)
+    assert abs(higgs_rows[:, 0].mean() - real[:, 0].mean()) < 0.02
+    spread = real.std(axis=0)
+    assert (abs(higgs_rows.mean(axis=0) - real.mean(axis=0)) < 0.15 * spread).all()
+    assert (abs(higgs_rows.std(axis=0) - spread) < 0.25 * spread).all()
+    tags = [name.endswith("b_tag") for name in higgs.COLUMNS]
+    assert [len(np.unique(column)) for column in higgs_rows.T[tags]] == [3, 3, 3, 3]
+
+
+def test_a_linear_model_learns_higgs_about_as_well_as_the_real_one(higgs_rows: np.ndarray) -> None:
+    scaled = (higgs_rows[:, 1:] - higgs_rows[:, 1:].mean(axis=0)) / higgs_rows[:, 1:].std(axis=0)
+    half = ROWS // 2
+    model = LogisticRegression().fit(scaled[:half], higgs_rows[:half, 0])
+    assert 0.61 < model.score(scaled[half:], higgs_rows[half:, 0]) < 0.67
+
+
+def test_kdd12_has_rare_clicks_heavy_tails_and_gaps(kdd12_rows: np.ndarray) -> None:
+    column = dict(zip(kdd12.COLUMNS, kdd12_rows.T))
+    assert 0.04 < column["click"].mean() < 0.06
+    assert (kdd12_rows.max(axis=0) <= list(kdd12.MAXIMA.values())).all()
+    assert (column["position"] <= column["depth"]).all()
+    assert 0.24 < (kdd12_rows[:, 1:] == 0).any(axis=1).mean() < 0.30
+    assert (kdd12_rows[:, 1:7] > 0).all()
+    for name in ("query_id", "keyword_id", "title_id", "description_id"):
+        assert 0.005 < (column[name] == 0).mean() < 0.03
+        assert np.median(column[name]) < 0.01 * column[name].max()
+    runs = np.count_nonzero(np.diff(column["user_id"])) + 1
+    assert ROWS / 8 < runs < ROWS / 3
+
+
+def test_impossible_requests_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PrepError, match="positive"):
+        synth.higgs(str(tmp_path / "x"), 0)
+    with pytest.raises(PrepError, match="cannot write"):
+        synth.kdd12("/proc/nowhere/x", 10)
+    assert list(tmp_path.iterdir()) == []
