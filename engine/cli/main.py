@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 
 import click
 
-from codec.errors import RiprapError
-
 INTERRUPTED = 130
 
 #: Subcommand -> its line in the overview; the module of the same name is imported only when it is asked for.
@@ -98,6 +96,8 @@ def _interrupt(signum: int, frame: Any) -> None:
 
 def _exit_code(error: BaseException) -> int:
     """Say what happened, once, and choose the exit code."""
+    from codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
+
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt | click.Abort):

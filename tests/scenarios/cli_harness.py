@@ -1,0 +1,154 @@
+"""Runs `riprap` as users do, and finds every process that it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.cli.main import main
+
+REPO = Path(__file__).resolve().parents[2]
+MARK = "RIPRAP_SCENARIO"
+COLUMNS = ["label", "x", "y", "z"]
+
+
+class Cli:
+    """`riprap` in one working directory; every process that descends from it inherits a mark of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mark = uuid.uuid4().hex
+        self.environment = os.environ | {
+            MARK: self.mark,
+            "XDG_RUNTIME_DIR": str(directory / "runtime"),
+            "TMPDIR": str(directory),
+        }
+
+    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a command, with pipes for its output."""
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "engine.cli.main", *arguments],
+            cwd=self.directory,
+            env=self.environment | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        process = self.start(*arguments, environment=environment)
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def call(self, *arguments: str) -> int:
+        """Run a command in this process, which costs no start of an interpreter; its exit code."""
+        handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
+        before, environment = os.getcwd(), dict(os.environ)
+        os.chdir(self.directory)
+        os.environ.update(self.environment)
+        try:
+            main(list(arguments))
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        finally:
+            os.chdir(before)
+            os.environ.clear()
+            os.environ.update(environment)
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
+
+    def processes(self) -> list[int]:
+        """Every process alive that bears the mark."""
+        wanted = f"{MARK}={self.mark}".encode()
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _bears(pid, wanted)]
+
+    def await_no_process(self, timeout_s: float = 10.0) -> None:
+        """Return as soon as nothing is left; AssertionError names what is left after the timeout."""
+        await_that(lambda: not self.processes(), timeout_s, lambda: f"left behind: {self._names()}")
+
+    def kill_all(self) -> None:
+        """End whatever a failed test has left."""
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+
+    def _names(self) -> list[str]:
+        return [_command(pid) for pid in self.processes()]
+
+
+def await_that(condition: Callable[[], bool], timeout_s: float, what: Callable[[], str]) -> None:
+    """Look at a condition until it holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.01)
+
+
+def write_shards(directory: Path, rows: int = 5000) -> Path:
+    """A small shard directory with a label that the features explain."""
+    directory.mkdir(parents=True)
+    features = np.random.default_rng(5).standard_normal((rows, len(COLUMNS) - 1))
+    label = (features @ [1.0, -2.0, 0.5] > 0).astype(float)
+    np.save(directory / "part-00000.npy", np.column_stack([label, features]))
+    content = (directory / "part-00000.npy").read_bytes()
+    shard = {"file": "part-00000.npy", "rows": rows, "bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
+    manifest = {"format": "riprap-shards", "version": 1, "dtype": "<f8", "rows": rows}
+    manifest |= {"columns": COLUMNS, "label": "label", "shards": [shard]}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def write_topology(
+    path: Path, processor: str = "operators.logistic_regression:Gradient", sets: Sequence[tuple[str, str]] = ()
+) -> Path:
+    """A sound topology on `shards/` beside it, with texts replaced."""
+    text = f"""\
+job: trial
+input: {{path: shards, repeat: 1, limit: null}}
+micro_batch: 500
+stages:
+  source: {{operator: "operators.shard_source:ShardSource"}}
+  processor: {{operator: "{processor}", parallelism: 3}}
+  sink: {{operator: "operators.logistic_regression:Model", options: {{learning_rate: 0.5}}}}
+edges:
+  - {{from: source, to: processor, partitioning: stripe}}
+  - {{from: processor, to: sink, partitioning: merge}}
+  - {{from: sink, to: processor, feedback: true}}
+fault_tolerance: {{scheme: erasure, code: gf256, k: 2, r: 1}}
+"""
+    for old, new in sets:
+        assert old in text, old
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+def _bears(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return mark in stream.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
+    except OSError:
+        return f"{pid} (gone)"

@@ -1,0 +1,163 @@
+"""Every wrong command or configuration ends in one message and exit code 2, and nothing was started."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cli_harness import Cli, write_topology
+
+OPERATOR_THAT_CANNOT_BE_IMPORTED = "import nothing_of_that_name\n"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, in this process or in one of its own."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def check_refused(cli: Cli, capfd: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    """Checks that a command ends with 2, one message with `words` and a remedy, and has started and written nothing."""
+
+    def check(*arguments: str, words: str, own_process: bool = False) -> None:
+        before = written(cli.directory)
+        if own_process:
+            process = cli.run(*arguments)
+            ended = Ended(process.returncode, process.stdout, process.stderr)
+        else:
+            capfd.readouterr()
+            code = cli.call(*arguments)
+            ended = Ended(code, *capfd.readouterr())
+        assert ended.returncode == 2, ended.stderr
+        assert words in ended.stderr
+        assert ended.stderr.count("error: ") == 1 and ended.stderr.count("remedy: ") == 1
+        assert "Traceback" not in ended.stderr
+        assert cli.processes() == []
+        assert written(cli.directory) == before
+
+    return check
+
+
+def written(directory: Path) -> set[Path]:
+    """All that stands in a directory, but for what Python itself leaves."""
+    return {path for path in directory.rglob("*") if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "none.yaml"], "none.yaml: No such file or directory"),
+        (["run", "shards"], "shards: Is a directory"),
+        (["run", "job.yaml", "--set", "micro_batch=many"], "--set micro_batch=many: micro_batch: is 'many'"),
+        (["run", "job.yaml", "--set", "fault_tolerance.k=3"], "at least k + r = 4 tasks"),
+        (["run", "job.yaml", "--set", "input.path=data/higgs/train"], "riprap prep higgs HIGGS.csv.gz"),
+        (["run", "job.yaml", "--set", "stages.sink.operator=nowhere:Model"], "there is no module nowhere"),
+        (["run", "job.yaml", "--set", "stages.sink.options.rate=1"], "has no option 'rate'"),
+        (["run", "job.yaml", "--set", "stages.sink.options.l2=-1"], "stages.sink.options"),
+        (["run", "job.yaml", "--set", "stages.sink.operator=operators.svm:Gradient"], "is not a Sink"),
+        (["run", "job.yaml", "--fault", "kill:processor.9@epoch=1"], "processor has only 3 tasks"),
+        (["run", "job.yaml", "--fault", "stop:processor.1@epoch=1"], "stop needs a duration"),
+        (["run", "job.yaml", "--fault", "kill:processor.1@items=5001"], "the stream ends after 5000 items"),
+        (["run", "job.yaml", "--fault", "cut:processor.1@epoch=1,for=1s"], "network namespace of its own"),
+        (["run", "job.yaml", "--faults", "none.yaml"], "none.yaml: No such file or directory"),
+        (["run", "job.yaml", "--faults", "job.yaml"], "job.yaml: expected a list of faults"),
+        (["run", "job.yaml", "--out", "shards"], "--out shards: the directory is not empty"),
+        (["run", "job.yaml", "--out", "/proc/nowhere"], "the run directory /proc/nowhere"),
+        (["submit", "job.yaml"], "no cluster runs on this host"),
+        (["status"], "no cluster runs on this host"),
+        (["kill", "trial", "processor"], "'processor' is not a worker id"),
+        (["logs", "runs/none"], "runs/none is not a run directory"),
+        (["prep", "higgs", "none.csv", "--out", "out"], "none.csv"),
+    ],
+    ids=lambda value: " ".join(value[:1] + value[-1:]) if isinstance(value, list) else "",
+)
+def test_wrong_commands_are_refused(check_refused: Callable[..., None], arguments: list[str], words: str) -> None:
+    check_refused(*arguments, words=words)
+
+
+def test_a_process_of_its_own_ends_alike(check_refused: Callable[..., None]) -> None:
+    check_refused("run", "job.yaml", "--set", "fault_tolerance.k=3", words="at least k + r = 4", own_process=True)
+    check_refused("run", "job.yaml", "--fault", "kill:sink.1@epoch=1", words="sink has only 1", own_process=True)
+
+
+def test_all_problems_of_a_file_come_with_their_lines(cli: Cli) -> None:
+    sets = [("micro_batch: 500", "micro_batch: 0"), ("merge", "marge"), ("k: 2", "q: 2")]
+    write_topology(cli.directory / "bad.yaml", sets=sets)
+    ended = cli.run("run", "bad.yaml")
+    assert ended.returncode == 2
+    for place in ("bad.yaml:3: micro_batch", "bad.yaml:10: edges.1.partitioning", "bad.yaml:12: fault_tolerance.k"):
+        assert place in ended.stderr
+    assert cli.processes() == [] and not (cli.directory / "runs").exists()
+
+
+def test_a_shard_that_is_missing_or_cut_short(cli: Cli, check_refused: Callable[..., None]) -> None:
+    shard = cli.directory / "shards" / "part-00000.npy"
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-100])
+    check_refused("run", "job.yaml", words="part-00000.npy")
+    shard.unlink()
+    check_refused("run", "job.yaml", words="part-00000.npy")
+    (cli.directory / "shards" / "manifest.json").write_text('{"format": ')
+    check_refused("run", "job.yaml", words="line 1")
+
+
+def test_the_users_own_line_is_shown_when_importing_it_fails(cli: Cli, check_refused: Callable[..., None]) -> None:
+    (cli.directory / "mine.py").write_text(OPERATOR_THAT_CANNOT_BE_IMPORTED)
+    write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
+    check_refused("run", "job.yaml", words="mine.py:1: import nothing_of_that_name", own_process=True)
+
+
+def test_no_java(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> None:
+    empty = str(tmp_path_factory.mktemp("empty"))
+    environment = {"PATH": empty, "JAVA_HOME": ""}
+    ended = cli.run("run", "job.yaml", environment=environment)
+    assert ended.returncode == 2
+    assert "Java was not found" in ended.stderr and "apt-get install openjdk" in ended.stderr
+    assert cli.processes() == []
+    assert cli.run("doctor", environment=environment).returncode == 1
+
+
+def test_a_port_that_is_taken(cli: Cli) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        ended = cli.run("up", "--foreground", "--port", port)
+    assert ended.returncode == 2
+    assert f"port {port} on 127.0.0.1 cannot be used" in ended.stderr and ended.stderr.count("error: ") == 1
+    cli.await_no_process()
+
+
+def test_a_word_that_is_no_command_is_refused_with_a_suggestion(cli: Cli) -> None:
+    ended = cli.run("statu")
+    assert ended.returncode == 2 and "Did you mean status?" in ended.stderr
+    ended = cli.run("run", "job.yaml", "--sett", "a=1")
+    assert ended.returncode == 2 and "--set" in ended.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
+    process = cli.start("doctor")
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    process.wait(30)
+
+
+def test_an_unexpected_error_is_short_and_keeps_its_traceback(cli: Cli) -> None:
+    (cli.directory / "sitecustomize.py").write_text(
+        "import engine.cli.state as state\ndef broken(given):\n    raise LookupError('a bug')\n"
+        "state.find_zookeeper = broken\n"
+    )
+    ended = cli.run("status", environment={"PYTHONPATH": os.pathsep.join([str(cli.directory), os.getcwd()])})
+    assert ended.returncode == 1
+    assert "error: LookupError: a bug" in ended.stderr and "Traceback" not in ended.stderr
+    kept = Path(ended.stderr.split("report it with ")[1].strip())
+    assert kept.parent == cli.directory and "find_zookeeper" in kept.read_text()
