@@ -56,6 +56,8 @@ def encode(header: Header, block: Block) -> tuple[bytes, list[np.ndarray]]:
         name = _NAMES.get(array.dtype)
         if name is None or array.ndim > DIMENSIONS_MAX:
             raise ValueError(f"array {i} is {array.dtype} with {array.ndim} dimensions; the wire carries {_CODES}")
+        if _extent(array.shape) * array.itemsize > PAYLOAD_BYTES_MAX:
+            raise ValueError(f"array {i} of shape {array.shape} is over the limit of {PAYLOAD_BYTES_MAX} bytes")
         if not array.flags.c_contiguous:
             arrays[i] = np.ascontiguousarray(array)
         shapes.append((name, array.shape))
@@ -137,7 +139,14 @@ def _arrays(shapes: list[Any], frames: Sequence[Any]) -> list[np.ndarray]:
         _check_counts(*shape)
         size = math.prod(shape) * dtype.itemsize
         view = memoryview(frame)
-        if size > PAYLOAD_BYTES_MAX or size != view.nbytes:
+        if size != view.nbytes:
             raise FrameError("a frame's size is not that of its shape")
+        if _extent(shape) * dtype.itemsize > PAYLOAD_BYTES_MAX:
+            raise FrameError("a shape over the size limit")
         arrays.append(np.frombuffer(view, dtype).reshape(shape) if size else np.empty(shape, dtype))
     return arrays
+
+
+def _extent(shape: Sequence[int]) -> int:
+    """Elements, an empty dimension counting as 1: NumPy makes no array whose other dimensions overflow."""
+    return math.prod([length or 1 for length in shape])

@@ -16,6 +16,7 @@ Seq = NewType("Seq", int)
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+TASK_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 class WorkerId(NamedTuple):
@@ -31,6 +32,6 @@ class WorkerId(NamedTuple):
     def parse(cls, text: str) -> WorkerId:
         """Read `stage.index`; ValueError says what was expected."""
         stage, dot, index = text.rpartition(".")
-        if not dot or not STAGE_NAME.fullmatch(stage) or not index.isdecimal() or len(index) > 6:
+        if not dot or not STAGE_NAME.fullmatch(stage) or not TASK_INDEX.fullmatch(index):
             raise ValueError(f"{text!r} is not a worker id; expected STAGE.INDEX, for example processor.3")
         return cls(stage, int(index))

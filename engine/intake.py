@@ -28,7 +28,9 @@ class Intake:
             layout.punctuation: {Kind.PUNCTUATION},
             layout.commit: {Kind.ACK, Kind.RESEND},
         }
-        self._pairs = len(layout.sinks)
+        self._processors = frozenset(map(str, layout.processors))
+        # Source i and sink i are a pair, and keys name both: a sink gets its own keys only, a processor the sender's.
+        self._pair = None if layout.me in layout.processors else layout.me.index
 
     def forward(self, peer: bytes, header: bytes, frames: Sequence[Any]) -> tuple[Edge, WorkerId, Header, Block] | None:
         """A message on a link that ends here; None if it was dropped."""
@@ -43,10 +45,10 @@ class Intake:
             if block.kind != Kind.HELLO:
                 if block.kind not in self._kinds[edge]:
                     raise FrameError("a kind that this edge does not carry")
-                self._check(block)
+                self._check(sender, block)
             return edge, sender, head, block
         except FrameError as error:
-            self._drop(error)
+            self.drop(str(error))
             return None
 
     def backward(self, header: bytes) -> tuple[Edge, WorkerId, Header, Block] | None:
@@ -58,8 +60,12 @@ class Intake:
                 raise FrameError("no such link starts here")
             return edge, self._sender(head), head, block
         except FrameError as error:
-            self._drop(error)
+            self.drop(str(error))
             return None
+
+    def drop(self, reason: str) -> None:
+        """Count a message that is not handed on."""
+        self.malformed[reason] = self.malformed.get(reason, 0) + 1
 
     def _sender(self, head: Header) -> WorkerId:
         sender = self._workers.get(head.sender)
@@ -67,16 +73,16 @@ class Intake:
             raise FrameError("not a worker of this job")
         return sender
 
-    def _check(self, block: Block) -> None:
-        if block.key.source >= self._pairs or block.key.sink >= self._pairs:
-            raise FrameError("a key of another topology")
+    def _check(self, sender: WorkerId, block: Block) -> None:
+        if block.kind in _KEYED:
+            pair = sender.index if self._pair is None else self._pair
+            if block.key.source != pair or block.key.sink != pair:
+                raise FrameError("a key of another pair")
         check = _CHECKS.get(block.kind)
         if check and not check(block):
             raise FrameError(f"a {block.kind.name} with odd fields")
-
-    def _drop(self, error: FrameError) -> None:
-        reason = str(error)
-        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+        if block.kind == Kind.PUNCTUATION and not _names(block) <= self._processors:
+            raise FrameError("a punctuation about workers that are no processors")
 
 
 def identity(worker: WorkerId, life: int) -> bytes:
@@ -99,7 +105,8 @@ def _is_parity(block: Block) -> bool:
         and block.arrays[0].ndim == 2
         and _count(block.meta.get("of"))
         and isinstance(counts, list)
-        and all(_count(n) and n <= len(block.arrays[0]) for n in counts)
+        and all(map(_count, counts))
+        and max(counts, default=-1) == len(block.arrays[0])
     )
 
 
@@ -112,20 +119,33 @@ def _is_result(block: Block) -> bool:
 
 def _is_punctuation(block: Block) -> bool:
     meta = block.meta
-    if "participants" in meta:
-        lives = meta["participants"]
-        return (
-            isinstance(lives, dict)
-            and all(_is_worker(name) and _count(life) for name, life in lives.items())
-            and all(_count(meta.get(name)) for name in ("items", "blocks"))
-            and meta.get("last").__class__ is bool
-            and meta.get("opened_at", 0.0).__class__ is float
-        )
-    moved = meta.get("moved")
+    if "participants" not in meta and "moved" not in meta:
+        return False
+    return ("participants" not in meta or _is_end(meta)) and _is_moves(meta.get("moved", []))
+
+
+def _is_end(meta: dict[str, Any]) -> bool:
+    lives = meta["participants"]
+    return (
+        isinstance(lives, dict)
+        and len(lives) > 0
+        and all(map(_count, lives.values()))
+        and all(_count(meta.get(name)) for name in ("items", "blocks"))
+        and meta.get("last").__class__ is bool
+        and meta.get("opened_at").__class__ is float
+    )
+
+
+def _is_moves(moved: Any) -> bool:
     return isinstance(moved, list) and all(
-        isinstance(m, list) and len(m) == 4 and _count(m[0]) and _count(m[1]) and _is_worker(m[2]) and _count(m[3])
+        isinstance(m, list) and len(m) == 4 and _count(m[0]) and _count(m[1]) and isinstance(m[2], str) and _count(m[3])
         for m in moved
     )
+
+
+def _names(punctuation: Block) -> set[str]:
+    """The workers that a punctuation tells of."""
+    return {*punctuation.meta.get("participants", ()), *(m[2] for m in punctuation.meta.get("moved", ()))}
 
 
 def _is_resend(block: Block) -> bool:
@@ -135,14 +155,7 @@ def _is_resend(block: Block) -> bool:
     )
 
 
-def _is_worker(name: Any) -> bool:
-    try:
-        WorkerId.parse(name)
-    except (ValueError, AttributeError, TypeError):
-        return False
-    return True
-
-
+_KEYED = frozenset((Kind.DATA, Kind.PARITY, Kind.RESULT))
 _CHECKS = {
     Kind.DATA: _is_data,
     Kind.PARITY: _is_parity,

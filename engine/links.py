@@ -61,7 +61,10 @@ class OutLink:
 
 
 class InLink:
-    """The receiving half. `asked` is the gap that the sender was told of last. Invariant: acked <= safe <= received."""
+    """The receiving half. `asked` is the gap that the sender was told of last.
+
+    Invariant: acked <= safe <= received <= safe + window.
+    """
 
     def __init__(self) -> None:
         self.received = Seq(0)
@@ -75,7 +78,7 @@ class Links:
 
     def __init__(self, wire: Wire, window: int) -> None:
         self.wire, self.window = wire, window
-        self.duplicates = self.fenced = self.replayed = 0
+        self.duplicates = self.fenced = self.replayed = self.overruns = 0
         self._lives: dict[WorkerId, Incarnation] = {}
         self._up: set[WorkerId] = set()
         self._out: dict[tuple[Edge, WorkerId], OutLink] = {}
@@ -131,10 +134,12 @@ class Links:
             else:
                 self.wire.reply(edge, sender, Kind.ACK, link.safe)
             return False
-        if seq == link.received + 1:
+        if seq > link.safe + self.window:
+            self.overruns += 1  # no peer of ours sends beyond its window, so what waits here stays bounded
+        elif seq == link.received + 1:
             link.received = seq
             return True
-        if seq <= link.received:
+        elif seq <= link.received:
             self.duplicates += 1
         elif link.asked != link.received + 1:
             link.asked = Seq(link.received + 1)

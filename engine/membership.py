@@ -50,6 +50,5 @@ class Membership:
                 self.port.connect(worker, entry["ipc"] if entry["host"] == self.host else entry["tcp"])
             early = links.raise_(worker, life)
             self.task.on_worker_restored(worker)
-            for edge, seq, block in early:
-                if links.accept(edge, worker, life, seq, block):
-                    self.task.on_block(edge, worker, block)
+            for edge, _, block in early:
+                self.port.deliver(self.task, edge, worker, life, block)

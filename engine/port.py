@@ -114,8 +114,14 @@ class WorkerPort:
         message = self.intake.forward(peer, header, frames)
         if message:
             edge, sender, head, block = message
-            if self.links.accept(edge, sender, head.incarnation, block.seq, block):
-                task.on_block(edge, sender, block)
+            self.deliver(task, edge, sender, head.incarnation, block)
+
+    def deliver(self, task: Task, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
+        """Hand a message on if the task admits it and it is the next of its link."""
+        if block.kind != Kind.HELLO and not task.admits(block):
+            self.intake.drop(f"a {block.kind.name} that contradicts what is known")
+        elif self.links.accept(edge, sender, life, block.seq, block):
+            task.on_block(edge, sender, block)
 
     def _on_reply(self, connection: int, header: bytes) -> None:
         message = self.intake.backward(header)

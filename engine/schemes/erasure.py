@@ -15,7 +15,7 @@ from codec.blocks import Block, Key, Kind
 from codec.codes import Encoder, make_code
 from codec.ids import Epoch, WorkerId
 from engine.layout import Edge, Layout
-from engine.schemes.parts.collector import Collector, Ledger
+from engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
 from engine.schemes.parts.dealer import Dealer
 from engine.schemes.parts.placement import rotate
 from engine.schemes.parts.relay import Relay
@@ -76,12 +76,15 @@ class ErasureProcessor(Relay):
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         if self.attach and cause is not None:
             block.attachment = cause.arrays[0]
-        super().on_emit(port, block, cause)
+        super().on_emit(port, block)
+
+    def admits(self, block: Block) -> bool:
+        return True
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
         if block.kind != Kind.PARITY:
             return (block,)
-        port.send(self.layout.result, self.layout.sinks[block.key.sink], block)
+        super().on_emit(port, block)
         return ()
 
 
@@ -106,6 +109,35 @@ class ErasureSink(Collector):
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
         return (rotate(self.layout.processors, epoch, row, s_index),)
+
+    def admits_piece(self, block: Block, block_count: int) -> bool:
+        """A piece must name its epoch's number of blocks, and fit what its row already has: decoding relies on it."""
+        blocks, (_, _, row, s_index) = block.meta.get("of", 0), block.key
+        if not 0 < blocks <= BLOCKS_MAX or (block_count and blocks != block_count):
+            return False
+        if block.kind != Kind.PARITY:
+            return super().admits_piece(block, blocks) and self._data_fits(block)
+        if not self.k <= s_index < self.k + self.r or len(block.meta["counts"]) != min(self.k, blocks - row * self.k):
+            return False
+        return self._parity_fits(block)
+
+    def _data_fits(self, block: Block) -> bool:
+        spot = (block.epoch, block.key.row)
+        counts = self._counts.get(spot)
+        if counts and counts[block.key.s_index] != block.items:
+            return False
+        return block.attachment is None or self._is_alike(block.attachment, spot)
+
+    def _parity_fits(self, block: Block) -> bool:
+        spot, counts = (block.epoch, block.key.row), block.meta["counts"]
+        if self._counts.get(spot, counts) != counts or not self._is_alike(block.arrays[0], spot):
+            return False
+        data = {i: array for i, array in self._pieces.get(spot, {}).items() if i < self.k}
+        return all(len(array) == counts[i] for i, array in data.items())
+
+    def _is_alike(self, piece: np.ndarray, spot: tuple[Epoch, int]) -> bool:
+        other = next(iter(self._pieces.get(spot, {}).values()), piece)
+        return piece.dtype == other.dtype and piece.shape[1:] == other.shape[1:]
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
         self.straggling.discard(sender)
@@ -142,7 +174,7 @@ class ErasureSink(Collector):
     def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Ready:
         spot = (block.epoch, block.key.row)
         piece = block.arrays[0] if block.kind == Kind.PARITY else block.attachment
-        ledger.block_count = max(ledger.block_count, block.meta.get("of", 0))
+        ledger.block_count = block.meta["of"]
         if piece is not None and self.lacking(ledger, block.key.row):
             self._pieces.setdefault(spot, {})[block.key.s_index] = piece
         if block.kind == Kind.PARITY:

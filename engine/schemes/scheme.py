@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from codec.blocks import Block
+from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 
@@ -74,6 +74,14 @@ class Scheme:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+
+    def admits(self, block: Block) -> bool:
+        """Whether an honest peer can have sent this after all that came before; asked before its link takes it.
+
+        Changes nothing and raises nothing, whatever the message says. False drops and counts the message. Hooks may
+        rely on what is checked here and in engine/intake.py.
+        """
+        return block.kind != Kind.PARITY
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         """At a source, before the first block of an epoch: may it start now? Asked again after each event."""

@@ -43,6 +43,14 @@ def make_task(
         parallelism=topology.stages[layout.me.stage].parallelism,
         input=asdict(topology.input),
     )
+    task = _task(topology, layout, scheme, port, context, listener)
+    task.columns = len(context.columns)
+    return task
+
+
+def _task(
+    topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context, listener: CommitListener
+) -> Task:
     if layout.me in layout.sources:
         return _source_task(topology, layout, scheme, port, context)
     if layout.me in layout.sinks:

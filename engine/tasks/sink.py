@@ -30,7 +30,7 @@ class SinkTask(Task):
         self._feedback: Block | None = None
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
-        if "opened_at" in block.meta:
+        if block.kind == Kind.PUNCTUATION and "opened_at" in block.meta and block.epoch > self.epoch:
             self._opened_at[block.epoch] = block.meta["opened_at"]
         super().on_block(edge, sender, block)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from codec.blocks import Block, Kind
+from codec.errors import JobFailed
 from codec.ids import Epoch, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Port, Ready, Scheme
@@ -71,9 +72,18 @@ class SourceTask(Task):
             return False
         stop = min(self._next + self.micro_batch, self.item_count)
         count = stop - self._next
-        item_bytes = self.read(self._next, self._next + 1).nbytes
-        block_items = cut(count, item_bytes, self.block_bytes, self.scheme.unit)
+        block_items = cut(count, self._item_bytes(), self.block_bytes, self.scheme.unit)
         if not self.scheme.on_open(self.port, Epoch(self.epoch + 1), -(-count // block_items)):
             return False
         self.epoch, self._stop, self._block_items = Epoch(self.epoch + 1), stop, block_items
         return True
+
+    def _item_bytes(self) -> int:
+        item = self.read(self._next, self._next + 1)
+        if self.columns is not None and not self.is_items(item):
+            raise JobFailed(
+                f"the source returned {item.dtype} of shape {item.shape} for one item, expected float64 of shape "
+                f"(1, {self.columns})",
+                "Correct its `read`, or the columns that its `schema` names.",
+            )
+        return item.nbytes

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from codec.blocks import Block
+import numpy as np
+
+from codec.blocks import Block, Kind
 from codec.ids import Epoch, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Port, Ready, Scheme
+
+OF_ITEMS = frozenset((Kind.DATA, Kind.PARITY))
 
 
 class Task:
@@ -16,6 +20,22 @@ class Task:
         self.epoch = Epoch(0)
         self.items = 0
         self.finished = False
+        self.columns: int | None = None
+        """Columns of an item, which are float64; None where that is not known, and so not checked."""
+
+    def admits(self, block: Block) -> bool:
+        """Whether a peer of ours can have sent this, as far as is known here; asked before its link takes it.
+
+        Changes nothing. An honest message is admitted every time that it comes.
+        """
+        items = block.attachment if block.kind == Kind.RESULT else block.arrays[0] if block.kind in OF_ITEMS else None
+        if items is not None and self.columns is not None and not self.is_items(items):
+            return False
+        return self.scheme.admits(block)
+
+    def is_items(self, items: np.ndarray) -> bool:
+        """Whether an array is a matrix of this job's items."""
+        return items.dtype == np.float64 and items.ndim == 2 and items.shape[1] == self.columns
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A block came in, in order on its link."""

@@ -7,6 +7,9 @@ from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Boundary, Port, Ready, Scheme
 
+EPOCHS_AHEAD_MAX = 1024  # the largest `links.window_epochs` that a topology may ask for
+BLOCKS_MAX = 1 << 22  # data blocks of an epoch; a look at all of its rows takes a second then
+
 
 class Ledger:
     """What is known of one epoch. Invariant: len(done) + len(lost) <= block_count."""
@@ -56,6 +59,31 @@ class Collector(Scheme):
     def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
         """Rebuild, ask for, or give up the data blocks `lacking` (their s_indexes) of a row."""
         raise NotImplementedError
+
+    def admits(self, block: Block) -> bool:
+        """Only epochs that may be under way, and of these only blocks that there are."""
+        if block.epoch <= self.committed:
+            return True
+        if block.epoch > self.committed + EPOCHS_AHEAD_MAX:
+            return False
+        ledger = self.ledgers.get(block.epoch)
+        known = ledger.block_count if ledger else 0
+        if block.kind == Kind.PUNCTUATION:
+            return self._admits_punctuation(block, known)
+        return self.admits_piece(block, known)
+
+    def admits_piece(self, block: Block, block_count: int) -> bool:
+        """The same for a RESULT or PARITY of an uncommitted epoch; `block_count` is 0 while it is not known."""
+        return block.kind == Kind.RESULT and self._is_data(block.key.row, block.key.s_index, block_count or BLOCKS_MAX)
+
+    def _admits_punctuation(self, block: Block, block_count: int) -> bool:
+        blocks = block.meta.get("blocks", block_count or BLOCKS_MAX)
+        if not 0 < blocks <= BLOCKS_MAX or (block_count and blocks != block_count):
+            return False
+        return all(self._is_data(row, s_index, blocks) for row, s_index, _, _ in block.meta.get("moved", ()))
+
+    def _is_data(self, row: int, s_index: int, block_count: int) -> bool:
+        return s_index < self.k and row * self.k + s_index < block_count
 
     @property
     def current(self) -> Epoch:

@@ -27,8 +27,9 @@ class Dealer(Scheme):
         self.participants: dict[WorkerId, Incarnation] = {}  # 0: what it got may come or not, nobody waits for it
         self.block_count = 0
         self.committed = Epoch(0)
+        self.emitted = Epoch(0)
         self._log: dict[Epoch, list[Block]] = {}
-        self._owed: list[tuple[Epoch, int, int]] = []
+        self._owed: dict[tuple[Epoch, int, int], None] = {}  # in the order of asking
         self._next_helper = 0
         self._opened_at = 0.0
 
@@ -62,7 +63,17 @@ class Dealer(Scheme):
             self.participants[to] = Incarnation(0)
         port.count("skipped_blocks")
 
+    def admits(self, block: Block) -> bool:
+        """A sink speaks of epochs that it was told of, and of data blocks that they hold."""
+        if block.epoch > self.emitted:
+            return False
+        if block.kind != Kind.RESEND or block.epoch <= self.committed:
+            return True
+        count = len(self._log[block.epoch])
+        return all(s_index < self.k and row * self.k + s_index < count for row, s_index in block.meta["pieces"])
+
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        self.emitted = epoch
         names = {str(worker): incarnation for worker, incarnation in self.participants.items()}
         meta = {"items": items, "blocks": self.block_count, "last": last, "participants": names}
         self._punctuate(port, epoch, meta | {"opened_at": self._opened_at})
@@ -74,7 +85,7 @@ class Dealer(Scheme):
             for epoch in [e for e in self._log if e <= self.committed]:
                 del self._log[epoch]
         elif block.kind == Kind.RESEND:
-            self._owed += [(block.epoch, row, s_index) for row, s_index in block.meta["pieces"]]
+            self._owed |= dict.fromkeys((block.epoch, row, s_index) for row, s_index in block.meta["pieces"])
             self._resend(port)
         return ()
 
@@ -85,13 +96,13 @@ class Dealer(Scheme):
     def _resend(self, port: Port) -> None:
         """Send what the sink lacks to whoever is alive, and tell the sink to whom."""
         moved: dict[Epoch, list[tuple[int, int, str, int]]] = {}
-        owed, self._owed = self._owed, []
+        owed, self._owed = self._owed, {}
         for epoch, row, s_index in owed:
             if epoch <= self.committed:
                 continue
             to = self._helper(port, self._log[epoch][row * self.k + s_index])
             if to is None:
-                self._owed.append((epoch, row, s_index))
+                self._owed[epoch, row, s_index] = None
                 continue
             port.count("resent_blocks")
             moved.setdefault(epoch, []).append((row, s_index, str(to), port.incarnation(to)))
