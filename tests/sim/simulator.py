@@ -157,6 +157,8 @@ class Node:
         if up and self.links.incarnation(worker) < life:
             early = self.links.raise_(worker, Incarnation(life))
             self.task.on_worker_restored(worker)
+            if self.me in self.sim.sources and len(self.links._up) + 1 == len(self.sim.truth):
+                self.task.start()
             for edge, seq, block in early:
                 self.arrive(edge, worker, life, seq, block)
 
@@ -180,11 +182,8 @@ class Simulation:
         for worker in (*self.sources, *self.processors, *self.sinks):
             self.nodes[worker] = Node(self, worker, 1)
             self.truth[worker] = (1, True)
-        for node in self.nodes.values():
-            self.tell_all(node)
-        for source in self.sources:
-            self.nodes[source].task.start()
-            self.schedule_work(self.nodes[source])
+        for worker in self.nodes:
+            self.spread(worker)
         for node in self.nodes.values():
             self.at(0.05, lambda node=node: self._hello(node))
         self._plan_faults()
