@@ -1,0 +1,122 @@
+"""`riprap run`, `up` and what follows them, with real processes: whatever ends them, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_harness import Cli, await_that, write_topology
+
+LONG = ("--set", "input.repeat=100000")
+
+FAILING = """\
+from operators.logistic_regression import Gradient as Sound
+
+
+class Gradient(Sound):
+    def process_data(self, items):
+        raise ZeroDivisionError("a user's mistake")
+"""
+
+
+def start_long_run(cli: Cli) -> subprocess.Popen[str]:
+    """A run that would take minutes, with its first epochs committed."""
+    process = cli.start("run", "job.yaml", "--out", "out", *LONG)
+    epochs = cli.directory / "out" / "epochs.csv"
+    await_that(lambda: lines(epochs) > 3 or process.poll() is not None, 60, lambda: "nothing was committed")
+    assert process.poll() is None, process.communicate()[1]
+    return process
+
+
+def lines(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def summary_of(out: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((out / "summary.json").read_text())
+    return found
+
+
+def test_a_run_with_a_kill_gives_the_model_of_a_run_without(cli: Cli) -> None:
+    plain = cli.run("run", "job.yaml", "--out", "plain", "--set", "input.repeat=40", "--json")
+    assert plain.returncode == 0, plain.stderr
+    resolved = "plain/topology.yaml"  # what a run leaves can be run again
+    killed = cli.run("run", resolved, "--out", "killed", "--json", "--fault", "kill:random:processor@10%")
+    assert killed.returncode == 0, killed.stderr
+    first, second = json.loads(plain.stdout), json.loads(killed.stdout)
+    assert first == summary_of(cli.directory / "plain")
+    assert first["items"] == second["items"] == 200_000 and first["epochs"] == second["epochs"] == 400
+    assert first["model"]["sha256"] == second["model"]["sha256"]
+    assert first["failures"] == [] and first["completed"] and second["completed"]
+    (failure,) = second["failures"]
+    assert failure["action"] == "kill" and failure["worker"].startswith("processor.")
+    assert 0 < failure["detected_ms"] < failure["restored_ms"]
+    assert "fault injected: kill processor." in killed.stderr
+    files = {path.name for path in (cli.directory / "killed").iterdir()}
+    assert files == {"topology.yaml", "summary.json", "epochs.csv", "events.jsonl", "logs", "model.npz"}
+    assert {"processor.0.log", "source.0.log", "sink.0.log"} <= {
+        p.name for p in (cli.directory / "killed/logs").iterdir()
+    }
+    cli.await_no_process()
+
+
+def test_an_interrupt_ends_it_all_within_seconds(cli: Cli) -> None:
+    process = start_long_run(cli)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=15)
+    assert process.returncode == 130 and errors.endswith("interrupted\n")
+    cli.await_no_process(timeout_s=1)
+    assert summary_of(cli.directory / "out")["completed"] is False
+
+
+def test_a_killed_launcher_takes_everything_with_it(cli: Cli) -> None:
+    process = start_long_run(cli)
+    assert len(cli.processes()) >= 8
+    process.kill()
+    process.communicate()
+    cli.await_no_process()
+
+
+def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> None:
+    (cli.directory / "mine.py").write_text(FAILING)
+    write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
+    ended = cli.run("run", "job.yaml", "--out", "out")
+    assert ended.returncode == 1
+    assert "ZeroDivisionError: a user's mistake" in ended.stderr
+    assert "mine.py:6" in ended.stderr and "remedy: " in ended.stderr and "Traceback" not in ended.stderr
+    logs = cli.run("logs", "out", "processor.0")
+    assert logs.returncode == 0
+    cli.await_no_process()
+
+
+def test_a_cluster_from_up_to_down(cli: Cli, capfd: pytest.CaptureFixture[str]) -> None:
+    def said(*arguments: str) -> str:
+        capfd.readouterr()
+        assert cli.call(*arguments) == 0, capfd.readouterr().err
+        return capfd.readouterr().out
+
+    def worker() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(said("status", "trial", "--json"))["workers"]["processor.1"]
+        return found
+
+    assert said("up", "--standby", "0").startswith("up: ZooKeeper 127.0.0.1:")
+    assert said("up").startswith("already up: ")
+    run_dir = Path(json.loads(said("submit", "job.yaml", "--json", *LONG))["run_dir"])
+    await_that(lambda: lines(run_dir / "epochs.csv") > 3, 60, lambda: "nothing was committed")
+    assert said("status").split() == ["trial", "RUNNING"]
+    before = worker()
+    assert before["state"] == "up"
+    said("kill", "trial", "processor.1")
+    await_that(lambda: worker()["incarnation"] == 2 and worker()["state"] == "up", 20, lambda: "it was not replaced")
+    assert worker()["pid"] != before["pid"] and worker()["restarts"] == 1
+    assert "lost processor.1#1" in said("status", "trial")
+    assert cli.call("kill", "trial", "processor.7") != 0
+    said("cancel", "trial")
+    await_that(lambda: "CANCELLED" in said("status"), 20, lambda: "it was not cancelled")
+    assert said("down") == "down\n"
+    cli.await_no_process()
+    assert said("down") == "nothing is up on this host\n"
