@@ -1,4 +1,4 @@
-"""Measures the erasure codes beside memcpy and ISA-L: `python -m bench.codes`, a minute on one core.
+"""Measures the erasure codes beside memcpy and ISA-L: `python -m bench.codes`, ten seconds on one core.
 
 Everything that a row of a table compares is timed in turns within one loop, so that a noisy machine disturbs all alike;
 figures are medians. Speeds are bytes of data (k blocks) per second, whatever the number of parities. Writes
