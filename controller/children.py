@@ -137,7 +137,7 @@ class Children:
         child.show(job["view"])
 
     def _hear_zygote(self, wait_s: float = 0.0) -> bool:
-        """Take the zygote's events; True when that includes its own death, or how a worker died that was reported dead."""
+        """Take the zygote's events; True when it is dead, or tells how a worker ended that was reported already."""
         events = self._spawner.events(wait_s)
         if events is None:
             self._bury_zygote()

@@ -1,0 +1,281 @@
+"""The core's decisions, one case each: inputs by hand, actions as they come out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from codec.errors import ConfigError, RiprapError
+from codec.ids import WorkerId
+from controller.actions import Action, Persist, Reply, Send
+from controller.core import TAKEOVER_S, Core
+from controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
+from controller.steps import Announce, Fence, Plan, Respawn, Step, Unrecoverable, restart_lost
+from controller.view import View
+
+TOPOLOGY: dict[str, Any] = {"stages": {"source": {"parallelism": 1}, "sink": {"parallelism": 1}}}
+SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)
+
+
+class Driver:
+    """A core with one agent whose rows the test sets; writes are confirmed unless it says otherwise."""
+
+    def __init__(self, plan: Plan = restart_lost, topology: dict[str, Any] = TOPOLOGY) -> None:
+        self.core = Core(1, "me", lambda topology: plan, {}, {"h1": "i1"}, now=0.0)
+        self.report = AgentReport("h1", "i1")
+        self.rows: dict[str, WorkerReport] = {}
+        self.confirm = True
+        self.now = 0.0
+        self.sent: list[dict[str, Any]] = []
+        self.persists: list[Persist] = []
+        self.replies: list[Reply] = []
+        self.hear()
+        self.take(self.core.submit("t", "job", topology, "/run", self.now))
+
+    def take(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Persist):
+                self.persists.append(action)
+            elif isinstance(action, Send):
+                self.sent.append(action.message)
+            elif isinstance(action, Reply):
+                self.replies.append(action)
+        for action in actions:
+            if isinstance(action, Persist) and self.confirm:
+                self.take(self.core.persisted("job", action.record, self.now))
+
+    def hear(self, **changes: Any) -> None:
+        """The agent reports all rows; `worker=fields` changes one (with _ for .) first."""
+        self.now += 0.1
+        for name, fields in changes.items():
+            worker = name.replace("_", ".")
+            row = self.rows.get(worker)
+            if row is None or row.incarnation != fields.get("incarnation", row.incarnation):
+                row = WorkerReport("job", worker, fields.get("incarnation", 1), pid=4)
+            for field, value in fields.items():
+                setattr(row, field, value)
+            self.rows[worker] = row
+        self.report.number += 1
+        rows = [WorkerReport.read(row.row()) for row in self.rows.values()]
+        self.take(self.core.report(AgentReport("h1", "i1", self.report.number, rows=rows), self.now))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.take(self.core.tick(self.now))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.core.status("job")
+
+    @property
+    def wanted(self) -> dict[str, int]:
+        """What the agent was last told to run."""
+        return dict(self.sent[-1]["jobs"].get("job", {}).get("workers", {}))
+
+
+def running(**arguments: Any) -> Driver:
+    driver = Driver(**arguments)
+    driver.hear(source_0={"state": UP}, sink_0={"state": UP})
+    assert driver.status["phase"] == "RUNNING"
+    return driver
+
+
+def test_nothing_is_started_before_its_incarnation_is_durable() -> None:
+    driver = running()
+    driver.confirm = False
+    driver.hear(sink_0={"state": EXITED, "status": -9})
+    assert driver.wanted == {"source.0": 1}
+    assert driver.persists[-1].record.tasks[SINK].incarnation == 2
+    driver.take(driver.core.persisted("job", driver.persists[-1].record, driver.now))
+    assert driver.wanted == {"source.0": 1, "sink.0": 2}
+
+
+def test_a_write_that_fails_is_tried_again() -> None:
+    driver = running()
+    driver.confirm = False
+    driver.hear(sink_0={"state": EXITED})
+    tries = len(driver.persists)
+    driver.take(driver.core.persist_failed("job", driver.now))
+    driver.pass_time(0.05)
+    assert len(driver.persists) == tries, "not at once"
+    driver.pass_time(0.1)
+    assert len(driver.persists) == tries + 1
+
+
+def test_a_submit_is_answered_when_it_is_durable_and_twice_is_once() -> None:
+    driver = Driver()
+    assert [reply.ticket for reply in driver.replies] == ["t"]
+    driver.take(driver.core.submit("again", "job", dict(TOPOLOGY), "/run", driver.now))
+    assert [reply.ticket for reply in driver.replies] == ["t", "again"]
+    with pytest.raises(ConfigError, match="is DEPLOYING already"):
+        driver.core.submit("other", "job", TOPOLOGY, "/elsewhere", driver.now)
+
+
+def test_a_view_shows_each_change_with_a_larger_revision() -> None:
+    driver = running()
+    driver.hear(sink_0={"state": EXITED, "status": 1})
+    driver.hear(sink_0={"incarnation": 2, "state": UP, "ipc": "ipc://new"})
+    views = [message["jobs"]["job"]["view"] for message in driver.sent if message["jobs"]]
+    revisions = [view["revision"] for view in views]
+    assert revisions == sorted(revisions)
+    sink = [
+        (view["phase"], view["workers"]["sink.0"]["incarnation"], view["workers"]["sink.0"]["state"]) for view in views
+    ]
+    expected = [("RUNNING", 1, "up"), ("RECOVERING", 2, "starting"), ("RUNNING", 2, "up")]
+    assert [entry for entry in dict.fromkeys(sink) if entry[0] != "DEPLOYING"] == expected
+    assert views[-1]["workers"]["sink.0"]["ipc"] == "ipc://new"
+
+
+def test_a_plan_decides_what_is_survivable() -> None:
+    def refuse(view: View, lost: Collection[WorkerId]) -> list[Step]:
+        assert view.workers[SINK].state == "up", "the view is that of the moment before"
+        raise Unrecoverable(SINK, "its model is lost", "use scheme erasure")
+
+    driver = running(plan=refuse)
+    driver.hear(sink_0={"state": EXITED})
+    assert driver.status["phase"] == "FAILED"
+    assert driver.status["error"] == "unrecoverable loss: sink.0: its model is lost"
+    assert driver.status["remedy"] == "use scheme erasure"
+    assert driver.wanted == {}
+
+
+def test_a_plan_that_raises_ends_its_job_only() -> None:
+    def broken(view: View, lost: Collection[WorkerId]) -> list[Step]:
+        raise ZeroDivisionError("oops")
+
+    driver = running(plan=broken)
+    driver.hear(sink_0={"state": EXITED})
+    assert "ZeroDivisionError" in driver.status["error"]
+
+
+def test_without_announce_a_replacement_stays_hidden() -> None:
+    def quiet(view: View, lost: Collection[WorkerId]) -> list[Step]:
+        return [step for worker in lost for step in (Fence(worker), Respawn(worker))]
+
+    driver = running(plan=quiet)
+    driver.hear(sink_0={"state": EXITED})
+    driver.hear(sink_0={"incarnation": 2, "state": UP})
+    assert driver.status["workers"]["sink.0"]["state"] == "starting"
+
+
+def test_the_default_plan_is_fence_respawn_announce_for_each() -> None:
+    view = View(1, "RUNNING")
+    assert restart_lost(view, [SOURCE, SINK]) == [
+        *(Fence(SINK), Respawn(SINK), Announce(SINK)),
+        *(Fence(SOURCE), Respawn(SOURCE), Announce(SOURCE)),
+    ]
+
+
+def test_all_sinks_done_means_stop_then_completed() -> None:
+    driver = running()
+    driver.hear(sink_0={"done": True})
+    assert driver.status["phase"] == "FINISHING"
+    assert driver.sent[-1]["jobs"]["job"]["stopping"] is True
+    driver.hear(source_0={"state": EXITED, "status": 0}, sink_0={"state": EXITED, "status": 0})
+    assert driver.status["phase"] == "COMPLETED"
+    assert driver.status["failures"] == [], "an exit that was asked for is no failure"
+
+
+DEADLINES = {"cluster": {f"{name}_timeout_s": s for name, s in (("startup", 3), ("recovery", 9), ("finishing", 2))}}
+
+
+@pytest.mark.parametrize(
+    ("history", "wait_s", "error"),
+    [
+        ([{"source_0": {"state": STARTING}}], 3.1, "start-up deadline: source.0 is not ready 3 s after its start"),
+        ([{"source_0": {"state": UP}, "sink_0": {"state": UP}}, {"sink_0": {"done": True}}], 2.1, "finishing deadline"),
+    ],
+)
+def test_every_wait_has_an_end(history: list[dict[str, Any]], wait_s: float, error: str) -> None:
+    driver = Driver(topology={**TOPOLOGY, **DEADLINES})
+    for changes in history:
+        driver.hear(**changes)
+    driver.pass_time(wait_s - 0.4)
+    assert driver.status["phase"] != "FAILED"
+    driver.pass_time(0.5)
+    assert driver.status["phase"] == "FAILED"
+    assert error in driver.status["error"]
+    assert driver.status["remedy"]
+
+
+def test_a_recovery_that_finds_no_agent_ends_and_says_so() -> None:
+    driver = running(topology={**TOPOLOGY, **DEADLINES})
+    driver.take(driver.core.members({}, driver.now))
+    assert [f["reason"] for f in driver.status["failures"]] == ["host gone"] * 2
+    driver.pass_time(9.1)
+    assert "was lost and is not back after 9 s: no agent is there to run it" in driver.status["error"]
+
+
+def test_a_job_waits_for_a_first_agent_but_not_for_ever() -> None:
+    core = Core(1, "me", lambda topology: restart_lost, {}, {}, now=0.0)
+    core.submit("t", "job", TOPOLOGY, "/run", 0.0)
+    core.tick(29.0)
+    assert core.status("job")["phase"] == "SUBMITTED"
+    core.tick(31.0)
+    assert "no agent has joined within 30 s" in core.status("job")["error"]
+
+
+def test_a_new_leader_holds_still_until_the_agents_have_reported() -> None:
+    old = running()
+    stored = {"job": (old.persists[-1].spec, old.core.jobs["job"].record())}
+    core = Core(2, "new", lambda topology: restart_lost, stored, {"h1": "i1", "h2": "i2"}, now=100.0)
+    rows = [WorkerReport("job", "source.0", 1, UP), WorkerReport("job", "sink.0", 1, UP)]
+    report = AgentReport("h1", "i1", 1, revisions={"job": 41}, rows=rows)
+    assert core.report(report, 100.1) == []
+    assert core.status("job")["phase"] == "RUNNING"
+    sends = [action for action in core.report(AgentReport("h2", "i2", 1), 100.2) if isinstance(action, Send)]
+    view = next(send.message["jobs"]["job"]["view"] for send in sends if send.instance == "i1")
+    assert view["revision"] > 41, "workers must take it for newer than the last of the former leader"
+    assert core.status("job")["failures"] == []
+
+
+def test_a_new_leader_does_not_wait_for_ever() -> None:
+    old = running()
+    stored = {"job": (old.persists[-1].spec, old.core.jobs["job"].record())}
+    core = Core(2, "new", lambda topology: restart_lost, stored, {"h9": "i9"}, now=100.0)
+    assert core.tick(100.0 + TAKEOVER_S - 0.1) == []
+    assert core.tick(100.0 + TAKEOVER_S + 0.1) != []
+    assert {f["reason"] for f in core.status("job")["failures"]} == {"host gone"}
+
+
+def test_deaths_with_progress_between_them_are_no_storm() -> None:
+    driver = running()
+    for incarnation in range(1, 40):
+        driver.hear(sink_0={"incarnation": incarnation, "state": UP, "items": 5})
+        driver.hear(sink_0={"state": EXITED})
+    assert driver.status["workers"]["sink.0"]["incarnation"] == 40
+    assert driver.status["phase"] == "RECOVERING"
+
+
+def test_fruitless_deaths_are_a_storm_within_their_window_only() -> None:
+    def die(times: int, pause_s: float) -> Driver:
+        driver = running(topology={**TOPOLOGY, "cluster": {"heartbeat_timeout_s": 1000}})
+        for incarnation in range(1, times + 1):
+            driver.pass_time(pause_s)
+            driver.hear(sink_0={"incarnation": incarnation, "state": EXITED})
+        return driver
+
+    assert die(10, 0.0).status["phase"] == "RECOVERING"
+    assert "died 11 times" in die(11, 0.0).status["error"]
+    assert die(20, 7.0).status["phase"] == "RECOVERING"
+
+
+def test_requests_about_what_is_not_there_are_refused() -> None:
+    core = running().core
+    for request in (
+        lambda: core.status("x"),
+        lambda: core.cancel("t", "x", 0.0),
+        lambda: core.kill("t", "job", "sink.9"),
+    ):
+        with pytest.raises(RiprapError) as error:
+            request()
+        assert error.value.remedy
+
+
+def test_an_old_report_changes_nothing() -> None:
+    driver = running()
+    late = AgentReport("h1", "i1", 1, rows=[WorkerReport("job", "sink.0", 1, EXITED)])
+    assert driver.core.report(late, driver.now) == []
+    assert driver.status["phase"] == "RUNNING"

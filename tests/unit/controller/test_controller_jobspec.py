@@ -1,0 +1,72 @@
+"""What a topology must say for the control plane, and what a user is told when it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codec.errors import ConfigError, DataError
+from codec.ids import Incarnation, WorkerId
+from controller.jobspec import JobSpec
+from controller.limits import Limits
+from controller.phases import Phase
+from controller.record import Assignment, Record
+
+STAGES = {"source": {"parallelism": 1}, "processor": {"parallelism": 2}, "sink": {"parallelism": 1}}
+
+
+def test_workers_are_all_tasks_in_order_and_sinks_default_to_the_last_stage() -> None:
+    spec = JobSpec.read("a", {"stages": STAGES}, "/r")
+    assert [str(worker) for worker in spec.workers] == ["source.0", "processor.0", "processor.1", "sink.0"]
+    assert spec.sinks == {WorkerId("sink", 0)}
+
+
+@pytest.mark.parametrize("named", [["processor"], ["processor.0", "processor.1"], ["processor.0", "processor"]])
+def test_sinks_are_named_by_stage_or_worker(named: list[str]) -> None:
+    spec = JobSpec.read("a", {"stages": STAGES, "sinks": named}, "/r")
+    assert spec.sinks == {WorkerId("processor", 0), WorkerId("processor", 1)}
+
+
+def test_limits_come_from_the_cluster_section() -> None:
+    limits = Limits.from_topology({"cluster": {"heartbeat_timeout_s": 0.5, "unknown": "ignored here"}})
+    assert (limits.heartbeat_timeout_s, limits.recovery_timeout_s) == (0.5, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "topology", "run_dir", "complaint"),
+    [
+        ("a b", {"stages": STAGES}, "/r", "'a b' is not a job name"),
+        ("a", {"stages": STAGES}, "r", "an absolute run directory"),
+        ("a", [], "/r", "submitted with a topology"),
+        ("a", {}, "/r", "has no stages"),
+        ("a", {"stages": {"S": {}}}, "/r", "'S' is not a stage name"),
+        ("a", {"stages": {"s": {"parallelism": 0}}}, "/r", "stages.s.parallelism"),
+        ("a", {"stages": {"s": {"parallelism": 99999}}}, "/r", "more than 4096"),
+        ("a", {"stages": STAGES, "sinks": ["sunk"]}, "/r", "'sunk'"),
+        ("a", {"stages": STAGES, "cluster": {"startup_timeout_s": -1}}, "/r", "cluster.startup_timeout_s is -1"),
+    ],
+)
+def test_what_is_wrong_is_named(name: str, topology: Any, run_dir: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint) as error:
+        JobSpec.read(name, topology, run_dir)
+    assert error.value.remedy
+
+
+def test_a_record_comes_back_as_it_was_stored() -> None:
+    tasks = {WorkerId("sink", 0): Assignment(Incarnation(3), "h1", "abc")}
+    record = Record(Phase.RECOVERING, "e", "r", tasks, 1.5, ({"worker": "sink.0"},), None)
+    assert Record.from_json(record.to_json(7), "/x") == (record, 7)
+
+
+def test_a_record_too_large_for_a_znode_goes_without_its_last_status() -> None:
+    record = Record(final={"stats": "x" * 2_000_000}, error="kept")
+    data = record.to_json(1)
+    assert len(data) < 1_000_000
+    assert Record.from_json(data, "/x")[0].error == "kept"
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"tasks": {"x": 1}}', b"\xff"])
+def test_a_node_that_is_no_record_is_named(data: bytes) -> None:
+    with pytest.raises(DataError, match="/riprap/jobs/a/state"):
+        Record.from_json(data, "/riprap/jobs/a/state")
