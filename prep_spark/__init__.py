@@ -1,0 +1,1 @@
+"""Spark jobs that turn raw data sets into shards, one job a file; they import nothing else of Riprap."""
