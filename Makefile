@@ -26,6 +26,9 @@ debug: $(VENV)/.installed ## compile with bounds checks and leak counters
 	RIPRAP_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
 	touch $(VENV)/.built
 
+demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/HIGGS.csv.gz for the real data)
+	$(BIN)/python -m bench.demo $(if $(HIGGS),--higgs $(HIGGS))
+
 test: build ## run the default test suite
 	$(BIN)/python -m pytest -q
 

@@ -8,6 +8,7 @@ numpy.lib.format.html).
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import zlib
 from bisect import bisect_right
@@ -23,16 +24,19 @@ FORMAT = "riprap-shards"
 VERSION = 1
 DTYPE = "<f8"
 CHUNK_BYTES = 1 << 22
+RESIDENT_BYTES = 64 << 20  # large beside what is on its way to the workers, small beside a worker's memory
 REMEDY = "write the shards again with riprap prep"
 
 
 class Shards:
     """The rows of a directory of shards, numbered from 0 over all of them.
 
-    Immutable after `open_shards`, so any number of threads may read. The files stay mapped as long as a view lives.
+    Any number of threads may read. The files stay mapped as long as a view lives, but what was read long ago does not
+    stay in this process's memory: its pages go back to the page cache every RESIDENT_BYTES, and a view that still
+    lives brings its own back when it is read.
     """
 
-    def __init__(self, manifest: dict[str, Any], matrices: Sequence[np.ndarray]) -> None:
+    def __init__(self, manifest: dict[str, Any], matrices: Sequence[np.ndarray], maps: Sequence[mmap.mmap]) -> None:
         self.manifest = manifest
         """manifest.json as it was read."""
         self.columns: list[str] = manifest["columns"]
@@ -42,6 +46,10 @@ class Shards:
         self.rows: int = manifest["rows"]
         """How many rows the directory holds."""
         self._matrices = list(matrices)
+        self._maps = list(maps)
+        self._touched: set[int] = set()
+        self._resident_bytes = 0
+        self._row_bytes = len(self.columns) * np.dtype(DTYPE).itemsize
         self._starts = [0, *accumulate(len(matrix) for matrix in matrices)]
 
     def read(self, start: int, stop: int) -> np.ndarray:
@@ -53,13 +61,24 @@ class Shards:
             raise IndexError(f"rows {start} to {stop} of {self.rows}")
         shard = min(bisect_right(self._starts, start), len(self._matrices)) - 1
         first = self._starts[shard]
+        self._note(shard, (stop - start) * self._row_bytes)
         if stop <= self._starts[shard + 1]:
             return self._matrices[shard][start - first : stop - first]
         return self._copy(shard, start, stop)
 
+    def _note(self, shard: int, size: int) -> None:
+        """Count what is read, and let go of all pages when it is enough."""
+        self._touched.add(shard)
+        self._resident_bytes += size
+        if self._resident_bytes > RESIDENT_BYTES:
+            for touched in self._touched:
+                self._maps[touched].madvise(mmap.MADV_DONTNEED)
+            self._touched, self._resident_bytes = {shard}, 0
+
     def _copy(self, shard: int, start: int, stop: int) -> np.ndarray:
         rows = np.empty((stop - start, len(self.columns)), DTYPE)
         while self._starts[shard] < stop:
+            self._touched.add(shard)
             first, end = self._starts[shard], self._starts[shard + 1]
             low, high = max(start, first), min(stop, end)
             rows[low - start : high - start] = self._matrices[shard][low - first : high - first]
@@ -75,11 +94,11 @@ def open_shards(path: str | os.PathLike[str], verify: bool = False) -> Shards:
     """
     path = os.fspath(path)
     manifest = _read_manifest(path)
-    matrices = [_map(path, shard, len(manifest["columns"])) for shard in manifest["shards"]]
+    mapped = [_map(path, shard, len(manifest["columns"])) for shard in manifest["shards"]]
     if verify:
         for shard in manifest["shards"]:
             _verify(path, shard)
-    return Shards(manifest, matrices)
+    return Shards(manifest, *zip(*mapped, strict=True))
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
@@ -140,7 +159,7 @@ def _check_entry(place: str, shard: Any) -> None:
         raise DataError(f"{place}: expected a file name without folders, and rows above 0; found {shard!r}", REMEDY)
 
 
-def _map(path: str, shard: dict[str, Any], columns: int) -> np.ndarray:
+def _map(path: str, shard: dict[str, Any], columns: int) -> tuple[np.ndarray, mmap.mmap]:
     name = os.path.join(path, shard["file"])
     try:
         size = os.path.getsize(name)
@@ -155,7 +174,8 @@ def _map(path: str, shard: dict[str, Any], columns: int) -> np.ndarray:
     if mapped.dtype.str != DTYPE or mapped.shape != expected or not mapped.flags.c_contiguous:
         found = f"{mapped.dtype.str} of shape {mapped.shape}"
         raise DataError(f"{name}: expected {DTYPE} of shape {expected} in C order, found {found}", REMEDY)
-    return mapped.view(np.ndarray)  # slices of a plain array cost a fraction of np.memmap's
+    # Slices of a plain array cost a fraction of np.memmap's.
+    return mapped.view(np.ndarray), mapped.base
 
 
 def _verify(path: str, shard: dict[str, Any]) -> None:

@@ -50,6 +50,38 @@ def test_every_range_is_right_and_copied_only_across_shards(directory: Path) -> 
             assert (rows.base is None) == crosses or start == stop
 
 
+def test_views_outlive_the_release_of_their_pages(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("operators.shards.RESIDENT_BYTES", 0)
+    shards = open_shards(directory)
+    views = [shards.read(start, start + 4) for _ in range(3) for start in range(ROWS - 4)]
+    for number, view in enumerate(views):
+        start = number % (ROWS - 4)
+        np.testing.assert_array_equal(view, MATRIX[start : start + 4])
+
+
+def test_pages_read_long_ago_leave_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = np.ones((200_000, COLUMNS))
+    matrix.tofile(tmp_path / "raw.f8")
+    out = tmp_path / "shards"
+    out.mkdir()
+    assembly = Assembly((Source(str(tmp_path / "raw.f8"), len(matrix)),), COLUMNS, str(out), 0.0, 1, None)
+    write_manifest(str(out), [write_shard(plan, assembly) for plan in plan_shards(len(matrix), 0.0, 1, 10**6)], FIELDS)
+    monkeypatch.setattr("operators.shards.RESIDENT_BYTES", 1 << 19)
+    shards = open_shards(out)
+    assert sum(shards.read(start, start + 1000).sum() for start in range(0, len(matrix), 1000)) == matrix.sum()
+    assert _resident_kib(out / "part-00000.npy") < matrix.nbytes // 1024 // 2
+
+
+def _resident_kib(path: Path) -> int:
+    """How much of a file this process has mapped in."""
+    mapping, resident = "", 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        mapping = line if "-" in line.split()[0] else mapping
+        if line.startswith("Rss:") and mapping.endswith(str(path)):
+            resident += int(line.split()[1])
+    return resident
+
+
 @pytest.mark.parametrize("bounds", [(-1, 3), (3, 2), (0, ROWS + 1)])
 def test_rows_outside_are_an_error(directory: Path, bounds: tuple[int, int]) -> None:
     with pytest.raises(IndexError):
