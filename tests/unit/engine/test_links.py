@@ -1,0 +1,330 @@
+"""Links over an adversarial wire: whatever is lost or cut, everything arrives once and in order while HELLOs go on."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.layout import Edge
+from engine.links import EARLY_MAX, Links, OutLink
+
+A, B = WorkerId("source", 0), WorkerId("processor", 0)
+EDGE, OTHER = Edge(0, "source->processor"), Edge(1, "source->sink")
+WINDOW = 5
+
+
+class Recorder:
+    """A wire that keeps what is given to it."""
+
+    def __init__(self) -> None:
+        self.forward: deque[tuple[Edge, WorkerId, int, Block]] = deque()
+        self.backward: deque[tuple[Edge, WorkerId, Kind, int]] = deque()
+
+    def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+        self.forward.append((edge, to, seq, block))
+
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
+        self.backward.append((edge, to, kind, seq))
+
+
+def block(number: int = 0) -> Block:
+    return Block(Kind.DATA, Epoch(1), items=number)
+
+
+def sender() -> tuple[Links, Recorder]:
+    wire = Recorder()
+    links = Links(wire, WINDOW)
+    links.raise_(B, Incarnation(1))
+    return links, wire
+
+
+def receiver(life: int = 1) -> tuple[Links, Recorder]:
+    wire = Recorder()
+    links = Links(wire, WINDOW)
+    links.raise_(A, Incarnation(life))
+    return links, wire
+
+
+def accept(links: Links, seq: int, life: int = 1, kind: Kind = Kind.DATA, edge: Edge = EDGE) -> bool:
+    return links.accept(edge, A, Incarnation(life), Seq(seq), Block(kind, Epoch(1)))
+
+
+class TwoEnds(RuleBasedStateMachine):
+    """A sends to B. Every end may restart; every wire may lose or delay, but keeps the order (it is a connection)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lives = {A: 1, B: 1}
+        self.next_number = 0
+        self._new_a()
+        self._new_b()
+        self.ends[A].raise_(B, Incarnation(1))
+        self.ends[B].raise_(A, Incarnation(1))
+
+    ends: dict[WorkerId, Links]
+    wires: dict[WorkerId, Recorder]
+
+    def _new_a(self) -> None:
+        self._new(A)
+        self.sent: list[int] = []
+
+    def _new_b(self) -> None:
+        self._new(B)
+        self.accepted: list[int] = []
+
+    def _new(self, worker: WorkerId) -> None:
+        if not hasattr(self, "ends"):
+            self.ends, self.wires = {}, {}
+        self.wires[worker] = Recorder()
+        self.ends[worker] = Links(self.wires[worker], WINDOW)
+
+    @rule()
+    def send(self) -> None:
+        room = self.ends[A].room(EDGE, B)
+        if self.ends[A].send(EDGE, B, block(self.next_number)):
+            assert room > 0
+            self.sent.append(self.next_number)
+            self.next_number += 1
+        else:
+            assert room == 0
+
+    @precondition(lambda self: self.wires[A].forward)
+    @rule(lost=st.booleans())
+    def carry_forward(self, lost: bool) -> None:
+        edge, _, seq, carried = self.wires[A].forward.popleft()
+        if not lost and self.ends[B].accept(edge, A, Incarnation(self.lives[A]), Seq(seq), carried):
+            self.accepted.append(carried.items)
+
+    @precondition(lambda self: self.wires[B].backward)
+    @rule(lost=st.booleans())
+    def carry_back(self, lost: bool) -> None:
+        edge, _, kind, seq = self.wires[B].backward.popleft()
+        if not lost:
+            self.ends[A].on_reply(edge, B, Incarnation(self.lives[B]), kind, Seq(seq))
+
+    @rule()
+    def cut(self) -> None:
+        self.wires[A].forward.clear()
+        self.wires[B].backward.clear()
+
+    @rule()
+    def processed(self) -> None:
+        self.ends[B].ack(EDGE, A)
+
+    @rule(least=st.integers(1, WINDOW))
+    def flush(self, least: int) -> None:
+        self.ends[B].flush(least)
+
+    @rule()
+    def hello(self) -> None:
+        for links in self.ends.values():
+            links.hello()
+
+    @rule(worker=st.sampled_from((A, B)))
+    def restart(self, worker: WorkerId) -> None:
+        """A new life of one end: both start anew, and what is left on the old connection is lost with it."""
+        self.cut()
+        self.lives[worker] += 1
+        other = B if worker is A else A
+        (self._new_a if worker is A else self._new_b)()
+        self.sent, self.accepted = [], []
+        self.ends[worker].raise_(other, Incarnation(self.lives[other]))
+        self.ends[other].lower(worker)
+        assert self.ends[A].room(EDGE, B) == (0 if worker is B else WINDOW)
+        self.ends[other].raise_(worker, Incarnation(self.lives[worker]))
+
+    @invariant()
+    def order_is_kept_and_nothing_comes_twice(self) -> None:
+        assert self.accepted == self.sent[: len(self.accepted)]
+
+    @invariant()
+    def the_window_holds(self) -> None:
+        out = self.ends[A]._out.get((EDGE, B), OutLink(WINDOW))
+        assert 0 <= out.acked <= out.sent <= out.acked + WINDOW
+        assert [kept.items for kept in out.kept] == self.sent[out.acked : out.sent]
+        assert out.room == self.ends[A].room(EDGE, B)
+        incoming = self.ends[B]._in.get((EDGE, A))
+        if incoming:
+            assert out.acked <= incoming.safe <= incoming.received <= incoming.safe + WINDOW
+            assert incoming.received == len(self.accepted)
+        assert self.ends[B].overruns == 0
+
+    def teardown(self) -> None:
+        """Once nothing is lost any more, two rounds of HELLO bring everything, and the window opens again."""
+        for _ in range(3):
+            self.hello()
+            while self.wires[A].forward or self.wires[B].backward:
+                while self.wires[A].forward:
+                    self.carry_forward(lost=False)
+                while self.wires[B].backward:
+                    self.carry_back(lost=False)
+            self.processed()
+            self.flush(1)
+        assert self.accepted == self.sent
+        assert self.ends[A].room(EDGE, B) == WINDOW
+
+
+TestTwoEnds = TwoEnds.TestCase
+TestTwoEnds.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_acknowledgements_are_cumulative_and_forget_what_they_cover() -> None:
+    links, _ = sender()
+    assert [links.send(EDGE, B, block(i)) for i in range(WINDOW + 1)] == [True] * WINDOW + [False]
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(3))
+    assert links.room(EDGE, B) == 3
+    assert [kept.items for kept in links._out[EDGE, B].kept] == [3, 4]
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(2))
+    assert links.room(EDGE, B) == 3, "an older acknowledgement changes nothing"
+
+
+@pytest.mark.parametrize("seq", [WINDOW + 1, 2**62, 0])
+def test_an_acknowledgement_of_nonsense_is_ignored(seq: int) -> None:
+    links, _ = sender()
+    for i in range(WINDOW):
+        links.send(EDGE, B, block(i))
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(seq))
+    assert links.room(EDGE, B) == 0
+
+
+def test_answers_for_links_and_lives_that_are_not_there_are_ignored() -> None:
+    links, wire = sender()
+    links.send(EDGE, B, block())
+    wire.forward.clear()
+    for edge, peer, life in ((OTHER, B, 1), (EDGE, A, 1), (EDGE, B, 0), (EDGE, B, 2)):
+        for kind in (Kind.ACK, Kind.HELLO):
+            links.on_reply(edge, peer, Incarnation(life), kind, Seq(1 if kind == Kind.ACK else 0))
+    assert links.room(EDGE, B) == WINDOW - 1
+    assert not wire.forward
+
+
+def test_a_gap_is_asked_for_once_until_the_next_hello() -> None:
+    links, wire = receiver()
+    assert accept(links, 1)
+    assert not accept(links, 3) and not accept(links, 4)
+    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1)]
+    links.hello()
+    assert not accept(links, 4)
+    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1)] * 2
+
+
+def test_a_hello_from_the_receiver_brings_what_is_behind_it() -> None:
+    links, wire = sender()
+    for i in range(4):
+        links.send(EDGE, B, block(i))
+    wire.forward.clear()
+    links.on_reply(EDGE, B, Incarnation(1), Kind.HELLO, Seq(2))
+    assert [(seq, carried.items) for _, _, seq, carried in wire.forward] == [(3, 2), (4, 3)]
+    assert links.replayed == 2
+
+
+def test_a_lost_tail_is_noticed_by_the_senders_hello() -> None:
+    links, wire = receiver()
+    assert accept(links, 1)
+    assert not accept(links, 2, kind=Kind.HELLO), "a HELLO is never handed on"
+    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1)]
+    assert not accept(links, 1, kind=Kind.HELLO)
+    assert wire.backward[-1] == (EDGE, A, Kind.ACK, 0), "nothing lacks: say what is safe"
+
+
+def test_idle_links_say_no_hello() -> None:
+    links, wire = sender()
+    links.send(EDGE, B, block())
+    wire.forward.clear()
+    links.hello()
+    assert [(seq, carried.kind) for _, _, seq, carried in wire.forward] == [(1, Kind.HELLO)]
+    wire.forward.clear()
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(1))
+    links.hello()
+    links.lower(B)
+    assert not wire.forward
+
+
+def test_nothing_is_sent_to_a_peer_that_is_down() -> None:
+    links, wire = sender()
+    links.send(EDGE, B, block())
+    links.lower(B)
+    wire.forward.clear()
+    assert not links.is_up(B) and links.room(EDGE, B) == 0 and not links.send(EDGE, B, block())
+    links.hello()
+    assert not wire.forward
+    links.raise_(B, Incarnation(2))
+    assert links.room(EDGE, B) == WINDOW, "what was not acknowledged died with the life it was sent to"
+    assert links.send(EDGE, B, block(9))
+    assert [seq for _, _, seq, _ in wire.forward] == [1]
+
+
+def test_an_older_life_is_fenced_and_a_newer_one_starts_anew() -> None:
+    links, _ = receiver(life=2)
+    assert accept(links, 1, life=2) and accept(links, 2, life=2)
+    assert not accept(links, 3, life=1)
+    assert links.fenced == 1
+    links.raise_(A, Incarnation(3))
+    assert not accept(links, 3, life=2)
+    assert links.fenced == 2
+    assert accept(links, 1, life=3)
+
+
+def test_messages_that_come_before_the_news_of_their_life_are_kept() -> None:
+    links, wire = receiver()
+    assert not accept(links, 1, life=3) and not accept(links, 1, life=2) and not accept(links, 2, life=3)
+    assert not wire.backward
+    early = links.raise_(A, Incarnation(3))
+    assert [(edge, seq) for edge, seq, _ in early] == [(EDGE, 1), (EDGE, 2)], "in order, of that life only"
+    assert [links.accept(edge, A, Incarnation(3), seq, its) for edge, seq, its in early] == [True, True]
+    assert links.raise_(A, Incarnation(4)) == [], "they are handed out once"
+
+
+def test_early_messages_are_bounded() -> None:
+    links, _ = receiver()
+    for seq in range(1, 3 * EARLY_MAX):
+        accept(links, seq, life=2)
+    assert len(links.raise_(A, Incarnation(2))) == EARLY_MAX
+
+
+def test_a_sender_that_ignores_its_window_is_not_followed() -> None:
+    links, wire = receiver()
+    assert [accept(links, seq) for seq in range(1, WINDOW + 3)] == [True] * WINDOW + [False] * 2
+    assert links.overruns == 2 and not wire.backward
+    links.ack(EDGE, A)
+    assert accept(links, WINDOW + 1)
+
+
+def test_acknowledgements_wait_until_they_cover_enough() -> None:
+    links, wire = receiver()
+    for seq in range(1, 4):
+        accept(links, seq)
+    links.flush(1)
+    assert not wire.backward, "received is not safe"
+    links.ack(EDGE, A)
+    links.flush(4)
+    assert not wire.backward
+    links.flush(3)
+    links.flush(1)
+    assert list(wire.backward) == [(EDGE, A, Kind.ACK, 3)]
+
+
+def test_edges_between_the_same_workers_are_links_of_their_own() -> None:
+    links, _ = receiver()
+    assert accept(links, 1) and accept(links, 1, edge=OTHER) and accept(links, 2, edge=OTHER)
+    assert not accept(links, 1)
+    assert links.duplicates == 1
+
+
+def test_acknowledging_a_link_that_never_was_is_no_error() -> None:
+    links, wire = receiver()
+    links.ack(OTHER, A)
+    links.flush(0)
+    assert not wire.backward
+
+
+def test_the_state_of_unknown_workers() -> None:
+    links: Any = Links(Recorder(), WINDOW)
+    assert links.incarnation(B) == 0 and not links.is_up(B) and links.room(EDGE, B) == 0
