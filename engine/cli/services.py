@@ -13,6 +13,7 @@ from pathlib import Path
 from codec.errors import RiprapError
 from controller.zookeeper import EmbeddedZooKeeper, find_jars, find_java
 
+ZOOKEEPER_DATA = ".zookeeper"
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 3.0
@@ -35,7 +36,7 @@ class Services:
         on_restart: Callable[[str, int], None] = lambda name, code: None,
     ) -> None:
         self._folder = folder
-        self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ".zookeeper", port)
+        self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port)
         self._zookeeper = zookeeper or ""
         self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
         controller = ["controller", "--address", address or "127.0.0.1"]

@@ -20,7 +20,7 @@ from engine.cli.injector import Injector
 from engine.cli.poller import Poller
 from engine.cli.preflight import Job
 from engine.cli.run_directory import EVENTS, LOGS, write_summary
-from engine.cli.services import Services
+from engine.cli.services import ZOOKEEPER_DATA, Services
 from engine.cli.snapshot import Rate, look
 from engine.cli.summary import Facts, compose, stats_by_worker, times
 from engine.cli.targets import Targets, listener
@@ -164,7 +164,7 @@ class Session:
         return summary
 
     def _keep_zookeeper_log(self) -> None:
-        data = self._run_dir / LOGS / ".zookeeper"
+        data = self._run_dir / LOGS / ZOOKEEPER_DATA
         if (data / "zookeeper.log").exists():
             shutil.move(data / "zookeeper.log", self._run_dir / LOGS / "zookeeper.log")
         shutil.rmtree(data, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -75,10 +76,11 @@ def _start(zookeeper: str | None, standby: int, port: int, address: str) -> Stat
 
 def _serve(zookeeper: str | None, standby: int, port: int, address: str) -> None:
     """Be the supervisor: services up, restarted when they die, down when interrupted."""
-    from engine.cli.services import Services
+    from engine.cli.services import ZOOKEEPER_DATA, Services
 
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.rmtree(folder / ZOOKEEPER_DATA, ignore_errors=True)  # jobs that `down` ended do not come back to life
     services = Services(folder, zookeeper, standby, port, address, on_restart=_note_restart)
     try:
         services.start()
