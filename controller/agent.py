@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -14,12 +15,14 @@ import zmq
 
 from codec.errors import FrameError
 from controller import messages, processes
-from controller.children import Children
+from controller.children import Children, read_wish
 from controller.inbox import Inbox
 from controller.membership import Membership
 from controller.messages import MESSAGE_BYTES_MAX, Message
 from controller.reports import AgentReport
 from controller.spawner import Spawner
+
+logger = logging.getLogger(__name__)
 
 REPORT_S = 0.1
 SPARES = 2
@@ -109,8 +112,11 @@ class Agent:
         for endpoint, term in self._inbox.take_all():
             self._follow(endpoint, term)
         changed = self._children.hear()
-        for message in self._from_leader():
-            changed |= self._take(message)
+        for data in self._from_leader():
+            try:
+                changed |= self._take(messages.unpack(data))
+            except FrameError as error:
+                logger.warning("dropped a malformed message of the leader: %s", error)
         return changed
 
     def _follow(self, endpoint: str, term: int) -> None:
@@ -127,24 +133,26 @@ class Agent:
         self._leader.setsockopt(zmq.RECONNECT_IVL, 20)
         self._leader.connect(endpoint)
 
-    def _from_leader(self) -> Iterator[Message]:
+    def _from_leader(self) -> Iterator[bytes]:
         while self._leader is not None:
             try:
-                yield messages.unpack(self._leader.recv(zmq.NOBLOCK))
+                yield self._leader.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            except FrameError:
-                continue
 
     def _take(self, message: Message) -> bool:
+        """Obey one message; raises FrameError when it is not well formed."""
         report = self._report
         if message["type"] == "kill":
-            self._children.kill(message["job"], message["worker"], message["incarnation"])
+            job, worker = messages.text(message, "job"), messages.text(message, "worker")
+            self._children.kill(job, worker, messages.count(message, "incarnation"))
+        if message["type"] != "desired":
             return False
-        if message["type"] != "desired" or (message["term"], message["sequence"]) < (report.term, report.sequence):
-            return False
-        report.term, report.sequence = message["term"], message["sequence"]
-        self._children.want(message["jobs"])
+        number = messages.count(message, "term"), messages.count(message, "sequence")
+        if number < (report.term, report.sequence):
+            return False  # of a deposed leader, or overtaken
+        self._children.want({name: read_wish(job) for name, job in messages.mapping(message, "jobs").items()})
+        report.term, report.sequence = number
         return True
 
     def _send_report(self) -> None:

@@ -7,11 +7,13 @@ import os
 import select
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from codec.errors import FrameError
 from codec.events import EventLog
-from controller import channel
+from controller import channel, messages
 from controller.child import Child
+from controller.messages import Message
 from controller.reports import EXITED, WorkerReport
 from controller.spawner import Exited, Spawner, Started, await_end
 
@@ -25,6 +27,29 @@ STATUS_WAIT_S = 0.005  # the zygote tells the exit status within a millisecond o
 ORPHANS_WAIT_S = 1.0  # the kernel kills a dead zygote's workers at once
 
 
+class Wish(NamedTuple):
+    """What the leader wants of one job on this host."""
+
+    run_dir: str
+    topology: dict[str, Any]
+    workers: dict[str, int]
+    """The incarnation of each worker that may run here."""
+    stopping: bool
+    view: Message
+
+
+def read_wish(job: Any) -> Wish:
+    """Check a job of a desired state; raises FrameError."""
+    if not isinstance(job, dict):
+        raise FrameError("a job of the desired state is a map")
+    workers, view = messages.mapping(job, "workers"), messages.mapping(job, "view")
+    messages.count(view, "revision")
+    for worker in workers:
+        messages.count(workers, worker)
+    stopping = job.get("stopping") is True
+    return Wish(messages.text(job, "run_dir"), messages.mapping(job, "topology"), workers, stopping, view)
+
+
 class Children:
     """Owned by the agent's thread; the leader's last wish is kept, so that each exit can bring the next start."""
 
@@ -32,14 +57,14 @@ class Children:
         self._spawner = spawner
         self._host = host
         self._address = address
-        self._wanted: dict[str, Any] = {}
+        self._wanted: dict[str, Wish] = {}
         self._alive: dict[Key, Child] = {}
         self._exited: dict[Key, WorkerReport] = {}
         self._statuses: dict[int, int] = {}
         self._events: dict[str, EventLog] = {}
         self._zygote_dead = False
 
-    def want(self, jobs: dict[str, Any]) -> None:
+    def want(self, jobs: dict[str, Wish]) -> None:
         """The leader's whole wish: jobs with the incarnations that may run here, their views, and whether to stop."""
         self._wanted = jobs
         self._converge()
@@ -95,32 +120,32 @@ class Children:
             if key[2] != self._wish(key):
                 child.kill()
         for name, job in self._wanted.items():
-            for worker, incarnation in job["workers"].items():
+            for worker, incarnation in job.workers.items():
                 key = (name, worker, incarnation)
                 child_or_none = self._alive.get(key)
                 if child_or_none is not None:
-                    child_or_none.show(job["view"])
-                    if job["stopping"]:
+                    child_or_none.show(job.view)
+                    if job.stopping:
                         child_or_none.stop()
-                elif key not in self._exited and not job["stopping"] and not self._lives(name, worker):
+                elif key not in self._exited and not job.stopping and not self._lives(name, worker):
                     self._start(key, job)
         self._forget()
 
     def _wish(self, key: Key) -> int | None:
         """The incarnation of that worker that may run here."""
         job = self._wanted.get(key[0])
-        return job["workers"].get(key[1]) if job else None
+        return job.workers.get(key[1]) if job else None
 
     def _lives(self, job: str, worker: str) -> bool:
         """Whether an older incarnation has not ended yet; its end will bring us back here."""
         return any(key[:2] == (job, worker) for key in self._alive)
 
-    def _start(self, key: Key, job: dict[str, Any]) -> None:
+    def _start(self, key: Key, job: Wish) -> None:
         if self._zygote_dead:
             return
         name, worker, incarnation = key
         report = WorkerReport(name, worker, incarnation)
-        log = Path(job["run_dir"], "logs", f"{worker}.log")
+        log = Path(job.run_dir, "logs", f"{worker}.log")
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("a"):
@@ -132,9 +157,9 @@ class Children:
             return
         ours, theirs = channel.pair()
         spec = {"job": name, "worker": worker, "incarnation": incarnation, "host": self._host, "address": self._address}
-        channel.send(ours, {"type": "spec", **spec, "topology": job["topology"], "run_dir": job["run_dir"]})
+        channel.send(ours, {"type": "spec", **spec, "topology": job.topology, "run_dir": job.run_dir})
         self._alive[key] = child = Child(report, ours, self._spawner.start(str(log), theirs))
-        child.show(job["view"])
+        child.show(job.view)
 
     def _hear_zygote(self, wait_s: float = 0.0) -> bool:
         """Take the zygote's events; True when it is dead, or tells how a worker ended that was reported already."""
@@ -207,7 +232,7 @@ class Children:
         }
         try:
             if key[0] not in self._events:
-                self._events[key[0]] = EventLog(Path(job["run_dir"], "events.jsonl"))
+                self._events[key[0]] = EventLog(Path(job.run_dir, "events.jsonl"))
             self._events[key[0]].write("exited", monotonic=report.exited_at, **fields)
         except OSError as error:
             logger.warning("the exit of %s is not logged: %s", report.worker, error)

@@ -96,7 +96,12 @@ class Client:
     def _ask(self, request: Message) -> Any:
         """The result of the leader, or of its successor when it goes; raises RiprapError after the timeout."""
         self._requests += 1
-        data = messages.pack({**request, "id": self._requests})
+        try:
+            data = messages.pack({**request, "id": self._requests})
+        except FrameError as error:
+            raise ConfigError(
+                f"the request cannot be sent: {error}", "make the topology smaller and plainer"
+            ) from error
         deadline = time.monotonic() + self._timeout_s
         endpoint = ""
         while time.monotonic() < deadline:

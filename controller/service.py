@@ -61,6 +61,7 @@ def run_controller(
 
 def _stand_and_lead(client: KazooClient, router: zmq.Socket[bytes], plan_for: PlanFor, ended: list[int]) -> None:
     inbox = Inbox()
+    logger.info("ready to lead")
     client.add_listener(lambda state: inbox.put(("session", state)))
     endpoint = router.getsockopt_string(zmq.LAST_ENDPOINT)
     poller = zmq.Poller()

@@ -251,7 +251,7 @@ def test_deaths_with_progress_between_them_are_no_storm() -> None:
 
 def test_fruitless_deaths_are_a_storm_within_their_window_only() -> None:
     def die(times: int, pause_s: float) -> Driver:
-        driver = running(topology={**TOPOLOGY, "cluster": {"heartbeat_timeout_s": 1000}})
+        driver = running(topology={**TOPOLOGY, "cluster": {"heartbeat_timeout_s": 1000, "recovery_timeout_s": 1000}})
         for incarnation in range(1, times + 1):
             driver.pass_time(pause_s)
             driver.hear(sink_0={"incarnation": incarnation, "state": EXITED})
@@ -279,3 +279,23 @@ def test_an_old_report_changes_nothing() -> None:
     late = AgentReport("h1", "i1", 1, rows=[WorkerReport("job", "sink.0", 1, EXITED)])
     assert driver.core.report(late, driver.now) == []
     assert driver.status["phase"] == "RUNNING"
+
+
+def test_an_agent_is_not_believed_about_workers_of_another() -> None:
+    driver = running()
+    driver.take(driver.core.members({"h1": "i1", "h2": "i2"}, driver.now))
+    stranger = AgentReport("h2", "i2", 1, rows=[WorkerReport("job", "sink.0", 1, EXITED)])
+    driver.take(driver.core.report(stranger, driver.now))
+    assert driver.status["phase"] == "RUNNING"
+
+
+def test_an_agent_that_reports_late_to_a_new_leader_gets_a_newer_view() -> None:
+    old = running()
+    stored = {"job": (old.persists[-1].spec, old.core.jobs["job"].record())}
+    core = Core(2, "new", lambda topology: restart_lost, stored, {"h1": "i1"}, now=100.0)
+    core.tick(100.0 + TAKEOVER_S + 0.1)
+    revision = core.jobs["job"].revision  # as the former leader's last, by accident
+    rows = [WorkerReport("job", "source.0", 1, UP), WorkerReport("job", "sink.0", 1)]
+    actions = core.report(AgentReport("h1", "i1", 1, term=1, revisions={"job": revision}, rows=rows), 104.0)
+    (send,) = [action for action in actions if isinstance(action, Send)]
+    assert send.message["jobs"]["job"]["view"]["revision"] > revision
