@@ -1,6 +1,7 @@
 """The reader of shards, on directories that the writer made and tests then damaged."""
 
 import json
+import mmap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -180,7 +181,7 @@ def test_shards_of_any_sizes_read_as_one_matrix(sizes: list[int], data: st.DataO
     total = sum(sizes)
     matrix = np.arange(total * 2.0).reshape(total, 2)
     pieces = np.split(matrix, np.cumsum(sizes)[:-1])
-    shards = Shards({"columns": ["a", "b"], "label": "a", "rows": total}, pieces)
+    shards = Shards({"columns": ["a", "b"], "label": "a", "rows": total}, pieces, [mmap.mmap(-1, 1) for _ in pieces])
     start = data.draw(st.integers(0, total))
     stop = data.draw(st.integers(start, total))
     np.testing.assert_array_equal(shards.read(start, stop), matrix[start:stop])
