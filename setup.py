@@ -1,6 +1,7 @@
 """Builds Riprap's Cython extensions; everything else about the distribution stands in pyproject.toml."""
 
 import os
+from glob import glob
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -32,6 +33,7 @@ def extension(module: str, sources: list[str]) -> Extension:
         [path, *(f"{folder}/{source}" for source in sources)],
         extra_compile_args=FLAGS,
         include_dirs=[folder],
+        depends=glob(f"{folder}/**/*.h", recursive=True),
         libraries=["pthread", "dl"],
     )
 
