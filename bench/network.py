@@ -210,10 +210,10 @@ def small_messages(count: int, repeats: int) -> None:
         )
 
 
-def echo(report: Connection, endpoint: str) -> None:
-    """Answer each message with its own header, until an empty batch."""
+def network_echo(report: Connection, transport: str) -> None:
+    """Answer each message with its own header, until told to end."""
     network = Network(MESSAGE_BYTES_MAX)
-    report.send(network.bind(endpoint))
+    report.send(network.bind(transport))
     network.start()
     while not report.poll():
         for _, peer, header, _ in network.receive(100):
@@ -221,34 +221,72 @@ def echo(report: Connection, endpoint: str) -> None:
     network.close()
 
 
-def round_trips(transport: str, count: int) -> list[float]:
-    """Seconds of each ping-pong of a 100-byte header through both processes' compute threads."""
-    here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=echo, args=(there, fresh(transport)))
-    process.start()
+def network_pings(endpoint: str, count: int) -> list[float]:
+    """Seconds of each round trip."""
     network = Network(MESSAGE_BYTES_MAX)
-    try:
-        link = network.connect(here.recv(), b"ping")
-        network.start()
-        times = []
-        for _ in range(count):
-            start = time.perf_counter()
-            network.send(link, b"p" * 100)
-            received(network)
-            times.append(time.perf_counter() - start)
-    finally:
-        here.send("done")
-        network.close()
-        process.join(10)
-    return times[count // 10 :]
+    network.start()
+    link = network.connect(endpoint, b"ping")
+
+    def ping() -> None:
+        network.send(link, b"p" * 100)
+        received(network)
+
+    times = timed(ping, count)
+    network.close()
+    return times
+
+
+def pyzmq_echo(report: Connection, transport: str) -> None:
+    """As network_echo, with a pyzmq ROUTER in this thread."""
+    router = zmq.Context().socket(zmq.ROUTER)
+    router.bind(transport)
+    report.send(router.getsockopt_string(zmq.LAST_ENDPOINT))
+    while not report.poll():
+        if router.poll(100):
+            router.send_multipart(router.recv_multipart())
+    router.context.destroy(0)
+
+
+def pyzmq_pings(endpoint: str, count: int) -> list[float]:
+    """As network_pings, with a pyzmq DEALER in this thread."""
+    dealer = zmq.Context().socket(zmq.DEALER)
+    dealer.rcvtimeo = TIMEOUT_MS
+    dealer.connect(endpoint)
+
+    def ping() -> None:
+        dealer.send(b"p" * 100)
+        dealer.recv()
+
+    times = timed(ping, count)
+    dealer.context.destroy(0)
+    return times
+
+
+def timed(ping: Callable[[], None], count: int) -> list[float]:
+    """Seconds of each of `count` calls, after a tenth as many to warm up."""
+    for _ in range(count // 10):
+        ping()
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        ping()
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def latency(count: int) -> None:
-    """Print median and 99th percentile of the round trip."""
-    for transport in ("ipc", "tcp"):
-        microseconds = np.array(round_trips(transport, count)) * 1e6
-        median, p99 = np.percentile(microseconds, (50, 99))
-        print(f"{transport} 100 B round trip: median {median:.0f} us, p99 {p99:.0f} us", flush=True)
+    """Print median and 99th percentile of a 100-byte ping-pong; Network's goes through both compute threads."""
+    ways = {"network": (network_echo, network_pings), "pyzmq": (pyzmq_echo, pyzmq_pings)}
+    for transport, (way, (echo, pings)) in itertools.product(("ipc", "tcp"), ways.items()):
+        here, there = multiprocessing.Pipe()
+        process = multiprocessing.get_context("fork").Process(target=echo, args=(there, fresh(transport)))
+        process.start()
+        try:
+            median, p99 = np.percentile(np.array(pings(here.recv(), count)) * 1e6, (50, 99))
+        finally:
+            here.send("done")
+            process.join(10)
+        print(f"{transport} 100 B round trip, {way}: median {median:.0f} us, p99 {p99:.0f} us", flush=True)
 
 
 def main() -> None:

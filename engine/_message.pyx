@@ -12,8 +12,8 @@ from engine._atomics cimport Pointer, add, exchange_pointer, load_relaxed, store
 from engine._zmq cimport libzmq, raise_zmq_error
 
 cdef enum:
-    # Below this, copying is cheaper than a loan and its return (bench/network.py prints both).
-    LEND_BYTES_MIN = 8192
+    # A copy of less costs no more than a loan and its return, and leaves the caller free to change the buffer.
+    LEND_BYTES_MIN = 2048
 
 cdef struct Loan:
     Py_buffer view

@@ -77,7 +77,7 @@ class Network:
     def send(self, link: int, header: bytes, frames: Sequence[Buffer] = ()) -> bool:
         """Queue a message on a link, in order; False when the ring to the downstream thread is full.
 
-        Never blocks. Frames are C-contiguous buffers. Small ones are copied; one of 8 KiB or more is lent: it must not
+        Never blocks. Frames are C-contiguous buffers. Small ones are copied; one of 2 KiB or more is lent: it must not
         change until it is released, which happens in a later `send` or `receive`, after libzmq has sent it.
         A message to a link that is gone is dropped and counted. Raises ValueError over the bounds; TypeError for what
         is no buffer, BufferError or ValueError (it is the exporter who refuses) for one that is not contiguous.
