@@ -1,0 +1,138 @@
+"""A port that records, layouts and messages to put before tasks and schemes without any network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codec.blocks import Block, Key, Kind
+from codec.header import Header, encode
+from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.intake import identity
+from engine.layout import Edge, Layout
+
+NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
+DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT = EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))
+JOB = "job"
+
+
+def source(index: int = 0) -> WorkerId:
+    return WorkerId("source", index)
+
+
+def processor(index: int) -> WorkerId:
+    return WorkerId("processor", index)
+
+
+def sink(index: int = 0) -> WorkerId:
+    return WorkerId("sink", index)
+
+
+def layout_of(me: WorkerId, processors: int = 6, pairs: int = 1, feedback: bool = True) -> Layout:
+    """The layout around one worker."""
+    return Layout(
+        me,
+        tuple(source(i) for i in range(pairs)),
+        tuple(processor(i) for i in range(processors)),
+        tuple(sink(i) for i in range(pairs)),
+        DATA, RESULT, FEEDBACK if feedback else None, PUNCTUATION, COMMIT,
+    )  # fmt: skip
+
+
+class FakePort:
+    """All peers are up, in life 1, with a window of `window` blocks each, until a test says otherwise."""
+
+    def __init__(self, layout: Layout, window: int = 64) -> None:
+        everyone = (*layout.sources, *layout.processors, *layout.sinks)
+        self.lives = {worker: Incarnation(1) for worker in everyone if worker != layout.me}
+        self.up = set(self.lives)
+        self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
+        self.sent: list[tuple[Edge, WorkerId, Block]] = []
+        self.acked: list[tuple[Edge, WorkerId]] = []
+        self.alarms: list[float] = []
+        self.counts: dict[str, int] = {}
+        self.reports: list[tuple[str, dict[str, Any]]] = []
+        self.clock = 0.0
+
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        if self.room(edge, to) <= 0:
+            return False
+        self.rooms[to] -= 1
+        self.sent.append((edge, to, block))
+        return True
+
+    def room(self, edge: Edge, to: WorkerId) -> int:
+        return self.rooms[to] if to in self.up else 0
+
+    def ack(self, edge: Edge, sender: WorkerId) -> None:
+        self.acked.append((edge, sender))
+
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        return self.lives.get(worker, Incarnation(0))
+
+    def is_up(self, worker: WorkerId) -> bool:
+        return worker in self.up
+
+    def alarm(self, seconds: float) -> None:
+        self.alarms.append(seconds)
+
+    def now(self) -> float:
+        return self.clock
+
+    def count(self, name: str, n: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + n
+
+    def report(self, event: str, **fields: Any) -> None:
+        self.reports.append((event, fields))
+
+    def kill(self, worker: WorkerId) -> None:
+        """The port's knowledge of a death; the task is told by the test."""
+        self.up.discard(worker)
+
+    def restart(self, worker: WorkerId) -> None:
+        self.lives[worker] = Incarnation(self.lives[worker] + 1)
+        self.up.add(worker)
+
+    def sent_on(self, edge: Edge) -> list[tuple[WorkerId, Block]]:
+        """What was sent on one edge, in order."""
+        return [(to, block) for its_edge, to, block in self.sent if its_edge == edge]
+
+
+def packed(
+    edge: Edge, sender: WorkerId, block: Block, life: int = 1, job: str = JOB
+) -> tuple[bytes, bytes, list[bytes]]:
+    """(identity, header, frames) as they come from the network."""
+    header, arrays = encode(Header(job, str(sender), Incarnation(life), edge.index), block)
+    return identity(sender, life), header, [array.tobytes() for array in arrays]
+
+
+def items(count: int, first: int = 0, columns: int = 3) -> np.ndarray:
+    """A matrix of distinct numbers."""
+    return np.arange(first * columns, (first + count) * columns, dtype=float).reshape(count, columns)
+
+
+def samples() -> dict[str, tuple[Edge, WorkerId, Block]]:
+    """One honest message of each form that travels forward, with its edge and sender; `me` is the receiver's role."""
+    key, parity_key, keep = Key(0, 0, 0, 1), Key(0, 0, 0, 4), items(4)
+    end = {"items": 10, "blocks": 4, "last": False, "participants": {"processor.0": 1}, "opened_at": 1.5}
+    result = (np.ones(4), np.ones(3))
+    one = Epoch(1)
+    return {
+        "data": (DATA, source(), Block(Kind.DATA, one, key, 4, (keep,), meta={"of": 4}, seq=Seq(1))),
+        "parity": (DATA, source(), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta={"of": 4, "counts": [4] * 4})),
+        "feedback": (FEEDBACK, sink(), Block(Kind.FEEDBACK, one, arrays=(np.ones(4),))),
+        "result": (RESULT, processor(2), Block(Kind.RESULT, one, key, 4, result, keep, {"of": 4}, Seq(1))),
+        "relayed": (
+            RESULT, processor(3), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta={"of": 4, "counts": [4] * 4}),
+        ),
+        "end": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta=end)),
+        "moved": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [(0, 1, "processor.0", 2)]})),
+        "commit": (COMMIT, sink(), Block(Kind.ACK, one)),
+        "resend": (COMMIT, sink(), Block(Kind.RESEND, one, meta={"pieces": [(0, 1)]})),
+    }  # fmt: skip
+
+
+def receiver_of(edge: Edge) -> WorkerId:
+    """Some worker at the receiving end of an edge."""
+    return {DATA: processor(1), FEEDBACK: processor(1), COMMIT: source()}.get(edge, sink())
