@@ -1,7 +1,7 @@
 """How fast the control plane alone detects a kill and brings a replacement up.
 
-`python bench/recovery_controller.py [KILLS]`: toy workers on a real ZooKeeper, controller and agent; every number is the median of the kills, in milliseconds since
-the SIGKILL. It also prints how long a killed leader is missed.
+`python bench/recovery_controller.py [KILLS]` runs toy workers on a real ZooKeeper, controller and agent. Every number
+is the median of the kills, in milliseconds since the SIGKILL. It also prints how long a killed leader is missed.
 """
 
 from __future__ import annotations
@@ -74,10 +74,9 @@ def main() -> None:
         leader, _ = cluster.start_both()
         cluster.run(topology())
         print_medians(measure_kills(cluster, kills))
-        values = measure_failovers(cluster, leader)
-        print(
-            f"leader missed, {len(values)} kills {statistics.median(values):10.0f} {min(values):8.0f} {max(values):8.0f}"
-        )
+        missed = measure_failovers(cluster, leader)
+        median = statistics.median(missed)
+        print(f"leader missed, {len(missed)} kills {median:10.0f} {min(missed):8.0f} {max(missed):8.0f}")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def connect(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> KazooCl
         disconnect(client)
         raise ConfigError(
             f"ZooKeeper at {hosts} refuses to hold {paths.ROOT}: {error!r}",
-            "create the chroot that the address names, or leave it out",
+            "let its access control admit us, or name another chroot (HOST:PORT/PATH)",
         ) from error
     return client
 

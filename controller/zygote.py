@@ -90,7 +90,7 @@ class Zygote:
         code = 1
         try:
             die_with_parent(zygote)
-            signal.set_wakeup_fd(-1)
+            os.close(signal.set_wakeup_fd(-1))
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # who ends a worker is its agent's to say
             os.close(self._wakeup)

@@ -1,0 +1,147 @@
+"""The embedded server, sessions with it, and the store's fence against a former leader."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from cluster_harness import await_death
+from kazoo.client import KazooClient
+
+from codec.errors import ConfigError, DataError
+from codec.ids import Incarnation, WorkerId
+from controller import paths, session
+from controller.election import try_to_lead
+from controller.jobspec import JobSpec
+from controller.phases import Phase
+from controller.record import Assignment, Record
+from controller.store import Deposed, Store
+from controller.zookeeper import EmbeddedZooKeeper
+
+SPEC = JobSpec.read("job", {"stages": {"sink": {"parallelism": 1}}}, "/run")
+SINK = WorkerId("sink", 0)
+
+
+def record(incarnation: int) -> Record:
+    return Record(Phase.RUNNING, tasks={SINK: Assignment(Incarnation(incarnation), "h", "i")})
+
+
+def test_a_killed_server_comes_back_with_its_data_and_sessions(tmp_path: Path) -> None:
+    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
+    server.start()
+    try:
+        first, port = server.pid, server.port
+        client = session.connect(server.connect_string)
+        client.create("/kept", b"data", ephemeral=True)
+        server.kill()
+        assert first is not None
+        await_death(first)
+        server.start()
+        assert (server.port, server.pid != first) == (port, True)
+        assert client.retry(client.get, "/kept")[0] == b"data", (
+            "an ephemeral node outlives the server, with its session"
+        )
+        session.disconnect(client)
+    finally:
+        server.stop()
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} .* cannot be used"):
+            EmbeddedZooKeeper(tmp_path, port).start()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"data folder .*file/data cannot be written"):
+        EmbeddedZooKeeper(tmp_path / "file" / "data").start()
+
+
+def test_without_java_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(ConfigError, match="Java was not found") as error:
+        EmbeddedZooKeeper(tmp_path / "data").start()
+    assert "openjdk-17" in error.value.remedy
+
+
+def test_a_server_that_cannot_start_shows_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho cannot allocate the heap\nexit 4\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    server = EmbeddedZooKeeper(tmp_path / "data")
+    with pytest.raises(Exception, match=r"ended with code 4\ncannot allocate the heap"):
+        server.start()
+    assert server.pid is None
+
+
+def test_no_server_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "CONNECT_TIMEOUT_S", 0.3)
+    with pytest.raises(ConfigError, match=r"no ZooKeeper server answers at 127\.0\.0\.1:1 ") as error:
+        session.connect("127.0.0.1:1")
+    assert error.value.remedy
+
+
+def test_terms_grow_and_one_leads(chroot: str) -> None:
+    first, second = session.connect(chroot), session.connect(chroot)
+    vacant: list[bool] = []
+    term = try_to_lead(first, "tcp://1", 1, lambda: None)
+    assert term is not None
+    assert try_to_lead(first, "tcp://1", 1, lambda: None) == term, "asked again, it still leads"
+    assert try_to_lead(second, "tcp://2", 2, lambda: vacant.append(True)) is None
+    session.disconnect(first)
+    later = try_to_lead(second, "tcp://2", 2, lambda: None)
+    assert later is not None and later > term
+    assert vacant == [True]
+    session.disconnect(second)
+
+
+def test_a_store_gives_back_what_was_saved(chroot: str) -> None:
+    client = session.connect(chroot)
+    store = Store(client, term=5)
+    store.save(SPEC, record(1), create=True)
+    store.save(SPEC, record(2), create=False)
+    assert Store(client, term=6).load() == {"job": (SPEC, record(2))}
+    session.disconnect(client)
+
+
+def test_a_former_leader_cannot_write_any_more(chroot: str) -> None:
+    client = session.connect(chroot)
+    old = Store(client, term=5)
+    old.save(SPEC, record(1), create=True)
+    new = Store(client, term=6)
+    new.load()
+    with pytest.raises(Deposed):
+        old.save(SPEC, record(2), create=False)
+    with pytest.raises(Deposed):
+        Store(client, term=5).load()
+    assert new.load()["job"][1] == record(1)
+    session.disconnect(client)
+
+
+def test_a_write_whose_answer_was_lost_is_made_again(chroot: str) -> None:
+    client = session.connect(chroot)
+    store = Store(client, term=5)
+    store.save(SPEC, record(1), create=True)
+    same_leader = Store(client, term=5)  # as if it had not heard of its first write
+    same_leader.save(SPEC, record(1), create=True)
+    same_leader.save(SPEC, record(2), create=False)
+    assert store.load()["job"][1] == record(2)
+    session.disconnect(client)
+
+
+def test_a_foreign_node_is_an_error_that_names_it(chroot: str) -> None:
+    client: KazooClient = session.connect(chroot)
+    Store(client, term=5).save(SPEC, record(1), create=True)
+    client.set(paths.job_state("job"), b"scribble")
+    with pytest.raises(DataError, match="/riprap/jobs/job/state"):
+        Store(client, term=6).load()
+    session.disconnect(client)

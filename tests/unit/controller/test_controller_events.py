@@ -1,0 +1,44 @@
+"""The event log: whole lines, whoever writes at the same time."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from codec.events import EventLog
+
+
+def write_many(path: Path, writer: int) -> None:
+    log = EventLog(path)
+    for number in range(200):
+        log.write("event", writer=writer, number=number, padding="x" * 1000)
+    log.close()
+
+
+def test_lines_of_several_processes_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "events.jsonl"
+    processes = [multiprocessing.get_context("spawn").Process(target=write_many, args=(path, n)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(events) == 600
+    for writer in range(3):
+        assert [event["number"] for event in events if event["writer"] == writer] == list(range(200))
+
+
+def test_fields_win_over_the_standard_ones_and_numpy_becomes_numbers(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    before = time.monotonic()
+    log.write("detected", count=np.int64(3), path=tmp_path)
+    log.write("restored", monotonic=1.5)
+    first, second = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
+    assert (first["event"], first["count"], first["path"], first["pid"]) == ("detected", 3, str(tmp_path), os.getpid())
+    assert before <= first["monotonic"] <= time.monotonic()
+    assert second["monotonic"] == 1.5
