@@ -1,0 +1,423 @@
+"""Tasks before a port that records: what sources emit, what processors hold, and in which order sinks aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_port import (
+    COMMIT,
+    DATA,
+    FEEDBACK,
+    PUNCTUATION,
+    RESULT,
+    FakePort,
+    items,
+    layout_of,
+    processor,
+    sink,
+    source,
+)  # fmt: skip
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.blocks import Block, Key, Kind
+from codec.errors import JobFailed
+from codec.ids import Epoch, WorkerId
+from engine.schemes import make_scheme
+from engine.schemes.scheme import Boundary
+from engine.tasks import ProcessorTask, SinkTask, SourceTask
+from engine.tasks.source import cut
+from operators.base import Processor, Sink
+
+Made = tuple[Any, FakePort]
+ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100}
+
+
+@given(st.integers(1, 10_000), st.integers(1, 500), st.integers(1, 10_000), st.integers(1, 16))
+def test_an_epoch_is_cut_into_equal_blocks(count: int, item_bytes: int, block_bytes: int, unit: int) -> None:
+    size = cut(count, item_bytes, block_bytes, unit)
+    blocks = -(-count // size)
+    assert 1 <= size <= count
+    assert size == 1 or size * item_bytes < block_bytes + item_bytes, "an item more than fits at the most"
+    assert count >= unit or blocks == count, "too few items: one each"
+    assert (blocks - 1) * size < count <= blocks * size
+
+
+@pytest.mark.parametrize(
+    ("count", "item_bytes", "block_bytes", "unit", "expected"),
+    [(100, 8, 800, 1, 100), (100, 8, 799, 1, 50), (100, 8, 800, 4, 25), (10, 8, 1 << 20, 4, 3), (3, 8, 64, 4, 1),
+     (1, 8, 1, 1, 1), (100_000, 96, 262_144, 4, 2500), (100, 8, 4, 4, 1)],
+)  # fmt: skip
+def test_block_sizes(count: int, item_bytes: int, block_bytes: int, unit: int, expected: int) -> None:
+    assert cut(count, item_bytes, block_bytes, unit) == expected
+
+
+def source_task(options: dict[str, Any], item_count: int = 50, window: int = 2, block_bytes: int = 72) -> Made:
+    layout = layout_of(source())
+    port = FakePort(layout)
+    stream = items(item_count)
+    task = SourceTask(
+        layout, make_scheme(layout, options), port, lambda a, b: stream[a:b], item_count, 20, block_bytes, window
+    )
+    return task, port
+
+
+def emit(task: SourceTask) -> int:
+    """Work until there is nothing to do; how many blocks came of it."""
+    return sum(1 for _ in iter(task.work, False))
+
+
+def test_a_source_waits_for_its_start_and_for_commits() -> None:
+    task, port = source_task({"scheme": "none"})
+    assert not task.work(), "not before all workers are up"
+    task.start()
+    assert emit(task) == 20 and task.epoch == 2
+    ends = [block for _, block in port.sent_on(PUNCTUATION)]
+    assert [(end.epoch, end.meta["items"], end.meta["blocks"], end.meta["last"]) for end in ends] == [
+        (1, 20, 10, False), (2, 20, 10, False),
+    ]  # fmt: skip
+    task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(1)))
+    assert emit(task) == 5 and task.epoch == 3 and task.finished and task.items == 50
+    assert port.sent_on(PUNCTUATION)[-1][1].meta["last"] is True
+    task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(3)))
+    assert not task.work()
+
+
+def test_what_a_source_emits_is_its_stream() -> None:
+    task, port = source_task({"scheme": "none"}, window=9)
+    task.start()
+    emit(task)
+    sent = sorted(port.sent_on(DATA), key=lambda entry: (entry[1].epoch, entry[1].key))
+    assert np.array_equal(np.concatenate([block.arrays[0] for _, block in sent]), items(50))
+    assert {to for to, _ in sent} == {processor(i) for i in range(6)}
+
+
+def test_a_commit_that_came_before_is_no_step_back() -> None:
+    task, _ = source_task({"scheme": "none"}, item_count=100, window=1)
+    task.start()
+    for epoch in (1, 2):
+        emit(task)
+        task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(epoch)))
+    task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(1)))
+    assert task.committed == 2
+
+
+def test_an_epoch_does_not_start_while_too_few_processors_have_room() -> None:
+    task, port = source_task(ERASURE)
+    task.start()
+    for i in range(3):
+        port.kill(processor(i))
+    assert not task.work()
+    port.restart(processor(0))
+    assert emit(task) > 0
+
+
+def test_a_source_never_waits_for_a_dead_or_slow_processor() -> None:
+    task, port = source_task(ERASURE)
+    task.start()
+    assert task.work()
+    port.kill(processor(3))
+    port.rooms[processor(4)] = 1
+    emit(task)
+    ends = [block.meta["participants"] for _, block in port.sent_on(PUNCTUATION)]
+    assert ends[0]["processor.3"] == 1 and ends[0]["processor.4"] == 0, "it was let go in the middle of the epoch"
+    assert "processor.3" not in ends[1]
+    assert port.counts["skipped_blocks"] > 2
+
+
+def test_lost_rows_are_sent_again_and_their_place_announced() -> None:
+    task, port = source_task(ERASURE)
+    task.start()
+    emit(task)
+    port.sent.clear()
+    task.on_block(COMMIT, sink(), Block(Kind.RESEND, Epoch(2), meta={"pieces": [[0, 1], [0, 3], [0, 1]]}))
+    data, moves = port.sent_on(DATA), port.sent_on(PUNCTUATION)
+    assert [(block.epoch, block.key.row, block.key.s_index) for _, block in data] == [(2, 0, 1), (2, 0, 3)]
+    assert [block.meta["moved"] for _, block in moves] == [[(0, 1, str(data[0][0]), 1), (0, 3, str(data[1][0]), 1)]]
+
+
+def test_what_cannot_be_sent_again_now_is_owed_until_a_worker_is_back() -> None:
+    task, port = source_task(ERASURE)
+    task.start()
+    emit(task)
+    for i in range(6):
+        port.kill(processor(i))
+    port.sent.clear()
+    for _ in range(3):
+        task.on_block(COMMIT, sink(), Block(Kind.RESEND, Epoch(1), meta={"pieces": [[0, 0]]}))
+    assert not port.sent and len(task.scheme._owed) == 1
+    port.restart(processor(5))
+    task.on_worker_restored(processor(5))
+    assert [(to, block.key.s_index) for to, block in port.sent_on(DATA)] == [(processor(5), 0)]
+    assert port.sent_on(PUNCTUATION)[0][1].meta["moved"] == [(0, 0, "processor.5", 2)]
+
+
+def test_a_source_admits_only_what_its_sink_can_say() -> None:
+    task, _ = source_task(ERASURE, item_count=100)
+    task.start()
+    emit(task)
+    ask = lambda epoch, *pieces: Block(Kind.RESEND, Epoch(epoch), meta={"pieces": [list(p) for p in pieces]})  # noqa: E731
+    assert task.admits(Block(Kind.ACK, Epoch(2))) and task.admits(ask(1, (0, 0), (1, 2)))
+    odd = [Block(Kind.ACK, Epoch(3)), Block(Kind.ACK, Epoch(2**62)), ask(3, (0, 0)), ask(1, (0, 4)), ask(1, (1, 3))]
+    odd += [ask(1, (2, 0)), ask(1, (0, 0), (2**63, 0)), ask(1, (0, 2**63))]
+    for block in odd:
+        assert not task.admits(block), block
+    task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(1)))
+    assert task.admits(ask(1, (9, 9))), "a late word on a committed epoch is no error"
+
+
+def test_an_epoch_that_is_still_being_emitted_cannot_be_committed() -> None:
+    task, _ = source_task(ERASURE)
+    task.start()
+    task.work()
+    assert not task.admits(Block(Kind.ACK, Epoch(1)))
+
+
+@pytest.mark.parametrize("wrong", [np.ones((1, 4)), np.ones(3), np.ones((1, 3), "f4"), np.ones((2, 3, 1))])
+def test_a_source_that_returns_other_items_than_it_says_fails_the_job(wrong: np.ndarray) -> None:
+    task, _ = source_task({"scheme": "none"})
+    task.columns, task.read = 3, lambda start, stop: wrong
+    task.start()
+    with pytest.raises(JobFailed, match=r"expected float64 of shape \(1, 3\)"):
+        task.work()
+
+
+class Doubling(Processor):
+    """Results are the items' sum times the newest feedback."""
+
+    factor = 1.0
+
+    def process_data(self, items: np.ndarray) -> Sequence[np.ndarray]:
+        return [np.array([items.sum() * self.factor])]
+
+    def process_feedback(self, feedback: Sequence[np.ndarray]) -> None:
+        self.factor = float(feedback[0][0])
+
+
+def processor_task(pairs: int = 1, feedback: bool = True, options: dict[str, Any] = ERASURE) -> Made:
+    layout = layout_of(processor(1), pairs=pairs, feedback=feedback)
+    port = FakePort(layout)
+    return ProcessorTask(layout, make_scheme(layout, options), port, [Doubling() for _ in range(pairs)]), port
+
+
+def data(epoch: int, row: int = 0, s_index: int = 0, pair: int = 0, count: int = 2) -> Block:
+    return Block(Kind.DATA, Epoch(epoch), Key(pair, pair, row, s_index), count, (np.ones((count, 3)),), meta={"of": 8})
+
+
+def feed(task: ProcessorTask, epoch: int, value: float, pair: int = 0) -> None:
+    task.on_block(FEEDBACK, sink(pair), Block(Kind.FEEDBACK, Epoch(epoch), arrays=(np.array([value]),)))
+
+
+def results(port: FakePort, to: WorkerId | None = None) -> list[tuple[int, int, float]]:
+    sent = [block for at, block in port.sent_on(RESULT) if block.kind == Kind.RESULT and to in (None, at)]
+    return [(block.epoch, block.key.row, float(block.arrays[0][0])) for block in sent]
+
+
+def test_a_block_is_processed_under_the_feedback_of_the_epoch_before() -> None:
+    task, port = processor_task()
+    for block in (data(1, 0), data(2, 0), data(2, 1), data(3, 0)):
+        task.on_block(DATA, source(), block)
+    assert results(port) == [(1, 0, 6.0)]
+    feed(task, 1, 10.0)
+    assert results(port) == [(1, 0, 6.0), (2, 0, 60.0), (2, 1, 60.0)]
+    feed(task, 2, 100.0)
+    assert results(port)[3:] == [(3, 0, 600.0)]
+    assert task.items == 8 and task.epoch == 2
+
+
+def test_blocks_of_committed_epochs_are_stale_and_old_feedback_is_ignored() -> None:
+    task, port = processor_task()
+    feed(task, 7, 2.0)
+    task.on_block(DATA, source(), data(7))
+    task.on_block(DATA, source(), data(1))
+    assert results(port) == [] and port.counts == {"stale_blocks": 2}
+    feed(task, 6, 9.0)
+    task.on_block(DATA, source(), data(8))
+    assert results(port) == [(8, 0, 12.0)]
+
+
+def test_a_feedback_that_skips_epochs_drops_what_was_held_for_them() -> None:
+    task, port = processor_task()
+    for epoch in (2, 3, 4):
+        task.on_block(DATA, source(), data(epoch))
+    feed(task, 3, 2.0)
+    assert results(port) == [(4, 0, 12.0)] and port.counts == {"stale_blocks": 2}
+
+
+def test_input_is_acknowledged_once_its_epoch_is_committed() -> None:
+    task, port = processor_task()
+    task.on_block(DATA, source(), data(1))
+    assert not port.acked
+    feed(task, 1, 2.0)
+    assert port.acked == [(DATA, source()), (FEEDBACK, sink())]
+
+
+def test_pairs_do_not_touch_each_other() -> None:
+    task, port = processor_task(pairs=2)
+    task.on_block(DATA, source(0), data(2, pair=0))
+    task.on_block(DATA, source(1), data(2, pair=1))
+    feed(task, 1, 5.0, pair=1)
+    assert results(port, sink(0)) == [] and results(port, sink(1)) == [(2, 0, 30.0)]
+    feed(task, 1, 7.0, pair=0)
+    assert results(port, sink(0)) == [(2, 0, 42.0)]
+
+
+def test_without_a_feedback_edge_nothing_is_held() -> None:
+    task, port = processor_task(feedback=False)
+    for epoch in (3, 1, 2):
+        task.on_block(DATA, source(), data(epoch))
+    assert [epoch for epoch, _, _ in results(port)] == [3, 1, 2]
+
+
+def test_results_carry_their_items_and_parity_passes_through() -> None:
+    task, port = processor_task()
+    block, parity = data(1), Block(Kind.PARITY, Epoch(1), Key(0, 0, 0, 5), 0, (np.ones((2, 3)),))
+    task.on_block(DATA, source(), block)
+    task.on_block(DATA, source(), parity)
+    (_, result), (_, passed) = port.sent_on(RESULT)
+    assert result.attachment is block.arrays[0] and result.meta == {"of": 8} and result.items == 2
+    assert passed is parity
+
+
+def test_results_wait_for_a_sink_that_is_not_known_yet() -> None:
+    task, port = processor_task()
+    port.kill(sink())
+    task.on_block(DATA, source(), data(1))
+    assert not port.sent_on(RESULT)
+    port.up.add(sink())
+    task.on_worker_restored(sink())
+    assert results(port) == [(1, 0, 6.0)]
+
+
+@pytest.mark.parametrize("options", [{"scheme": "none"}, {"scheme": "replication", "copies": 2}])
+def test_parity_is_for_the_erasure_scheme_only(options: dict[str, Any]) -> None:
+    task, _ = processor_task(options=options)
+    assert task.admits(data(1))
+    assert not task.admits(Block(Kind.PARITY, Epoch(1), arrays=(np.ones((2, 3)),)))
+
+
+def test_items_of_other_columns_or_types_are_not_admitted() -> None:
+    task, _ = processor_task()
+    task.columns = 3
+    assert task.admits(data(1))
+    for wrong in (np.ones((2, 4)), np.ones((2, 3), "f4"), np.ones((2, 3), "i8"), np.ones((2, 0))):
+        assert not task.admits(Block(Kind.DATA, Epoch(1), items=2, arrays=(wrong,)))
+        assert not task.admits(Block(Kind.PARITY, Epoch(1), arrays=(wrong,)))
+
+
+class Listing(Sink):
+    """Remembers the order of results."""
+
+    def __init__(self) -> None:
+        self.processor, self.seen = Doubling(), []
+
+    def aggregate(self, result: Sequence[np.ndarray]) -> None:
+        self.seen.append(float(result[0][0]))
+
+    def commit(self, epoch: int) -> Sequence[np.ndarray]:
+        return [np.array([float(epoch + 1)])]
+
+
+def sink_task(options: dict[str, Any], processors: int = 3) -> tuple[SinkTask, FakePort, list[tuple[Boundary, float]]]:
+    layout = layout_of(sink(), processors=processors)
+    port, committed = FakePort(layout), []
+    task = SinkTask(layout, make_scheme(layout, options), port, Listing(), lambda b, s: committed.append((b, s)))
+    return task, port, committed
+
+
+def result(epoch: int, row: int, s_index: int, value: float | None = None) -> Block:
+    value = row * 10 + s_index if value is None else value
+    return Block(Kind.RESULT, Epoch(epoch), Key(0, 0, row, s_index), 2, (np.array([float(value)]),))
+
+
+def end(epoch: int, blocks: int, last: bool = False, **lives: int) -> Block:
+    names = {f"processor.{i}": 1 for i in range(3)} | {f"processor.{name[1:]}": life for name, life in lives.items()}
+    meta = {"items": 2 * blocks, "blocks": blocks, "last": last, "participants": names, "opened_at": 1.0}
+    return Block(Kind.PUNCTUATION, Epoch(epoch), meta=meta)
+
+
+def test_results_are_aggregated_in_the_order_of_keys_whoever_comes_first() -> None:
+    task, port, committed = sink_task({"scheme": "none"})
+    port.clock = 3.5
+    for row, s_index in ((1, 1), (0, 2), (1, 0), (0, 0)):
+        task.on_block(RESULT, processor(s_index), result(1, row, s_index))
+    task.on_block(PUNCTUATION, source(), end(1, 5))
+    assert task.operator.seen == [] and not committed
+    task.on_block(RESULT, processor(1), result(1, 0, 1))
+    assert task.operator.seen == [0, 1, 2, 10, 11]
+    assert committed == [(Boundary(Epoch(1), 10, 0, False), 2.5)]
+    assert [to for to, _ in port.sent_on(FEEDBACK)] == [processor(i) for i in range(3)]
+    assert [(to, block.epoch) for to, block in port.sent_on(COMMIT)] == [(source(), 1)]
+    assert task.operator.processor.factor == 2.0, "the sink's own processor follows"
+    assert (RESULT, processor(0)) in port.acked and (PUNCTUATION, source()) in port.acked
+
+
+def test_epochs_close_in_order_and_one_may_free_the_next() -> None:
+    task, _, committed = sink_task({"scheme": "none"})
+    task.on_block(PUNCTUATION, source(), end(2, 1, last=True))
+    task.on_block(RESULT, processor(0), result(2, 0, 0, 7))
+    task.on_block(PUNCTUATION, source(), end(1, 1))
+    assert not committed
+    task.on_block(RESULT, processor(0), result(1, 0, 0, 5))
+    assert [boundary.epoch for boundary, _ in committed] == [1, 2]
+    assert task.operator.seen == [5, 7] and task.finished and task.items == 4
+
+
+def test_duplicates_are_dropped_and_counted() -> None:
+    task, port, committed = sink_task({"scheme": "replication", "copies": 3})
+    for i in range(3):
+        task.on_block(RESULT, processor(i), result(1, 0, 0, 5))
+    task.on_block(PUNCTUATION, source(), end(1, 1))
+    task.on_block(RESULT, processor(1), result(1, 0, 0, 5))
+    assert task.operator.seen == [5] and len(committed) == 1 and port.counts == {"duplicates_dropped": 3}
+
+
+def test_what_a_dead_worker_held_is_lost_and_counted_with_scheme_none() -> None:
+    task, port, committed = sink_task({"scheme": "none"})
+    task.on_block(RESULT, processor(0), result(1, 0, 0))
+    task.on_block(RESULT, processor(2), result(1, 0, 2))
+    task.on_block(PUNCTUATION, source(), end(1, 3))
+    assert not committed
+    port.kill(processor(1))
+    task.on_worker_failed(processor(1))
+    assert committed[0][0] == Boundary(Epoch(1), 6, 2, False)
+    assert task.lost == 2 and task.items == 4 and port.counts == {"lost_blocks": 1}
+
+
+def test_a_late_result_of_a_lost_block_is_not_aggregated() -> None:
+    task, port, committed = sink_task({"scheme": "none"})
+    task.on_block(PUNCTUATION, source(), end(1, 3, p1=0))
+    assert not committed, "processors 0 and 2 are alive"
+    task.on_block(RESULT, processor(1), result(1, 0, 1, 99))
+    task.on_block(RESULT, processor(0), result(1, 0, 0))
+    assert 99 in task._results.get(1, {}).values() or not committed
+    task.on_block(RESULT, processor(2), result(1, 0, 2))
+    assert task.operator.seen == [0, 2] and committed[0][0].lost == 2
+    assert port.counts["duplicates_dropped"] == 1
+
+
+def test_a_restarted_processor_gets_the_newest_feedback_at_once() -> None:
+    task, port, _ = sink_task({"scheme": "none"})
+    task.on_worker_restored(processor(1))
+    assert not port.sent
+    task.on_block(PUNCTUATION, source(), end(1, 1))
+    task.on_block(RESULT, processor(0), result(1, 0, 0))
+    port.sent.clear()
+    task.on_worker_restored(processor(1))
+    task.on_worker_restored(source())
+    assert [(to, block.epoch, block.arrays[0][0]) for to, block in port.sent_on(FEEDBACK)] == [(processor(1), 1, 2.0)]
+
+
+def test_a_sink_admits_only_epochs_and_blocks_that_may_be() -> None:
+    task, _, _ = sink_task({"scheme": "none"})
+    task.on_block(PUNCTUATION, source(), end(1, 5))
+    assert task.admits(result(1, 1, 1)) and task.admits(result(1024, 0, 0)) and task.admits(end(1, 5))
+    odd = [result(1, 1, 2), result(1, 0, 3), result(1, 2**62, 0), result(1025, 0, 0), result(2, 2**62, 0), end(1, 4)]
+    odd += [end(2, 0), end(2, 2**62), end(2**62, 1), Block(Kind.PARITY, Epoch(1), Key(0, 0, 0, 0))]
+    odd += [Block(Kind.PUNCTUATION, Epoch(1), meta={"moved": [[9, 0, "processor.0", 1]]})]
+    for block in odd:
+        assert not task.admits(block), block
+    assert not task.scheme.ledgers.keys() - {1}, "asking changes nothing"
