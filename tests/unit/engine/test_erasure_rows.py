@@ -116,7 +116,7 @@ def test_lost_blocks_are_decoded_to_the_last_bit(counts: list[int], lost: tuple[
     assert closed(job.ready) == [1]
     boundary = next(entry for entry in job.ready if isinstance(entry, Boundary))
     assert (boundary.items, boundary.lost, boundary.last) == (sum(counts), 0, True)
-    assert job.port.counts["decoded_items"] == sum(counts[row * K + i] for i in lost)
+    assert job.port.counts.get("decoded_items", 0) == sum(counts[row * K + i] for i in lost)
 
 
 def test_a_row_of_one_block_is_its_own_and_its_parity_is_enough() -> None:

@@ -416,7 +416,7 @@ def test_a_sink_admits_only_epochs_and_blocks_that_may_be() -> None:
     task.on_block(PUNCTUATION, source(), end(1, 5))
     assert task.admits(result(1, 1, 1)) and task.admits(result(1024, 0, 0)) and task.admits(end(1, 5))
     odd = [result(1, 1, 2), result(1, 0, 3), result(1, 2**62, 0), result(1025, 0, 0), result(2, 2**62, 0), end(1, 4)]
-    odd += [end(2, 0), end(2, 2**62), end(2**62, 1), Block(Kind.PARITY, Epoch(1), Key(0, 0, 0, 0))]
+    odd += [end(2, 0), end(2, 2**62), end(2**62, 1), Block(Kind.PARITY, Epoch(1), Key(0, 0, 0, 0), arrays=(items(2),))]
     odd += [Block(Kind.PUNCTUATION, Epoch(1), meta={"moved": [[9, 0, "processor.0", 1]]})]
     for block in odd:
         assert not task.admits(block), block
