@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codec.errors import RiprapError
 from controller.zookeeper import EmbeddedZooKeeper, find_jars, find_java
 
+RIPRAP = (sys.executable, "-P", "-m", "engine.cli.main")  # -P: nothing in the current directory replaces ours
 ZOOKEEPER_DATA = ".zookeeper"
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
@@ -34,10 +35,12 @@ class Services:
         port: int = 0,
         address: str = "",
         on_restart: Callable[[str, int], None] = lambda name, code: None,
+        launcher: Sequence[str] = RIPRAP,
     ) -> None:
         self._folder = folder
         self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port)
         self._zookeeper = zookeeper or ""
+        self._launcher = launcher
         self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
         controller = ["controller", "--address", address or "127.0.0.1"]
         for number in range(standby + 1):
@@ -102,7 +105,7 @@ class Services:
         command = [*self._commands[name], "--zookeeper", self.zookeeper, "--die-with-parent", str(os.getpid())]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._children[name] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "engine.cli.main", *command],
+                [*self._launcher, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

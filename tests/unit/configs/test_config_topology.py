@@ -66,6 +66,16 @@ def test_the_dict_survives_json_and_names_the_sink_tasks(write: Write) -> None:
     assert Topology.from_dict(json.loads(json.dumps(plain))).to_dict() == plain
 
 
+def test_feedback_makes_no_position(write: Write) -> None:
+    topology = load(write(("{from: sink, to: processor, feedback", "{from: sink, to: source, feedback")))
+    assert (topology.sources, topology.processors, topology.sinks) == (("source",), ("processor",), ("sink",))
+
+
+def test_anchors_and_aliases_are_plain_values(write: Write) -> None:
+    topology = load(write(("seed: 7", "seed: &seven 7"), ("feedback: true", "feedback: &yes true")))
+    assert topology.edges[2].feedback is True and type(topology.seed) is int
+
+
 def test_nothing_of_a_topology_can_be_changed(write: Write) -> None:
     topology = load(write())
     for mapping in (topology.stages, topology.fault_tolerance, topology.stages["processor"].options):
@@ -73,8 +83,9 @@ def test_nothing_of_a_topology_can_be_changed(write: Write) -> None:
             mapping["x"] = 1  # type: ignore[index]
     with pytest.raises(AttributeError):
         topology.seed = 2  # type: ignore[misc]
-    topology.to_dict()["stages"]["processor"]["options"]["rate"] = 5
-    assert topology.stages["processor"].options["rate"] == 1.0e-6
+    listed = load(write(("{rate: 1.0e-6}", "{rates: [1]}")))
+    listed.to_dict()["stages"]["processor"]["options"]["rates"].append(2)
+    assert listed.stages["processor"].options["rates"] == [1]
 
 
 def test_workers_pay_neither_for_yaml_nor_for_the_schema() -> None:

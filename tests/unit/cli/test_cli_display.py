@@ -1,0 +1,76 @@
+"""What is shown of a running job: a line when something happens, the same facts in the table."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from engine.cli.display import LineDisplay, line, table
+from engine.cli.snapshot import Rate, Snapshot, look
+
+STATUS: dict[str, Any] = {
+    "job": "trial",
+    "phase": "RECOVERING",
+    "workers": {
+        "processor.0": {"incarnation": 1, "state": "up", "stats": {}},
+        "processor.1": {"incarnation": 2, "state": "starting"},
+        "sink.0": {"incarnation": 1, "state": "up", "stats": {"decoded_items": 40, "metrics": {"loss": 0.25}}},
+    },
+    "past": {"processor.1#1": {"lost_items": 3}},
+}
+
+
+def snapshot(**changes: Any) -> Snapshot:
+    return replace(look(STATUS, 7, 700, 1400, 1234.5, ("kill processor.1#1",)), **changes)
+
+
+def test_a_snapshot_sums_up_all_incarnations() -> None:
+    found = snapshot()
+    assert (found.alive, found.decoded_items, found.lost_items, found.metrics) == (2, 40, 3, {"loss": 0.25})
+    assert found.workers[1] == ("processor.1", 2, "starting")
+
+
+def test_before_anything_is_known_there_is_nothing_to_show() -> None:
+    stream = io.StringIO()
+    LineDisplay(stream).show(look({}, 0, 0, None, 0.0, ()))
+    assert stream.getvalue() == ""
+
+
+def test_a_line_says_how_far_how_fast_and_who_is_missing() -> None:
+    text = line(snapshot())
+    for words in ("RECOVERING", "epoch 7", "700 (50 %) items", "1,234 items/s", "2/3 workers up (not processor.1#2)"):
+        assert words in text
+    assert "decoded 40" in text and "lost 3" in text and "loss 0.25" in text
+    assert "not processor" not in line(snapshot(phase="COMPLETED"))
+
+
+def test_a_line_comes_when_something_happens_and_not_otherwise() -> None:
+    stream = io.StringIO()
+    display = LineDisplay(stream)
+    for shown in (snapshot(faults=()), snapshot(faults=()), snapshot(), snapshot(), snapshot(phase="RUNNING")):
+        display.show(shown)
+    lines = stream.getvalue().splitlines()
+    assert [text.split("  ")[0] for text in lines] == [
+        "RECOVERING",
+        "fault injected: kill processor.1#1",
+        "RECOVERING",
+        "RUNNING",
+    ]
+
+
+def test_the_table_holds_the_same_facts() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(table(snapshot()))
+    for words in ("trial", "RECOVERING", "700 (50 %)", "processor.1#2", "kill processor.1#1", "loss 0.25", "40 items"):
+        assert words in stream.getvalue()
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.add(0.0, 0) == 0.0
+    assert rate.add(1.0, 100) == 100.0
+    assert rate.add(2.0, 300) == 150.0
+    assert rate.add(4.5, 300) == 0.0 or rate.add(4.5, 300) < 150.0

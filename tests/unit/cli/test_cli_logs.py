@@ -1,0 +1,40 @@
+"""Logs are handed out line by line, each once, while they grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from engine.cli.logs import Tail
+from engine.cli.main import riprap
+
+
+def test_a_line_counts_once_its_end_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("one\ntw")
+    tail = Tail(path)
+    assert list(tail.lines(final=False)) == ["one"]
+    with path.open("a") as stream:
+        stream.write("o\nthree")
+    assert list(tail.lines(final=False)) == ["two"]
+    assert list(tail.lines(final=True)) == ["three"]
+    assert list(tail.lines(final=True)) == []
+
+
+def test_all_workers_or_one(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "processor.0.log").write_text("from zero\n")
+    (logs / "sink.0.log").write_bytes(b"from the \xff sink\n")
+    everything = CliRunner().invoke(riprap, ["logs", str(tmp_path)]).output.splitlines()
+    assert everything == ["processor.0    from zero", "sink.0         from the \N{REPLACEMENT CHARACTER} sink"]
+    assert CliRunner().invoke(riprap, ["logs", str(tmp_path), "processor.0"]).output == "from zero\n"
+
+
+def test_a_worker_without_a_log_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "processor.0.log").write_text("")
+    error = CliRunner().invoke(riprap, ["logs", str(tmp_path), "procesor.0"]).exception
+    assert "did you mean processor.0?" in str(error)

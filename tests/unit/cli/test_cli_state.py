@@ -1,0 +1,50 @@
+"""What `up` leaves for later commands is believed only while the process it names is the same one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codec.errors import ConfigError
+from engine.cli.state import State, find_zookeeper, read_state, remove_state, started_ticks, write_state
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "riprap").mkdir()
+    return tmp_path / "riprap"
+
+
+def own_state(ticks_off: int = 0) -> State:
+    ticks = started_ticks(os.getpid())
+    assert ticks
+    return State(os.getpid(), ticks + ticks_off, "127.0.0.1:2181", "/tmp")
+
+
+def test_a_state_is_read_back_until_it_is_removed() -> None:
+    write_state(own_state())
+    assert read_state() == own_state()
+    assert find_zookeeper(None) == "127.0.0.1:2181"
+    assert find_zookeeper("other:1") == "other:1"
+    remove_state()
+    assert read_state() is None
+
+
+def test_another_process_of_the_same_pid_is_not_ours() -> None:
+    write_state(own_state(ticks_off=1))
+    assert read_state() is None
+    with pytest.raises(ConfigError, match="no cluster runs"):
+        find_zookeeper(None)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"pid": 1}', "null"])
+def test_a_damaged_file_is_no_state(folder: Path, content: str) -> None:
+    (folder / "up.json").write_text(content)
+    assert read_state() is None
+
+
+def test_a_process_that_does_not_run_has_no_start() -> None:
+    assert started_ticks(2**22 + 1) is None
