@@ -99,7 +99,7 @@ def fill_in_failures(run: Pass) -> None:
             continue
         heard = (row.started_at, row.ready_at, row.stats.get("first_item_at"), row.stats.get("caught_up_at"))
         for name, at in zip(_TIMES, heard):
-            if failure[name] is None and isinstance(at, int | float):
+            if failure[name] is None and isinstance(at, int | float) and at > 0:
                 failure[name] = at
                 event = name.removesuffix("_at")
                 run.log(event, worker=failure["worker"], incarnation=row.incarnation, monotonic=at)

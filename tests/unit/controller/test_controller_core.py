@@ -240,6 +240,23 @@ def test_a_new_leader_does_not_wait_for_ever() -> None:
     assert {f["reason"] for f in core.status("job")["failures"]} == {"host gone"}
 
 
+def test_the_replacements_times_are_copied_once_they_are_there() -> None:
+    driver = running()
+    driver.hear(sink_0={"state": EXITED, "status": -9})
+    assert driver.status["failures"][0]["detected_at"] == driver.now
+    unset = {"first_item_at": 0.0, "caught_up_at": None}
+    driver.hear(sink_0={"incarnation": 2, "state": UP, "started_at": 50.0, "ready_at": 51.0, "stats": unset})
+    driver.hear(sink_0={"stats": {"first_item_at": 52.0, "caught_up_at": 0.0}})
+    driver.hear(sink_0={"stats": {"first_item_at": 99.0, "caught_up_at": 53.0}})
+    (failure,) = driver.status["failures"]
+    assert [failure[f"{name}_at"] for name in ("respawned", "restored", "first_item", "caught_up")] == [
+        50.0,
+        51.0,
+        52.0,
+        53.0,
+    ]
+
+
 def test_deaths_with_progress_between_them_are_no_storm() -> None:
     driver = running()
     for incarnation in range(1, 40):
