@@ -60,6 +60,9 @@ class Job:
         self.view = View(0, self.phase)
         self.rows: dict[tuple[WorkerId, Incarnation], WorkerReport] = {}
         self.detector = Detector(spec.limits.heartbeat_timeout_s)
+        self.committed = -1
+        """Epochs that the sinks have committed together, as far as was heard, and `committed_at` since when."""
+        self.committed_at = now
         self.tickets: list[tuple[Any, Any]] = []
         """Clients to answer, each with its result, when what is decided now is durable."""
         self.refresh_view()

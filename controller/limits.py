@@ -21,6 +21,8 @@ class Limits:
     """From the first assignment until all workers are up."""
     recovery_timeout_s: float = 60.0
     """From the loss of a worker until its replacement is up."""
+    stall_timeout_s: float = 60.0
+    """From one committed epoch of any sink to the next, while the job runs."""
     finishing_timeout_s: float = 30.0
     """From the stop message until the last worker has exited."""
     restarts_max: int = 10

@@ -83,6 +83,8 @@ class EndReason(StrEnum):
     """The first incarnations were not all up in time."""
     RECOVERY = "recovery deadline"
     """A lost worker was not replaced in time."""
+    STALL = "stall deadline"
+    """All workers are up, and still no sink has committed an epoch for too long."""
     FINISHING = "finishing deadline"
     """A worker that was told to stop did not end in time."""
     STORM = "restart storm"

@@ -114,7 +114,7 @@ def _correct_reason(job: Job, failure: dict[str, Any]) -> None:
 
 
 def check_deadlines(run: Pass) -> None:
-    """Fail the job if a start, the deployment or a recovery takes too long; the message names what was waited for."""
+    """Fail the job if a start, the deployment, a recovery or an epoch takes too long; the message names the wait."""
     job, limits = run.job, run.job.spec.limits
     again = "then run the job again"
     for worker, task in job.tasks.items():
@@ -135,7 +135,24 @@ def check_deadlines(run: Pass) -> None:
         missing = [str(worker) for worker in job.tasks if not job.is_up(worker)]
         message = f"{', '.join(missing[:8])} not up after {limits.deployment_timeout_s:g} s"
         run.fail(EndReason.DEPLOYMENT, message, f"see the logs under {job.spec.run_dir}/logs, {again}")
+    else:
+        _check_stall(run)
     return None
+
+
+def _check_stall(run: Pass) -> None:
+    """Whatever the cause, a job that commits nothing more does not hang."""
+    job, timeout_s = run.job, run.job.spec.limits.stall_timeout_s
+    committed = sum(row.epoch for sink in job.spec.sinks if (row := job.row(sink)) is not None)
+    if committed != job.committed or job.phase is Phase.DEPLOYING:
+        job.committed, job.committed_at = committed, run.now
+    elif run.now - job.committed_at > timeout_s:
+        at = ", ".join(f"{worker} at {row.epoch}" for worker in job.tasks if (row := job.row(worker)) is not None)
+        run.fail(
+            EndReason.STALL,
+            f"no epoch was committed for {timeout_s:g} s; epochs: {at}",
+            f"see {job.spec.run_dir}/logs and events.jsonl; raise cluster.stall_timeout_s if an epoch takes longer",
+        )
 
 
 def give_up_stopping(run: Pass, remaining: list[WorkerId]) -> None:

@@ -27,7 +27,13 @@ from controller.steps import restart_lost_for
 
 STAGES = {"source": {"parallelism": 1}, "processor": {"parallelism": 3}, "sink": {"parallelism": 1}}
 # Deadlines are tested elsewhere; here nothing may fail, however long the faults make it wait.
-CLUSTER = {"heartbeat_timeout_s": 1.0, "restarts_max": 10000, "recovery_timeout_s": 1e4, "startup_timeout_s": 1e4}
+CLUSTER = {
+    "heartbeat_timeout_s": 1.0,
+    "restarts_max": 10000,
+    "recovery_timeout_s": 1e4,
+    "startup_timeout_s": 1e4,
+    "stall_timeout_s": 1e4,
+}
 TOPOLOGY = {"stages": STAGES, "cluster": {**CLUSTER, "deployment_timeout_s": 1e4, "finishing_timeout_s": 1e4}}
 REPORT_S = TICK_S = 0.2
 FAULTS_END_S = 12.0

@@ -268,7 +268,8 @@ def test_deaths_with_progress_between_them_are_no_storm() -> None:
 
 def test_fruitless_deaths_are_a_storm_within_their_window_only() -> None:
     def die(times: int, pause_s: float) -> Driver:
-        driver = running(topology={**TOPOLOGY, "cluster": {"heartbeat_timeout_s": 1000, "recovery_timeout_s": 1000}})
+        waits = dict.fromkeys(("heartbeat_timeout_s", "recovery_timeout_s", "stall_timeout_s"), 1000)
+        driver = running(topology={**TOPOLOGY, "cluster": waits})
         for incarnation in range(1, times + 1):
             driver.pass_time(pause_s)
             driver.hear(sink_0={"incarnation": incarnation, "state": EXITED})
@@ -316,3 +317,15 @@ def test_an_agent_that_reports_late_to_a_new_leader_gets_a_newer_view() -> None:
     actions = core.report(AgentReport("h1", "i1", 1, term=1, revisions={"job": revision}, rows=rows), 104.0)
     (send,) = [action for action in actions if isinstance(action, Send)]
     assert send.message["jobs"]["job"]["view"]["revision"] > revision
+
+
+def test_a_job_that_commits_nothing_more_fails_loudly() -> None:
+    driver = running(topology={**TOPOLOGY, "cluster": {"stall_timeout_s": 5, "heartbeat_timeout_s": 1000}})
+    driver.hear(sink_0={"state": UP, "epoch": 3})
+    driver.pass_time(4.9)
+    driver.hear(sink_0={"state": UP, "epoch": 4})
+    driver.pass_time(4.9)
+    assert driver.status["phase"] == "RUNNING"
+    driver.pass_time(0.2)
+    assert driver.status["phase"] == "FAILED"
+    assert "no epoch was committed for 5 s; epochs: source.0 at 0, sink.0 at 4" in driver.status["error"]
