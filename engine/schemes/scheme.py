@@ -78,8 +78,8 @@ class Scheme:
     def admits(self, block: Block) -> bool:
         """Whether an honest peer can have sent this after all that came before; asked before its link takes it.
 
-        Changes nothing and raises nothing, whatever the message says. False drops and counts the message. Hooks may
-        rely on what is checked here and in engine/intake.py.
+        The message's form is checked already (engine/intake.py). Changes nothing and raises nothing, whatever the
+        message says. False drops and counts it. Hooks may rely on what was checked.
         """
         return block.kind != Kind.PARITY
 

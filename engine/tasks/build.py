@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
+from codec.errors import ConfigError
 from configs.topology import Topology
 from engine.layout import Layout
+from engine.schemes.parts.collector import BLOCKS_MAX
 from engine.schemes.scheme import Boundary, Port, Scheme
 from engine.tasks.processor import ProcessorTask
 from engine.tasks.sink import SinkTask
@@ -33,7 +35,7 @@ def make_task(
 ) -> Task:
     """The task of `layout.me`. `schema` holds the input's `columns` and `label`, as the submitter found them.
 
-    Raises ConfigError where an operator cannot be made or opened.
+    Raises ConfigError where an operator cannot be made or opened, or an epoch would have too many blocks.
     """
     context = Context(
         columns=tuple(schema["columns"]),
@@ -73,6 +75,12 @@ def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port,
     if source.items is None:
         raise NotImplementedError("a source without an end")
     links = topology.links
+    blocks = -(-topology.micro_batch * 8 * len(context.columns) // links.block_bytes)
+    if min(blocks, topology.micro_batch) > BLOCKS_MAX:
+        raise ConfigError(
+            f"an epoch of {topology.micro_batch} items would be cut into {blocks} blocks; {BLOCKS_MAX} are the most",
+            "Raise links.block_bytes, or lower micro_batch.",
+        )
     return SourceTask(
         layout, scheme, port, source.read, source.items, topology.micro_batch, links.block_bytes, links.window_epochs
     )

@@ -8,7 +8,7 @@ from engine.layout import Edge, Layout
 from engine.schemes.scheme import Boundary, Port, Ready, Scheme
 
 EPOCHS_AHEAD_MAX = 1024  # the largest `links.window_epochs` that a topology may ask for
-BLOCKS_MAX = 1 << 22  # data blocks of an epoch; a look at all of its rows takes a second then
+BLOCKS_MAX = 1 << 20  # data blocks of an epoch; a look at all of its rows takes a quarter of a second then
 
 
 class Ledger:

@@ -1,0 +1,104 @@
+"""Mutations of messages: of bytes, of what the bytes mean, of frames, of the sender."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgpack
+from fuzz_receiver import JOB, ROLES, Message, processor
+
+from codec.blocks import Block, Kind
+from codec.header import Header, encode
+from codec.ids import Epoch, Incarnation, Seq
+from engine.intake import identity
+
+EDGES_MAX = 6
+META_NAMES = ("of", "counts", "items", "blocks", "last", "participants", "opened_at", "moved", "pieces", "x", "")
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, 1, 2, 3, 4, 5, 6, 7, 255, 1024, 1025, 2**20, 2**31, 2**32 - 1, 2**53, 2**62, 2**62 + 1, 2**63,
+    2**64 - 1, -1, -(2**63), 0.5, float("nan"), float("inf"), "", "job", "source.0", "sink.0", "processor.0",
+    "processor.5", "processor.99", "<f8", "<f4", "|u1", "O", b"", b"\xff", [], [[]], [0] * 4, [[0, 0]], [1, 1, 1, 1],
+    [[0, 0, "processor.0", 1]], {}, {"processor.0": 1}, {"of": 4}, {"counts": [2]}, msgpack.ExtType(5, b"x"),
+)  # fmt: skip
+
+
+def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
+    """One to four flips, cuts, insertions or overwritings."""
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at, verb = rng.randrange(len(changed) + 1), rng.randrange(4)
+        if verb == 0 and at < len(changed):
+            changed[at] ^= 1 << rng.randrange(8)
+        elif verb == 1:
+            del changed[at : at + rng.randint(1, 8)]
+        elif verb == 2:
+            changed[at:at] = rng.randbytes(rng.randint(1, 4))
+        else:
+            changed[at : at + 1] = rng.choice((b"\x00", b"\x7f", b"\x90", b"\xc0", b"\xcf", b"\xdd", b"\xdf", b"\xff"))
+    return bytes(changed)
+
+
+def mutate_structure(rng: random.Random, value: Any) -> Any:
+    """The same structure with one thing in it, at any depth, replaced, repeated or taken away."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        name = rng.choice(list(value))
+        if rng.random() < 0.1:
+            return {key: its for key, its in value.items() if key != name}
+        if rng.random() < 0.1:
+            return value | {rng.choice(META_NAMES): rng.choice(ODD)}
+        return value | {name: mutate_structure(rng, value[name])}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        verb = rng.randrange(12)
+        middle = [] if verb == 0 else [value[at]] * 2 if verb == 1 else [mutate_structure(rng, value[at])]
+        return [*value[:at], *middle, *value[at + 1 :]]
+    if value.__class__ is int and rng.random() < 0.4:
+        return min(max(0, value + rng.choice((-2, -1, 1, 2, 1000))), 2**64 - 1)
+    return rng.choice(ODD)
+
+
+def mutate_frames(rng: random.Random, frames: list[bytes]) -> list[bytes]:
+    verb = rng.randrange(4)
+    if verb == 0 or not frames:
+        return [*frames, rng.randbytes(rng.choice((0, 8, 24)))]
+    at = rng.randrange(len(frames))
+    frame = frames[at]
+    changed = [frame[:-1], frame * 2, frame + b"\x00" * 8, b""][rng.randrange(4)]
+    return [*frames[:at], *([] if verb == 1 else [changed]), *frames[at + 1 :]]
+
+
+def mutate(rng: random.Random, message: Message) -> Message:
+    peer, header, frames = message
+    verb = rng.randrange(10)
+    if verb < 3:
+        return peer, mutate_bytes(rng, header), frames
+    if verb < 7:
+        fields = msgpack.unpackb(header)
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            if rng.random() < 0.4 or fields.__class__ is not list or len(fields) < 13:
+                fields = mutate_structure(rng, fields)
+            else:  # epoch, key, items, attached, shapes or meta: what the tasks get to see
+                at = rng.choice((7, 8, 8, 9, 10, 11, 12, 12, 12))
+                fields[at] = mutate_structure(rng, fields[at])
+        return peer, msgpack.packb(fields), frames
+    if verb == 7:
+        return peer, header, mutate_frames(rng, frames)
+    if verb == 8:
+        return rng.choice((b"", rng.randbytes(8), identity(processor(3), 1), mutate_bytes(rng, peer))), header, frames
+    junk = rng.randbytes(rng.randrange(80)) if rng.random() < 0.5 else random_header(rng)
+    return peer, junk, frames
+
+
+def random_header(rng: random.Random) -> bytes:
+    """Thirteen fields of anything, or nests of it as deep as fits."""
+    if rng.random() < 0.1:
+        return bytes([rng.choice((0x91, 0x81, 0x9D))]) * rng.randrange(5000)
+    return bytes(msgpack.packb([1, JOB, *(rng.choice(ODD) for _ in range(rng.choice((11, 11, 11, 10, 40))))]))
+
+
+def random_answer(rng: random.Random) -> bytes:
+    edge, sender = rng.randrange(EDGES_MAX), rng.choice(ROLES)
+    block = Block(rng.choice(list(Kind)), Epoch(0), seq=Seq(rng.choice((0, 1, 2, 9, 2**62))))
+    header = encode(Header(JOB, str(sender), Incarnation(rng.randrange(3)), edge), block)[0]
+    return mutate(rng, (b"", header, []))[1]
