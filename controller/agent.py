@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import socket
 import time
@@ -13,7 +14,7 @@ from types import FrameType
 
 import zmq
 
-from codec.errors import FrameError
+from codec.errors import ConfigError, FrameError
 from controller import messages, processes
 from controller.children import Children, read_wish
 from controller.inbox import Inbox
@@ -24,6 +25,7 @@ from controller.spawner import Spawner
 
 logger = logging.getLogger(__name__)
 
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 REPORT_S = 0.1
 SPARES = 2
 
@@ -54,6 +56,8 @@ def run_agent(
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     host = host or socket.gethostname()
+    if not HOST_NAME.fullmatch(host):
+        raise ConfigError(f"{host!r} cannot name a host", "use letters, digits, dots, - and _, at most 253 of them")
     report = AgentReport(host, uuid.uuid4().hex, address=address, pid=os.getpid())
     spawner = Spawner(entry, spares)
     inbox = Inbox()

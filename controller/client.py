@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -35,10 +36,11 @@ class Client:
     def submit(self, job: str, topology: dict[str, Any], run_dir: str) -> None:
         """Make the job durable and have it started; `run_dir` is an absolute path that agents and controller share.
 
-        Submitting the same again changes nothing; ConfigError when the topology is not usable, or another job of that
-        name has not ended.
+        Submitting a job that has not ended again changes nothing; ConfigError when the topology is not usable, or
+        another job of that name has not ended.
         """
-        self._ask({"type": "submit", "job": job, "topology": topology, "run_dir": run_dir})
+        submission = uuid.uuid4().hex
+        self._ask({"type": "submit", "job": job, "topology": topology, "run_dir": run_dir, "submission": submission})
 
     def status(self, job: str) -> dict[str, Any]:
         """What `controller.status.describe` says of the job."""

@@ -56,6 +56,11 @@ class Core:
             self.jobs[name].durable = record
         self._takeover_until: float | None = now + TAKEOVER_S
 
+    @property
+    def takes_over(self) -> bool:
+        """Whether it still waits for the agents' first reports; what it says of jobs is stale until then."""
+        return self._takeover_until is not None
+
     def members(self, members: Mapping[str, str], now: float) -> list[Action]:
         """The whole membership has changed to this."""
         self.cluster.set_members(members)
@@ -97,14 +102,14 @@ class Core:
         job.writing, job.retry_at = None, now + RETRY_S
         return []
 
-    def submit(self, ticket: Any, name: str, topology: Any, run_dir: str, now: float) -> list[Action]:
+    def submit(self, ticket: Any, spec: JobSpec, now: float) -> list[Action]:
         """Take a job; answered when it is durable. The same job again is the same job; RiprapError for a clash."""
-        spec = JobSpec.read(name, topology, run_dir)
+        name = spec.name
         known = self.jobs.get(name)
-        if known is None or (known.phase in TERMINAL and known.spec != spec):
-            job = Job(spec, self._plan_for(topology), self._successor(known, now), now)
+        if known is None or (known.phase in TERMINAL and known.spec.submission != spec.submission):
+            job = Job(spec, self._plan_for(spec.topology), self._successor(known, now), now)
             self.jobs[name] = job
-        elif known.spec != spec:
+        elif not known.spec.asks_the_same(spec):
             raise ConfigError(
                 f"job {name} is {known.phase} already", f"`riprap cancel {name}`, or submit under another name"
             )
@@ -185,7 +190,7 @@ class Core:
         """Whether to hold still because members have not reported yet: what they run is not known."""
         if self._takeover_until is not None and (not self.cluster.unheard() or now > self._takeover_until):
             self._takeover_until = None
-        return self._takeover_until is not None
+        return self.takes_over
 
     def _make_durable(self, job: Job, now: float) -> list[Action]:
         record = job.record()

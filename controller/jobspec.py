@@ -24,9 +24,15 @@ class JobSpec:
     sinks: frozenset[WorkerId]
     """The workers that say `done`; when all have, the job is finished."""
     limits: Limits
+    submission: str = ""
+    """Tells a request that is made again from a new one for the same job."""
+
+    def asks_the_same(self, other: JobSpec) -> bool:
+        """Whether the other, of the same name, is to run the same in the same place."""
+        return (self.topology, self.run_dir) == (other.topology, other.run_dir)
 
     @classmethod
-    def read(cls, name: str, topology: Any, run_dir: str) -> JobSpec:
+    def read(cls, name: str, topology: Any, run_dir: str, submission: str = "") -> JobSpec:
         """Check what the control plane needs of a topology; ConfigError names the first thing that is wrong."""
         if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
             raise ConfigError(f"{name!r} is not a job name", "use letters, digits, - and _, at most 64 of them")
@@ -36,7 +42,9 @@ class JobSpec:
                 "use `riprap run` or `riprap submit`",
             )
         workers = _workers(topology.get("stages"))
-        return cls(name, run_dir, topology, workers, _sinks(topology, workers), Limits.from_topology(topology))
+        return cls(
+            name, run_dir, topology, workers, _sinks(topology, workers), Limits.from_topology(topology), submission
+        )
 
 
 def _workers(stages: Any) -> tuple[WorkerId, ...]:

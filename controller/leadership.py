@@ -16,6 +16,7 @@ from controller.core import Core
 from controller.errands import Errands, read_members
 from controller.executor import Executor, Ticket
 from controller.inbox import Inbox
+from controller.jobspec import JobSpec
 from controller.messages import Message
 from controller.reports import AgentReport
 from controller.steps import PlanFor
@@ -45,6 +46,7 @@ class Leadership:
         self._executor = Executor(router, self._errands)
         self._errands.watch_members()
         self._malformed = 0
+        self._requests: list[tuple[bytes, Message]] = []
 
     def run(self, stopped: Callable[[], bool]) -> str:
         """Lead until `stopped` or deposed; says why it ended."""
@@ -64,6 +66,7 @@ class Leadership:
                     return end
                 self._take_messages(now)
                 self._executor.perform(self._core.tick(now))
+                self._answer_requests(now)
             return "told to stop"
         finally:
             self._errands.close()
@@ -106,14 +109,25 @@ class Leadership:
             report = AgentReport.read(message)
             self._executor.heard_from(report.instance, identity)
             self._executor.perform(self._core.report(report, now))
+        else:
+            messages.count(message, "id")
+            self._requests.append((identity, message))
+
+    def _answer_requests(self, now: float) -> None:
+        """Answer the clients; while the picture of the cluster is being rebuilt, they wait."""
+        if self._core.takes_over:
             return
-        ticket = Ticket(identity, messages.count(message, "id"))
+        for identity, message in self._requests:
+            self._answer(Ticket(identity, message["id"]), message, now)
+        self._requests.clear()
+
+    def _answer(self, ticket: Ticket, message: Message, now: float) -> None:
         try:
             self._executor.perform(self._request(ticket, message, now))
+        except FrameError as error:
+            self._executor.refuse(ticket, RiprapError(str(error), "use the client of the controller's version"))
         except RiprapError as error:
             self._executor.refuse(ticket, error)
-        except FrameError:
-            raise
         except Exception:  # one client's request must not take the jobs' leader down, nor its successors
             logger.exception("request %s failed", message["type"])
             self._executor.refuse(ticket, RiprapError("the controller failed at it", "see the controller's log"))
@@ -122,8 +136,9 @@ class Leadership:
         core, job = self._core, messages.text(message, "job", "")
         match message["type"]:
             case "submit":
-                topology = messages.mapping(message, "topology")
-                return core.submit(ticket, job, topology, messages.text(message, "run_dir"), now)
+                topology, run_dir = messages.mapping(message, "topology"), messages.text(message, "run_dir")
+                submission = messages.text(message, "submission", "")
+                return core.submit(ticket, JobSpec.read(job, topology, run_dir, submission), now)
             case "cancel":
                 return core.cancel(ticket, job, now)
             case "kill":

@@ -95,7 +95,7 @@ class Spawner:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "controller.zygote", str(theirs.fileno()), self._entry, str(self._spares)],
+                [sys.executable, "-P", "-m", "controller.zygote", str(theirs.fileno()), self._entry, str(self._spares)],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
                 pass_fds=(theirs.fileno(),),

@@ -8,6 +8,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
+from codec.errors import ConfigError, DataError
 from controller import paths
 from controller.jobspec import JobSpec
 from controller.phases import TERMINAL
@@ -39,9 +40,7 @@ class Store:
                 spec_data, _ = self._client.get(paths.job_spec(name))
             except NoNodeError:
                 continue
-            fields = read_map(spec_data)
-            spec = JobSpec.read(name, fields.get("topology"), fields.get("run_dir", ""))
-            jobs[name] = (spec, self._claim(name))
+            jobs[name] = (_read_spec(name, spec_data), self._claim(name))
         return jobs
 
     def save(self, spec: JobSpec, record: Record, create: bool) -> None:
@@ -57,7 +56,8 @@ class Store:
     def _write(self, spec: JobSpec, data: bytes, create: bool) -> None:
         name, version = spec.name, self._versions.get(spec.name)
         transaction = self._client.transaction()
-        about = json.dumps({"topology": spec.topology, "run_dir": spec.run_dir}).encode() if create else b""
+        fields = {"topology": spec.topology, "run_dir": spec.run_dir, "submission": spec.submission}
+        about = json.dumps(fields).encode() if create else b""
         if version is None:
             transaction.create(paths.job(name))
             transaction.create(paths.job_spec(name), about)
@@ -96,6 +96,16 @@ class Store:
             except BadVersionError:
                 continue
         raise KazooException(f"the state of job {name} changed {TRIES} times while it was claimed")
+
+
+def _read_spec(name: str, data: bytes) -> JobSpec:
+    """The spec in a znode; DataError names the node when there is none in it."""
+    fields = read_map(data)
+    try:
+        return JobSpec.read(name, fields.get("topology"), fields.get("run_dir", ""), fields.get("submission", ""))
+    except ConfigError as error:
+        path = paths.job_spec(name)
+        raise DataError(f"znode {path} holds no job: {error.args[0]}", f"`deleteall {paths.job(name)}`") from error
 
 
 def _committed(transaction: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from controller import messages
 from controller.client import Client
 
 PROGRAM = Path(__file__).with_name("controller_process.py")
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
 
 T = TypeVar("T")
 

@@ -184,6 +184,39 @@ def test_cancel_stops_the_workers(cluster: Cluster) -> None:
     await_death(*pids(before).values())
 
 
+def test_a_controller_that_is_told_to_stop_hands_over_at_once(cluster: Cluster) -> None:
+    leader, _ = cluster.start_both()
+    before = cluster.run(topology())
+    standby = cluster.start("controller")
+    await_that("the standby", lambda: "ready to lead" in cluster.log_of(standby).read_text())
+    leader.terminate()
+    assert leader.wait(10) == 0
+    status = cluster.until("the standby to lead", lambda s: s["controller"] != before["controller"])
+    assert pids(status) == pids(before)
+
+
+def test_an_agent_that_is_told_to_stop_leaves_nothing_behind(cluster: Cluster) -> None:
+    _, agent = cluster.start_both()
+    before = cluster.run(topology())
+    family = {child.pid for child in psutil.Process(agent.pid).children(recursive=True)}
+    agent.terminate()
+    assert agent.wait(10) == 0
+    await_death(*family)
+    cluster.until("the loss to be seen", lambda s: len(s["failures"]) == len(before["workers"]))
+    assert cluster.client.agents() == {}
+
+
+def test_a_workers_lives_share_one_log(cluster: Cluster) -> None:
+    cluster.start_both()
+    cluster.kill(pids(cluster.run(topology()))["sink.0"])
+    cluster.until("its second life", lambda s: incarnations(s) == [1, 1, 1, 1, 2] and recovered(s))
+    log = cluster.run_dir / "logs" / "sink.0.log"
+    assert log.read_text().splitlines() == ["sink.0 #1 starts", "sink.0 #2 starts"]
+    (exit_event,) = cluster.events("exited")
+    assert (exit_event["worker"], exit_event["incarnation"]) == ("sink.0", 1)
+    assert exit_event["status"] in (-9, None), "None when the host is too busy to tell at once"
+
+
 def test_the_same_name_again_after_the_end(cluster: Cluster) -> None:
     cluster.start_both()
     cluster.run(topology())

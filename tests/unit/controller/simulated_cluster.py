@@ -130,7 +130,7 @@ class World:
             self.start_agent(host)
         self.terms = itertools.count(1)
         self.core = self.elect()
-        self.perform(self.core, self.core.submit("ticket", "job", TOPOLOGY, "/run", self.now))
+        self.perform(self.core, self.core.submit("ticket", JobSpec.read("job", TOPOLOGY, "/run"), self.now))
 
     # --- time
 

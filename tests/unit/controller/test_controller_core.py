@@ -11,6 +11,7 @@ from codec.errors import ConfigError, RiprapError
 from codec.ids import WorkerId
 from controller.actions import Action, Persist, Reply, Send
 from controller.core import TAKEOVER_S, Core
+from controller.jobspec import JobSpec
 from controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
 from controller.steps import Announce, Fence, Plan, Respawn, Step, Unrecoverable, restart_lost
 from controller.view import View
@@ -32,7 +33,7 @@ class Driver:
         self.persists: list[Persist] = []
         self.replies: list[Reply] = []
         self.hear()
-        self.take(self.core.submit("t", "job", topology, "/run", self.now))
+        self.take(self.core.submit("t", JobSpec.read("job", topology, "/run", "first"), self.now))
 
     def take(self, actions: list[Action]) -> None:
         for action in actions:
@@ -107,10 +108,22 @@ def test_a_write_that_fails_is_tried_again() -> None:
 def test_a_submit_is_answered_when_it_is_durable_and_twice_is_once() -> None:
     driver = Driver()
     assert [reply.ticket for reply in driver.replies] == ["t"]
-    driver.take(driver.core.submit("again", "job", dict(TOPOLOGY), "/run", driver.now))
+    driver.take(driver.core.submit("again", JobSpec.read("job", dict(TOPOLOGY), "/run", "second"), driver.now))
     assert [reply.ticket for reply in driver.replies] == ["t", "again"]
     with pytest.raises(ConfigError, match="is DEPLOYING already"):
-        driver.core.submit("other", "job", TOPOLOGY, "/elsewhere", driver.now)
+        driver.core.submit("other", JobSpec.read("job", TOPOLOGY, "/elsewhere"), driver.now)
+
+
+def test_an_ended_job_is_run_again_when_it_is_asked_for_anew() -> None:
+    driver = running()
+    driver.take(driver.core.cancel("c", "job", driver.now))
+    driver.hear(source_0={"state": EXITED}, sink_0={"state": EXITED})
+    assert driver.status["phase"] == "CANCELLED"
+    driver.take(driver.core.submit("late", JobSpec.read("job", TOPOLOGY, "/run", "first"), driver.now))
+    assert driver.status["phase"] == "CANCELLED", "the first request, made again"
+    driver.take(driver.core.submit("new", JobSpec.read("job", TOPOLOGY, "/run", "second"), driver.now))
+    assert driver.status["phase"] == "DEPLOYING"
+    assert driver.wanted == {"source.0": 2, "sink.0": 2}
 
 
 def test_a_view_shows_each_change_with_a_larger_revision() -> None:
@@ -210,7 +223,7 @@ def test_a_recovery_that_finds_no_agent_ends_and_says_so() -> None:
 
 def test_a_job_waits_for_a_first_agent_but_not_for_ever() -> None:
     core = Core(1, "me", lambda topology: restart_lost, {}, {}, now=0.0)
-    core.submit("t", "job", TOPOLOGY, "/run", 0.0)
+    core.submit("t", JobSpec.read("job", TOPOLOGY, "/run"), 0.0)
     core.tick(29.0)
     assert core.status("job")["phase"] == "SUBMITTED"
     core.tick(31.0)
