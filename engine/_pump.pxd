@@ -35,6 +35,12 @@ cdef struct Traffic:
     Word bytes_out
     Word dropped[REASONS]
 
+# When to give way before a sleep (see _sleep): after moving this much. A message or a few of them, an acknowledgement
+# or a ping, go to sleep at once instead: giving way on busy cores can cost them milliseconds.
+cdef enum:
+    MESSAGE_WEIGHT_BYTES = 2048
+    BUSY_BYTES = 16384
+
 cdef struct Link:
     unsigned int id
     void* socket
@@ -60,6 +66,7 @@ cdef struct Pump:
     int link_count
     int link_room
     int turn  # the link that is read next
+    size_t moved  # bytes since the last sleep, and MESSAGE_WEIGHT_BYTES per message
     zmq_msg_t scratch[PARTS_MAX]
     pthread_t thread
     bint started

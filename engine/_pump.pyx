@@ -181,11 +181,14 @@ cdef void _close_socket(void* socket, int linger_ms) noexcept nogil:
 cdef void _sleep(Pump* pump) noexcept nogil:
     """Wait for the bell or a socket; when `arrivals` is full, for the bell only."""
     cdef int count, i
-    # On busy cores others run first and bring more to do: falling asleep and being woken for every message costs
-    # twice the CPU time per byte at 64 KiB (bench/network.py). On idle cores this returns at once.
-    sched_yield()
-    if mpsc_ready(&pump.commands):
-        return
+    if pump.moved >= BUSY_BYTES:
+        # On busy cores others run first and bring more to do: falling asleep and being woken for every block costs
+        # much more CPU time per byte. On idle cores this returns at once.
+        pump.moved = 0
+        sched_yield()
+        if mpsc_ready(&pump.commands):
+            return
+    pump.moved = 0
     bell_announce(&pump.bell)
     cdef bint stalled = pump.pending != NULL and not _retry_pending(pump)
     count = 1 if stalled else pump.link_count + 1
@@ -313,6 +316,7 @@ cdef Message* _wrap(Pump* pump, unsigned int link, int parts, size_t size) noexc
     message.bytes = size
     _bump(&pump.traffic.messages_in, 1)
     _bump(&pump.traffic.bytes_in, size)
+    pump.moved += size + MESSAGE_WEIGHT_BYTES
     return message
 
 
@@ -348,6 +352,7 @@ cdef void _send(Pump* pump, Message* message) noexcept nogil:
             return
     _bump(&pump.traffic.messages_out, 1)
     _bump(&pump.traffic.bytes_out, message.bytes)
+    pump.moved += message.bytes + MESSAGE_WEIGHT_BYTES
 
 
 cdef int _send_part(Message* message, int i, void* socket) noexcept nogil:

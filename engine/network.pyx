@@ -19,8 +19,8 @@ from engine._message cimport (
     part_lend, release_returned,
 )
 from engine._pump cimport (
-    NO_HEADER, POLLIN, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pollfd, pump_adopt, pump_destroy, pump_new,
-    pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
+    BUSY_BYTES, MESSAGE_WEIGHT_BYTES, NO_HEADER, POLLIN, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pollfd,
+    pump_adopt, pump_destroy, pump_new, pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
 )
 from engine._zmq cimport (
     ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
@@ -93,6 +93,7 @@ cdef class Network:
     cdef Word woken
     cdef size_t message_bytes_max
     cdef unsigned int last_link
+    cdef size_t moved  # received since the last wait, as Pump.moved
     cdef bint started
     cdef bint closed
 
@@ -322,6 +323,7 @@ cdef class Network:
             message = pump_poll(pump)
             if message == NULL:
                 break
+            self.moved += message.bytes + MESSAGE_WEIGHT_BYTES
             try:
                 batch.append(unpack(message, origin))
             finally:
@@ -338,12 +340,15 @@ cdef class Network:
         cdef timespec timeout
         if exchange(&self.woken, 0) or left_ms <= 0:
             return False
+        cdef bint busy = self.moved >= BUSY_BYTES
+        self.moved = 0
         timeout.tv_sec = <long>(left_ms / 1000)
         timeout.tv_nsec = <long>((left_ms - timeout.tv_sec * 1000.0) * 1e6)
         with nogil:
-            sched_yield()  # as the pumps do, for the same reason
-            if self._arrived():
-                return True
+            if busy:
+                sched_yield()  # as the pumps do, for the same reason
+                if self._arrived():
+                    return True
             bell_announce(&self.bell)
             if not self._arrived():
                 ppoll(&fd, 1, &timeout, NULL)
