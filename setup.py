@@ -14,6 +14,7 @@ FLAGS += ["-std=c11", "-ffp-contract=off", "-Wno-unreachable-code", "-Wno-psabi"
 #: The one list of extensions: module name -> further C sources beside the .pyx file.
 EXTENSIONS: dict[str, list[str]] = {
     "codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
+    "engine._frames": [],
     "engine._message": [],
     "engine._pump": [],
     "engine._ring_race": [],

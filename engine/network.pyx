@@ -4,9 +4,7 @@
              replies <- MPSC ring <----------------------------+------------ SPSC ring <- replies
 """
 
-cimport cython
-from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport errno
 from libc.stdint cimport int64_t
@@ -14,9 +12,9 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from engine._atomics cimport Word, exchange, load_acquire, load_relaxed
 from engine._bell cimport Bell, bell_announce, bell_awake, bell_close, bell_open, bell_strike
+from engine._frames cimport pack, unpack
 from engine._message cimport (
-    CONNECT, DISCONNECT, FRAMES_MAX, SEND, Message, live_loans, live_messages, message_free, message_new, part_copy,
-    part_lend, release_returned,
+    CONNECT, DISCONNECT, Message, live_loans, live_messages, message_free, message_new, release_returned,
 )
 from engine._pump cimport (
     BUSY_BYTES, MESSAGE_WEIGHT_BYTES, NO_HEADER, POLLIN, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pollfd,
@@ -25,7 +23,7 @@ from engine._pump cimport (
 from engine._zmq cimport (
     ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
     ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
-    raise_zmq_error, zmq_msg_t,
+    raise_zmq_error,
 )
 
 cdef extern from "<poll.h>" nogil:
@@ -44,8 +42,7 @@ cdef extern from * nogil:
     """
     bint RIPRAP_IS_DEBUG
 
-UPSTREAM = 0
-DOWNSTREAM = 1
+from engine._frames import DOWNSTREAM, UPSTREAM, Frame
 
 cdef enum:
     COMMAND_CAPACITY = 4096
@@ -64,24 +61,6 @@ cdef enum:
 
 cdef double WAIT_MS_MAX = 1e9
 cdef int open_networks = 0
-
-
-@cython.final
-@cython.freelist(256)
-cdef class Frame:
-    cdef zmq_msg_t message
-
-    def __cinit__(self):
-        libzmq.msg_init(&self.message)
-
-    def __dealloc__(self):
-        libzmq.msg_close(&self.message)
-
-    def __len__(self):
-        return libzmq.msg_size(&self.message)
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, libzmq.msg_data(&self.message), libzmq.msg_size(&self.message), 1, flags)
 
 
 cdef class Network:
@@ -246,51 +225,17 @@ cdef class Network:
     def send(self, unsigned int link, bytes header, frames=()):
         self._check_open()
         release_returned()
-        cdef Message* message = self._pack(link, header, frames)
-        if pump_offer(self.downstream, message):
-            return True
-        message_free(message)
-        release_returned()
-        return False
-
-    cdef Message* _pack(self, unsigned int link, bytes header, object frames) except NULL:
-        cdef Py_ssize_t count = len(frames)
-        if count > FRAMES_MAX:
-            raise ValueError(f"a message has at most {FRAMES_MAX} frames, not {count}")
-        cdef Message* message = message_new(SEND, link, count + 2)
-        if message == NULL:
-            raise MemoryError
-        cdef int i = 2
-        try:
-            pack_header(message, header)
-            for frame in frames:
-                pack_frame(&message.part[i], frame)
-                message.bytes += libzmq.msg_size(&message.part[i])
-                i += 1
-            if message.bytes > self.message_bytes_max:
-                raise ValueError(f"a message of {message.bytes} bytes is over the bound of {self.message_bytes_max}")
-        except BaseException:
-            message_free(message)
-            release_returned()
-            raise
-        return message
+        return self._offer(self.downstream, pack(link, b"", header, frames, self.message_bytes_max))
 
     def reply(self, bytes peer, bytes header):
         self._check_open()
-        cdef Message* message = message_new(SEND, 0, 2)
-        if message == NULL:
-            raise MemoryError
-        try:
-            part_copy(&message.part[0], PyBytes_AS_STRING(peer), PyBytes_GET_SIZE(peer))
-            pack_header(message, header)
-            if message.bytes > self.message_bytes_max:
-                raise ValueError(f"a reply of {message.bytes} bytes is over the bound of {self.message_bytes_max}")
-        except BaseException:
-            message_free(message)
-            raise
-        if pump_offer(self.upstream, message):
+        return self._offer(self.upstream, pack(0, peer, header, (), self.message_bytes_max))
+
+    cdef bint _offer(self, Pump* pump, Message* message) except -1:
+        if pump_offer(pump, message):
             return True
         message_free(message)
+        release_returned()
         return False
 
     def receive(self, double timeout_ms=0.0):
@@ -394,38 +339,6 @@ cdef int check_transport(str endpoint) except -1:
     if endpoint.startswith("tcp://") and port.isdecimal() and int(port) > 65535:
         raise ValueError(f"{endpoint!r} has a port over 65535")
     return 0
-
-
-cdef int pack_header(Message* message, bytes header) except -1:
-    if not header:
-        raise ValueError("a message needs a header of at least one byte")
-    part_copy(&message.part[1], PyBytes_AS_STRING(header), PyBytes_GET_SIZE(header))
-    message.bytes = PyBytes_GET_SIZE(header)
-    return 0
-
-
-cdef int pack_frame(zmq_msg_t* part, object frame) except -1:
-    """A received frame shares its memory; anything else lends or copies its bytes."""
-    if isinstance(frame, Frame):
-        libzmq.msg_copy(part, &(<Frame>frame).message)
-        return 0
-    return part_lend(part, frame)
-
-
-cdef tuple unpack(Message* message, object origin):
-    cdef list frames = []
-    cdef Frame frame
-    cdef int i
-    for i in range(2, message.parts):
-        frame = Frame.__new__(Frame)
-        libzmq.msg_move(&frame.message, &message.part[i])
-        frames.append(frame)
-    sender = part_bytes(&message.part[0]) if origin == UPSTREAM else message.link
-    return origin, sender, part_bytes(&message.part[1]), frames
-
-
-cdef bytes part_bytes(zmq_msg_t* part):
-    return PyBytes_FromStringAndSize(<char*>libzmq.msg_data(part), libzmq.msg_size(part))
 
 
 cdef bint arrived(Pump* pump) noexcept nogil:
