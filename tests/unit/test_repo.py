@@ -1,0 +1,205 @@
+"""Checks of the repository itself: directions of imports, sizes, first sentences, words, and what is packaged."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import setuptools
+
+import configs.schemes
+import configs.topology
+import engine.schemes
+
+ROOT = Path(__file__).parents[2]
+ORDER = ("codec", "configs", "operators", "backupserver", "controller", "engine")
+APART = "prep_spark"
+FUNCTION_LINES_MAX = 60
+PRODUCT_LINES_MAX, TEST_LINES_MAX = 500, 600
+FILE_BYTES_MAX = 1_000_000
+
+# Joined here, so that this file does not contain what it looks for.
+BANNED = tuple(
+    re.compile("".join(parts), re.IGNORECASE)
+    for parts in (
+        ("/wo", r"rk/(main|shared|\.)"), ("/tm", r"p/(briefs|bash_jobs|riprap-)"), ("/ro", "ot/"), ("/op", "t/pypi"),
+        (r"/ho", r"me/\w"), ("anthr", "opic"), (r"\bcla", r"ude\b"), ("chat", "gpt"), ("open", "ai"),
+        ("sub-?", "agent"), (r"issues ", r"show\b"), ("arti", "factory"), (r"pypi\.", "org"),
+        ("files.python", "hosted"), ("extra-", "index"), (r"\ba seed", "ed session"), ("your b", "rief"),
+        ("language ", "model"),
+    )
+)  # fmt: skip
+
+
+def tracked() -> list[Path]:
+    """The files under version control that are there."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        return [path for path in ROOT.rglob("*") if path.is_file() and not {".venv", "build"} & set(path.parts)]
+    return [path for name in listed.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+TRACKED = tracked()
+SOURCES = [path for path in TRACKED if path.suffix in (".py", ".pyx", ".pxd")]
+PRODUCT = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in (*ORDER, APART)]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, top-level package) of every import, the nested and the compiled ones among them."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name_of(path)}:{node.lineno}: import by the whole name"
+                yield node.lineno, str(node.module).partition(".")[0]
+    else:
+        for number, line in enumerate(text.splitlines(), 1):
+            found = re.match(r"\s*(?:from|c?import)\s+(\w+)", line)
+            if found and re.search(r"\bc?import\b", line):
+                yield number, found[1]
+
+
+def may_import(folder: str) -> set[str]:
+    """The folders of ours that one may import from (DESIGN 9)."""
+    return {folder} if folder == APART else set(ORDER[: ORDER.index(folder) + 1])
+
+
+def is_composition_root(path: Path) -> bool:
+    """The command line, which alone also starts the Spark jobs."""
+    return name_of(path).startswith("engine/cli/")
+
+
+def test_imports_point_one_way() -> None:
+    ours, wrong, seen = {*ORDER, APART, "tests", "bench"}, [], set()
+    for path in PRODUCT:
+        folder = path.relative_to(ROOT).parts[0]
+        for line, package in imports(path):
+            seen.add((folder, package))
+            if package in ours - may_import(folder) and not (package == APART and is_composition_root(path)):
+                wrong.append(f"{name_of(path)}:{line}: {folder} may not import {package}")
+    assert not wrong, "\n".join(wrong)
+    assert {("engine", "codec"), ("engine", "controller"), ("configs", "codec")} <= seen, "imports were found at all"
+
+
+def test_every_file_says_first_what_it_is_for() -> None:
+    silent = [name_of(path) for path in SOURCES if path.suffix in (".py", ".pyx") and not first_sentence(path)]
+    assert not silent, f"no docstring in the first line: {silent}"
+
+
+def first_sentence(path: Path) -> str:
+    text = path.read_text()
+    found = re.match(r'(?:#!.*\n)?r?"""(.+)', text)
+    return "an empty file needs none" if not text.strip() else found[1] if found else ""
+
+
+def test_functions_and_files_are_small() -> None:
+    long = []
+    for path in SOURCES:
+        text = path.read_text()
+        lines, limit = len(text.splitlines()), PRODUCT_LINES_MAX if path in PRODUCT else TEST_LINES_MAX
+        if lines > limit:
+            long.append(f"{name_of(path)} has {lines} lines, more than {limit}")
+        for node in ast.walk(ast.parse(text)) if path.suffix == ".py" else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    long.append(f"{name_of(path)}:{node.lineno}: {node.name} has {length} lines")
+    assert not long, "\n".join(long)
+
+
+def test_no_file_speaks_of_the_place_where_it_was_written() -> None:
+    found = []
+    for path in TRACKED:
+        text = path.read_bytes()
+        if b"\0" in text:
+            continue
+        for number, line in enumerate(text.decode(errors="replace").splitlines(), 1):
+            found += [f"{name_of(path)}:{number}: {word.group()!r}" for word in map_search(line)]
+    assert not found, "\n".join(found)
+
+
+def map_search(line: str) -> list[re.Match[str]]:
+    return [match for pattern in BANNED if (match := pattern.search(line))]
+
+
+@pytest.mark.parametrize("line", ["see /wo" + "rk/main/x", "CHAT" + "GPT", "the Open" + "AI", "pypi." + "org"])
+def test_the_banned_words_would_be_found(line: str) -> None:
+    assert map_search(line) and not map_search("a worker's homework, in /work" + "shop")
+
+
+def test_no_file_is_large() -> None:
+    assert not [name_of(path) for path in TRACKED if path.stat().st_size > FILE_BYTES_MAX]
+
+
+@pytest.fixture(scope="module")
+def setup_py() -> dict[str, Any]:
+    """The names of setup.py, read without building anything."""
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(setuptools, "setup", lambda **arguments: None)
+    monkeypatch.setattr("Cython.Build.cythonize", lambda extensions, **options: extensions)
+    monkeypatch.chdir(ROOT)
+    try:
+        return runpy.run_path("setup.py")
+    finally:
+        monkeypatch.undo()
+
+
+def test_every_extension_is_built_from_files_that_are_tracked(setup_py: dict[str, Any]) -> None:
+    names = {name_of(path) for path in TRACKED}
+    extensions = setup_py["EXTENSIONS"]
+    for module, sources in extensions.items():
+        path = module.replace(".", "/")
+        assert f"{path}.pyx" in names, module
+        assert {f"{path.rpartition('/')[0]}/{source}" for source in sources} <= names, module
+        assert f"{path}.c" not in names, "what Cython writes is not kept"
+    assert {name.removesuffix(".pyx").replace("/", ".") for name in names if name.endswith(".pyx")} == set(extensions)
+    stray = {name for name in names if name.endswith((".c", ".so", ".o", ".pyc")) and "/kernels/" not in name}
+    assert not stray
+
+
+def test_every_topology_in_configs_loads(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    examples = sorted((ROOT / "configs").glob("*.yaml"))
+    assert len(examples) >= 8
+    jobs = [configs.topology.load(path, [f"input.path={tmp_path}"]).job for path in examples]
+    assert jobs == [path.stem for path in examples]
+
+
+def test_the_schemes_that_can_be_configured_are_those_that_can_be_run() -> None:
+    assert set(configs.schemes.SCHEMES) == set(engine.schemes.SCHEMES)
+
+
+def test_all_of_the_product_is_packaged() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent for path in PRODUCT if path.name == "__init__.py"}
+    assert set(tools["packages"]) == {name_of(folder).replace("/", ".") for folder in folders}
+    assert len(tools["packages"]) == len(set(tools["packages"]))
+    assert {path.parent for path in PRODUCT} <= folders, "a folder without __init__.py is in no package"
+    patterns = [pattern for patterns in tools["package-data"].values() for pattern in patterns]
+    read_at_run_time = [p for p in TRACKED if p.relative_to(ROOT).parts[0] in ORDER and p.suffix in (".yaml", ".pyi")]
+    assert read_at_run_time and all(any(path.match(pattern) for pattern in patterns) for path in read_at_run_time)
+
+
+def test_the_dependencies_are_bounded_and_all_are_named() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {re.split(r"[>=<\[;]", entry)[0]: entry for entry in project["dependencies"]}
+    assert all(">=" in entry for entry in named.values())
+    modules = {"pyzmq": "zmq", "ruamel.yaml": "ruamel"}
+    provided = {modules.get(name, name) for name in named} | {*ORDER, APART, "sklearn", "cython"}
+    provided |= {"py4j", "pydantic_core"}  # pyspark's and pydantic's own
+    third = {package for path in PRODUCT for _, package in imports(path)} - sys.stdlib_module_names - provided
+    assert third <= {"libc", "cpython", "__future__"}, third
