@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from controller.record import Assignment
 from controller.reports import AgentReport
 
+SILENCE_S = 1.0  # ten reports long
 SILENT_S_MAX = 60.0  # how long a report of an agent that is no member is kept
 
 
@@ -50,13 +51,22 @@ class Cluster:
         """Hosts that can be given work, sorted, with the instance of their agent."""
         return {host: instance for host, instance in sorted(self.members.items()) if instance in self.agents}
 
-    def gone(self, assignment: Assignment) -> bool:
-        """Whether the agent process that holds this assignment is a member no more."""
-        return self.members.get(assignment.host) != assignment.instance
+    def gone(self, assignment: Assignment, now: float) -> bool:
+        """Whether the agent process that holds this assignment is lost, as far as anyone can tell.
 
-    def unheard(self) -> list[str]:
-        """Members that have not reported to this leader yet."""
-        return [host for host, instance in self.members.items() if instance not in self.agents]
+        Another instance has taken its host's name; or it is a member no more and silent as well. An agent that goes on
+        reporting has only lost its session, as all do when ZooKeeper was away for longer than sessions last; it will
+        register again.
+        """
+        member = self.members.get(assignment.host)
+        if member is not None:
+            return member != assignment.instance
+        agent = self.agents.get(assignment.instance)
+        return agent is None or now - agent.heard_at > SILENCE_S
+
+    def unheard(self, assigned: Collection[str]) -> set[str]:
+        """The instances, members or holders of assignments, that have not reported to this leader yet."""
+        return {*self.members.values(), *assigned} - self.agents.keys()
 
     def forget_silent(self, now: float) -> None:
         """Drop the reports of agents that left long ago."""

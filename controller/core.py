@@ -187,8 +187,12 @@ class Core:
         return actions
 
     def _taking_over(self, now: float) -> bool:
-        """Whether to hold still because members have not reported yet: what they run is not known."""
-        if self._takeover_until is not None and (not self.cluster.unheard() or now > self._takeover_until):
+        """Whether to hold still because agents have not reported yet: what they run is not known."""
+        if self._takeover_until is None:
+            return False
+        tasks = [task for job in self.jobs.values() if job.phase not in TERMINAL for task in job.tasks.values()]
+        assigned = {task.assignment.instance for task in tasks if task.assignment.host and not task.fenced}
+        if not self.cluster.unheard(assigned) or now > self._takeover_until:
             self._takeover_until = None
         return self.takes_over
 

@@ -74,10 +74,12 @@ class Pass:
         self._observe()
         if self._operator_failed():
             return
+        lost = self._new_losses()
         if job.phase is not Phase.DEPLOYING and self._sinks_done():
+            for worker, reason in lost.items():
+                recovery.note(self, worker, reason)
             job.move(Phase.FINISHING, self.now)
             return
-        lost = self._new_losses()
         if lost:
             recovery.recover(self, lost)
         if job.phase in ACTIVE:
@@ -93,6 +95,8 @@ class Pass:
         for worker, reason in job.detector.suspicions(self.now).items():
             # All items are committed or given up: a hung worker is no longer worth waiting for.
             job.tasks[worker].fenced |= reason is FailureReason.HEARTBEAT
+            if reason is not FailureReason.EXITED:  # which is what they are asked to do
+                recovery.note(self, worker, reason)
         remaining = [worker for worker in job.tasks if not self._ended(worker)]
         if not remaining:
             job.move(Phase.COMPLETED if job.phase is Phase.FINISHING else Phase.CANCELLED, self.now)
@@ -115,7 +119,7 @@ class Pass:
                     job.detector.not_started(worker, incarnation)
             elif row is not None and row.state == UP:
                 job.detector.beat(worker, incarnation, row.beat, self.now)
-            if self.cluster.gone(task.assignment):
+            if self.cluster.gone(task.assignment, self.now):
                 job.detector.agent_gone(instance)
         recovery.fill_in_failures(self)
 
@@ -168,4 +172,4 @@ class Pass:
     def _ended(self, worker: WorkerId) -> bool:
         """Whether no process of the worker is left to wait for (agents start nothing for a job that stops)."""
         row = self.job.row(worker)
-        return row is None or row.state == EXITED or self.cluster.gone(self.job.tasks[worker].assignment)
+        return row is None or row.state == EXITED or self.cluster.gone(self.job.tasks[worker].assignment, self.now)

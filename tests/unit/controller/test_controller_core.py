@@ -191,6 +191,16 @@ def test_all_sinks_done_means_stop_then_completed() -> None:
     assert driver.status["failures"] == [], "an exit that was asked for is no failure"
 
 
+def test_a_death_at_the_very_end_is_noted_though_nothing_is_done_about_it() -> None:
+    driver = running()
+    driver.hear(source_0={"state": EXITED, "status": -9}, sink_0={"done": True})
+    assert driver.status["phase"] == "FINISHING"
+    driver.hear(sink_0={"state": EXITED, "status": -9})
+    assert driver.status["phase"] == "COMPLETED"
+    noted = [(failure["worker"], failure["reason"], failure["respawned_at"]) for failure in driver.status["failures"]]
+    assert noted == [("source.0", "killed by signal", None), ("sink.0", "killed by signal", None)]
+
+
 DEADLINES = {"cluster": {f"{name}_timeout_s": s for name, s in (("startup", 3), ("recovery", 9), ("finishing", 2))}}
 
 
@@ -216,9 +226,35 @@ def test_every_wait_has_an_end(history: list[dict[str, Any]], wait_s: float, err
 def test_a_recovery_that_finds_no_agent_ends_and_says_so() -> None:
     driver = running(topology={**TOPOLOGY, **DEADLINES})
     driver.take(driver.core.members({}, driver.now))
+    driver.pass_time(1.1)
     assert [f["reason"] for f in driver.status["failures"]] == ["host gone"] * 2
     driver.pass_time(9.1)
     assert "was lost and is not back after 9 s: no agent is there to run it" in driver.status["error"]
+
+
+def test_an_agent_without_a_session_that_goes_on_reporting_is_not_gone() -> None:
+    driver = running(topology={**TOPOLOGY, "cluster": {"heartbeat_timeout_s": 1000}})
+    driver.take(driver.core.members({}, driver.now))
+    for _ in range(20):
+        driver.hear(sink_0={"state": UP})
+        driver.pass_time(0.5)
+    assert driver.status["failures"] == [] and driver.status["phase"] == "RUNNING"
+    driver.take(driver.core.members({"h1": "i1"}, driver.now))
+    assert driver.status["failures"] == []
+    driver.take(driver.core.members({"h1": "another"}, driver.now))
+    assert [f["reason"] for f in driver.status["failures"]] == ["host gone"] * 2, "its name is another's now"
+
+
+def test_a_new_leader_waits_for_agents_whose_sessions_ended_with_the_old_one() -> None:
+    old = running()
+    stored = {"job": (old.persists[-1].spec, old.core.jobs["job"].record())}
+    core = Core(2, "new", lambda topology: restart_lost, stored, {}, now=100.0)
+    core.tick(101.0)
+    assert core.status("job")["failures"] == []
+    rows = [WorkerReport("job", "source.0", 1, UP), WorkerReport("job", "sink.0", 1, UP)]
+    core.report(AgentReport("h1", "i1", 1, rows=rows), 101.5)
+    core.tick(102.0)
+    assert core.status("job")["failures"] == [] and core.status("job")["phase"] == "RUNNING"
 
 
 def test_a_job_waits_for_a_first_agent_but_not_for_ever() -> None:

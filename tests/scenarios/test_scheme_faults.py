@@ -1,0 +1,179 @@
+"""Every scheme, with real processes killed or stopped under it: what it promises is what comes out.
+
+The runs share one ZooKeeper, each in a chroot of its own. `Job` runs one with the faults given to it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_harness import Cli, await_that, write_shards, write_topology
+from kazoo.client import KazooClient
+
+from controller.zookeeper import EmbeddedZooKeeper
+
+ITEMS = 3_000_000
+LENGTH = ["--set", "input.repeat=60", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
+ERASURE = "fault_tolerance={scheme: erasure, code: gf256, k: 4, r: 2}"
+Job = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """One working directory for the module; at its end no process may be left."""
+    directory = tmp_path_factory.mktemp("faults")
+    write_shards(directory / "shards", rows=50_000)
+    write_topology(directory / "job.yaml")
+    cli = Cli(directory)
+    yield cli
+    try:
+        cli.await_no_process()
+    finally:
+        cli.kill_all()
+
+
+@pytest.fixture(scope="module")
+def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
+    """Runs the job under a scheme and faults; its summary, with the run directory under `out`."""
+    number = iter(range(1000))
+
+    def run(scheme: str, *faults: str, words: tuple[str, ...] = ()) -> dict[str, Any]:
+        name = f"run{next(number)}"
+        client = KazooClient(zookeeper.connect_string)
+        client.start()
+        client.ensure_path(f"/{name}")
+        client.stop()
+        client.close()
+        specs = [word for fault in faults for word in ("--fault", fault)]
+        chroot = f"{zookeeper.connect_string}/{name}"
+        command = ["run", "job.yaml", "--json", "--out", name, "--zookeeper", chroot, *LENGTH, "--set", scheme]
+        done = shared.run(*command, *words, *specs)
+        assert done.returncode == 0, done.stderr
+        summary: dict[str, Any] = json.loads(done.stdout)
+        assert [failure["action"] for failure in summary["failures"]].count("kill") == str(faults).count("kill:")
+        return summary | {"out": shared.directory / name}
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(job: Job) -> dict[str, Any]:
+    """The erasure job without faults."""
+    summary = job(ERASURE)
+    assert summary["items"] == ITEMS and summary["decoded_items"] <= ITEMS // 100
+    return summary
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ["kill:random:processor@30%"],
+        ["kill:processor.0@40%", "kill:processor.5@40%"],
+        ["kill:processor.1@20%", "kill:processor.2@50%", "kill:processor.1@80%"],
+        ["kill:processor.0@30%", "kill:processor.1@30%", "kill:processor.2@30%"],
+        ["stop:processor.3@20%,for=3s"],
+    ],
+    ids=["one", "two", "one after another", "three at once", "stopped"],
+)
+def test_erasure_gives_the_undisturbed_model_to_the_last_bit(
+    job: Job, undisturbed: dict[str, Any], faults: list[str]
+) -> None:
+    summary = job(ERASURE, *faults)
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+    assert summary["items"] == ITEMS and summary["lost"] == {"items": 0, "states": 0}
+    assert summary["decoded_items"] > 0 and summary["recomputed_items"] == summary["decoded_items"]
+    assert summary["epochs"] == undisturbed["epochs"]
+
+
+def test_all_processors_may_die_at_once(job: Job, undisturbed: dict[str, Any]) -> None:
+    """Far beyond r = 2: the job pauses until some are back, and the source sends again what the sink lacks."""
+    summary = job(ERASURE, *[f"kill:processor.{n}@50%" for n in range(6)])
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+    assert summary["items"] == ITEMS and summary["lost"] == {"items": 0, "states": 0}
+
+
+def test_a_real_code_agrees_up_to_rounding(job: Job, undisturbed: dict[str, Any]) -> None:
+    scheme = "fault_tolerance={scheme: erasure, code: vandermonde, k: 4, r: 2}"
+    summary = job(scheme, "kill:processor.2@30%", "kill:processor.4@30%")
+    assert summary["decoded_items"] > 0
+    found, expected = (np.load(run["out"] / "model.npz") for run in (summary, undisturbed))
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_replication_gives_the_undisturbed_model_to_the_last_bit(job: Job, copies: int) -> None:
+    scheme = f"fault_tolerance={{scheme: replication, copies: {copies}}}"
+    calm = job(scheme)
+    disturbed = job(scheme, "kill:processor.1@30%", "kill:processor.0@60%", "kill:processor.1@60%")
+    assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
+    assert disturbed["items"] == ITEMS and disturbed["lost"] == {"items": 0, "states": 0}
+    assert calm["duplicates_dropped"] > 0 and calm["decoded_items"] == 0
+
+
+def test_scheme_none_loses_and_says_how_much(job: Job) -> None:
+    summary = job("fault_tolerance={scheme: none}", "kill:processor.1@30%", "kill:processor.2@60%")
+    assert summary["items"] + summary["lost"]["items"] == ITEMS
+    assert summary["lost"]["items"] > 0
+    assert summary["epochs"] == ITEMS // 20_000
+
+
+def test_two_pairs_of_sources_and_sinks_share_the_processors(job: Job) -> None:
+    # An odd number of repetitions gives the pairs different halves.
+    pairs = ("--set", "stages.source.parallelism=2", "--set", "stages.sink.parallelism=2", "--set", "input.repeat=61")
+    calm = job(ERASURE, words=pairs)
+    disturbed = job(ERASURE, "kill:processor.4@40%", "kill:processor.5@40%", words=pairs)
+    assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
+    assert disturbed["items"] == 61 * 50_000
+    models = [np.load(disturbed["out"] / f"model.{n}.npz") for n in (0, 1)]
+    assert any((models[0][name] != models[1][name]).any() for name in models[0]), "each pair trains on its own share"
+
+
+def test_deaths_while_the_job_starts_are_survived(job: Job, undisturbed: dict[str, Any]) -> None:
+    """The workers learn of each other one by one; who dies then is replaced like any other."""
+    summary = job(ERASURE, "kill:processor.0@items=1", "kill:processor.3@seconds=0.01")
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+
+
+def test_a_job_goes_on_while_its_controller_is_replaced(job: Job, undisturbed: dict[str, Any]) -> None:
+    summary = job(ERASURE, "kill:controller@30%", "kill:processor.2@50%", words=("--standby", "1"))
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+
+
+def test_a_lost_sink_ends_the_job_loudly(shared: Cli, zookeeper: EmbeddedZooKeeper) -> None:
+    done = shared.run("run", "job.yaml", "--out", "lost-sink", *LENGTH, "--set", ERASURE, "--fault", "kill:sink.0@30%")
+    assert done.returncode == 1
+    assert "sink.0: the worker was lost, and no scheme of this job can restore it" in done.stderr
+    assert "remedy: run the job again" in done.stderr
+
+
+def test_zookeeper_away_for_five_seconds_stops_nothing(shared: Cli) -> None:
+    """The server is stopped in mid-stream, and a processor dies while it is away."""
+    faults = ["--fault", "stop:zookeeper@10%,for=5s", "--fault", "kill:processor.1@20%"]
+    process: subprocess.Popen[str] = shared.start(
+        "run", "job.yaml", "--json", "--out", "away", *LENGTH, "--set", "input.repeat=400", "--set", ERASURE, *faults
+    )
+    epochs = shared.directory / "away/epochs.csv"
+    events = shared.directory / "away/events.jsonl"
+    await_that(lambda: '"stop"' in _text(events) or process.poll() is not None, 60, lambda: "zookeeper was not stopped")
+    stopped = _text(epochs).count("\n")
+    await_that(lambda: _text(epochs).count("\n") > stopped + 100 or process.poll() is not None, 60, lambda: "stalled")
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    assert json.loads(out)["items"] == 400 * 50_000
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
