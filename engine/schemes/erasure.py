@@ -202,9 +202,8 @@ class ErasureSink(Collector):
         pieces = self._pieces.pop((epoch, row))
         counts = self._counts[epoch, row]
         whole = next(array for i, array in pieces.items() if i >= self.k)
-        given = {i: _padded(array, whole) for i, array in pieces.items()}
-        given |= {i: np.zeros_like(whole) for i in range(len(counts), self.k)}
-        decoded = self.code.decode(given)
+        absent = {i: np.zeros_like(whole) for i in range(len(counts), self.k)}  # behind the last block of the epoch
+        decoded = self.code.decode(pieces | absent)
         blocks = []
         for i in lacking:
             items = counts[i]
@@ -215,12 +214,3 @@ class ErasureSink(Collector):
             blocks.append(block)
         port.report("decode", epoch=epoch, row=row, s_indexes=lacking)
         return blocks
-
-
-def _padded(array: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The short last block of an epoch counts as filled up with zeros."""
-    if len(array) == len(like):
-        return array
-    whole = np.zeros_like(like)
-    whole[: len(array)] = array
-    return whole
