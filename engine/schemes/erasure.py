@@ -146,6 +146,9 @@ class ErasureSink(Collector):
             port.alarm(max(self.hedge_s, 2 * self._epoch_s))
         return ready
 
+    def at_ease(self, ledger: Ledger) -> bool:
+        return super().at_ease(ledger) and not self.straggling
+
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         super().on_epoch(port, epoch, items, last)
         now = port.now()

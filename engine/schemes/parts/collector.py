@@ -20,6 +20,8 @@ class Ledger:
         self.items_done = 0
         self.last = False
         self.participants: dict[WorkerId, Incarnation] | None = None
+        self.intact = True
+        """All processors take part and live, as far as was seen when all rows were last looked at."""
         self.done: set[tuple[int, int]] = set()
         self.lost: set[tuple[int, int]] = set()
         self.asked: set[tuple[int, int]] = set()
@@ -138,9 +140,10 @@ class Collector(Scheme):
         ready: list[Block | Boundary] = []
         while ledger := self.ledgers.get(self.current):
             if arrived is None:
+                ledger.intact = self._is_intact(port, ledger)
                 for row in self.rows(ledger):
                     ready += self._look_at(port, ledger, row)
-            elif arrived.epoch == self.current:
+            elif arrived.epoch == self.current and not self.at_ease(ledger):
                 ready += self._look_at(port, ledger, arrived.key.row)
             if not ledger.complete:
                 break
@@ -149,6 +152,16 @@ class Collector(Scheme):
             self.committed = self.current
             arrived = None
         return ready
+
+    def at_ease(self, ledger: Ledger) -> bool:
+        """Whether all that is outstanding can be expected to come by itself, so that arrivals need no second look."""
+        return ledger.intact
+
+    def _is_intact(self, port: Port, ledger: Ledger) -> bool:
+        lives = ledger.participants
+        return lives is None or all(
+            port.is_up(worker) and port.incarnation(worker) == lives.get(worker) for worker in self.layout.processors
+        )
 
     def rows(self, ledger: Ledger) -> range:
         """All rows of the epoch that are known."""
