@@ -111,6 +111,10 @@ class Links:
         """Blocks that the window still takes; 0 while the peer is down."""
         return self._out_link(edge, to).room if to in self._up else 0
 
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        """Blocks on the way to this life of a peer, or there and not yet safe."""
+        return len(self._out_link(edge, to).kept)
+
     def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
         """Put a block on the link; False when the peer is down or the window full."""
         if to not in self._up:

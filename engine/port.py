@@ -17,7 +17,7 @@ from engine.network import DOWNSTREAM, Network
 from engine.tasks.task import Task
 
 HELLO_EVERY_S = 0.5
-ACK_EVERY_S = 0.05
+ACK_EVERY_S = 0.01
 
 
 class WorkerPort:
@@ -45,8 +45,8 @@ class WorkerPort:
     def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
         return self.links.send(edge, to, block)
 
-    def room(self, edge: Edge, to: WorkerId) -> int:
-        return self.links.room(edge, to)
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        return self.links.unacknowledged(edge, to)
 
     def ack(self, edge: Edge, sender: WorkerId) -> None:
         self.links.ack(edge, sender)

@@ -48,7 +48,8 @@ class Worker:
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
         scheme = make_scheme(layout, topology.fault_tolerance)
-        self.port = WorkerPort(topology.job, layout, self.life, self.network, window_blocks(topology), log)
+        window = window_blocks(topology, spec["topology"]["schema"])
+        self.port = WorkerPort(topology.job, layout, self.life, self.network, window, log)
         self.outputs = SinkOutputs(self.run_dir, self.me.index, len(layout.sinks))
         self.task = make_task(topology, spec["topology"]["schema"], layout, scheme, self.port, self.outputs)
         self.membership = Membership(self.port, self.task, spec["host"])

@@ -23,6 +23,9 @@ class ReplicationSource(Dealer):
         self.copies = options["copies"]
         self.unit = len(layout.processors) // self.copies
 
+    def share(self, block_count: int, participants: int) -> int:
+        return -(-block_count // self.unit)
+
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         number = self.keep(block)
         for to in random_group(self.layout.processors, self.participants, self.copies, block.epoch, number):

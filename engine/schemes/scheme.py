@@ -39,8 +39,8 @@ class Port(Protocol):
     def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
         """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full."""
 
-    def room(self, edge: Edge, to: WorkerId) -> int:
-        """How many blocks the link takes before its window is full; 0 while the peer is down."""
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        """How many blocks on the link the peer has not acknowledged yet."""
 
     def ack(self, edge: Edge, sender: WorkerId) -> None:
         """Tell the sender that everything received from it so far is safe."""

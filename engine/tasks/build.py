@@ -10,6 +10,7 @@ from codec.errors import ConfigError
 from configs.topology import Topology
 from engine.layout import Layout
 from engine.schemes.parts.collector import BLOCKS_MAX
+from engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
 from engine.schemes.scheme import Boundary, Port, Scheme
 from engine.tasks.processor import ProcessorTask
 from engine.tasks.sink import SinkTask
@@ -18,10 +19,10 @@ from engine.tasks.task import Task
 from operators.base import Context, Operator, Processor, Sink, Source
 from operators.loading import make_operator
 
+ITEM_BYTES = 8  # of one column
 T = TypeVar("T", bound=Operator)
 
-WINDOW_BLOCKS_MIN = 64
-ITEM_BYTES_GUESS = 256  # only sizes a window
+WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
 
 
 class CommitListener(Protocol):
@@ -63,11 +64,12 @@ def _task(
     return ProcessorTask(layout, scheme, port, processors)
 
 
-def window_blocks(topology: Topology) -> int:
-    """Blocks that a link may have unacknowledged: enough for the epochs under way and two more."""
-    blocks = -(-topology.micro_batch * ITEM_BYTES_GUESS // topology.links.block_bytes)
+def window_blocks(topology: Topology, schema: Mapping[str, Any]) -> int:
+    """Blocks that a link may have unacknowledged: enough for the epochs under way, and for what a receiver may lag."""
+    blocks = -(-topology.micro_batch * len(schema["columns"]) * ITEM_BYTES // topology.links.block_bytes)
     stage_tasks = max(stage.parallelism for stage in topology.stages.values())
-    return max(WINDOW_BLOCKS_MIN, (topology.links.window_epochs + 2) * (blocks + stage_tasks))
+    epochs = max(topology.links.window_epochs, LAG_SHARES + 1) + 1
+    return max(WINDOW_BLOCKS_MIN, epochs * (blocks + stage_tasks))
 
 
 def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context) -> SourceTask:

@@ -102,8 +102,8 @@ class Node:
     def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
         return self.links.send(edge, to, block)
 
-    def room(self, edge: Edge, to: WorkerId) -> int:
-        return self.links.room(edge, to)
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        return self.links.unacknowledged(edge, to)
 
     def ack(self, edge: Edge, sender: WorkerId) -> None:
         self.links.ack(edge, sender)
@@ -172,7 +172,7 @@ class Simulation:
         self.sources = tuple(WorkerId("source", i) for i in range(case.pairs))
         self.processors = tuple(WorkerId("processor", i) for i in range(case.processors))
         self.sinks = tuple(WorkerId("sink", i) for i in range(case.pairs))
-        self.window = max(24, 4 * (case.micro_batch * 8 // case.block_bytes + case.processors))
+        self.window = max(96, 6 * (case.micro_batch * 8 // case.block_bytes + case.processors))
         self.data = np.random.default_rng(7).integers(1, 1000, (case.items, 1)).astype(float)
         self.wire_free: dict[tuple, float] = {}
         self.epoch_losses: list[int] = []

@@ -10,12 +10,18 @@ from engine.schemes.scheme import Port, Ready, Scheme
 PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its header stays small
 
 
+LAG_SHARES = 3
+LAG_BLOCKS_MIN = 32
+"""Who has more than this unacknowledged hangs or lags, and sits out the epoch; small epochs are acknowledged in groups.
+Invariant: a link's window holds this and one more share."""
+
+
 class Dealer(Scheme):
     """Deals blocks to the processors that take part in the epoch, never waiting for one that died or hangs.
 
-    The participants are chosen once per epoch, with their incarnations: the punctuation names them, and so the sink
-    knows exactly which blocks can no longer come. Blocks of uncommitted epochs are kept (views of a memory-mapped
-    input cost nothing) and sent again when the sink asks for them (DESIGN 5).
+    Those take part who are up and not far behind. They are chosen once per epoch, with their incarnations: the
+    punctuation names them, and so the sink knows exactly which blocks can no longer come. Blocks of uncommitted epochs
+    are kept (views of a memory-mapped input cost nothing) and sent again when the sink asks for them (DESIGN 5).
     """
 
     enough = 1
@@ -34,13 +40,13 @@ class Dealer(Scheme):
         self._opened_at = 0.0
 
     def share(self, block_count: int, participants: int) -> int:
-        """The most blocks that one of so many participants may get of an epoch of so many data blocks."""
-        return block_count
+        """How many blocks one of so many participants gets of an epoch of so many data blocks, on average."""
+        raise NotImplementedError
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         workers = [w for w in self.layout.processors if port.is_up(w)]
-        share = self.share(block_count, max(1, len(workers)))
-        found = {w: port.incarnation(w) for w in workers if port.room(self.layout.data, w) >= share}
+        behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(workers))))
+        found = {w: port.incarnation(w) for w in workers if port.unacknowledged(self.layout.data, w) <= behind}
         if len(found) < self.enough:
             return False
         self.participants, self.block_count, self._opened_at = found, block_count, port.now()

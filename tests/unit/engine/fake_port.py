@@ -47,6 +47,7 @@ class FakePort:
         everyone = (*layout.sources, *layout.processors, *layout.sinks)
         self.lives = {worker: Incarnation(1) for worker in everyone if worker != layout.me}
         self.up = set(self.lives)
+        self.window = window
         self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
         self.sent: list[tuple[Edge, WorkerId, Block]] = []
         self.acked: list[tuple[Edge, WorkerId]] = []
@@ -64,6 +65,9 @@ class FakePort:
 
     def room(self, edge: Edge, to: WorkerId) -> int:
         return self.rooms[to] if to in self.up else 0
+
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        return self.window - self.rooms[to]
 
     def ack(self, edge: Edge, sender: WorkerId) -> None:
         self.acked.append((edge, sender))
