@@ -45,6 +45,7 @@ class Key(NamedTuple):
 
 
 NO_KEY = Key(0, 0, 0, 0)
+NO_SEQ = Seq(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +63,7 @@ class Block:
     arrays: tuple[np.ndarray, ...] = ()
     attachment: np.ndarray | None = None
     meta: dict[str, Any] = field(default_factory=dict)
-    seq: Seq = Seq(0)
+    seq: Seq = NO_SEQ
 
     @property
     def nbytes(self) -> int:
