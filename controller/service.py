@@ -42,6 +42,7 @@ def run_controller(
     """
     if die_with_parent:
         processes.die_with_parent(die_with_parent)
+    processes.run_before_workers()
     ended: list[int] = []
 
     def end(signum: int, frame: FrameType | None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,23 +17,29 @@ HEARTBEAT_S = 0.1
 
 
 class ControlChannel:
-    """A SEQPACKET socket to the agent. The compute thread takes orders from `orders`; `wake` tells it to look.
+    """A SEQPACKET socket to the agent.
 
-    `progress` is called on the control thread every 100 ms and must only read. The channel's end means that the agent
-    is gone: the process ends with it.
+    The compute thread takes orders with `poll`, on every turn: on busy cores a hand-over from another thread would cost
+    it milliseconds. The control thread sends heartbeats, wakes the compute thread from its sleep when an order is
+    there, and ends the process when the agent is gone.
     """
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
-        self.orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._stopped = threading.Event()
+        self._polled = threading.Event()
 
     def receive(self) -> dict[str, Any]:
         """Wait for one message; EOFError when the agent is gone."""
-        data = self._socket.recv(CHANNEL_BYTES_MAX)
-        if not data:
-            raise EOFError("the agent closed the control channel")
-        return unpack(data, CHANNEL_BYTES_MAX)
+        return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX))
+
+    def poll(self) -> dict[str, Any] | None:
+        """The next order, None when there is none now; EOFError when the agent is gone."""
+        self._polled.set()
+        try:
+            return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return None
 
     def send(self, message: dict[str, Any]) -> None:
         """Send one message; errors of a vanished agent are left to the control thread."""
@@ -41,21 +47,37 @@ class ControlChannel:
             self._socket.send(pack(message, CHANNEL_BYTES_MAX))
 
     def start(self, progress: Callable[[], dict[str, Any]], wake: Callable[[], None]) -> None:
-        """From now on, receive in the background and send progress."""
+        """Heartbeats from now on: `progress` is called on the control thread every 100 ms and must only read."""
         threading.Thread(target=self._run, args=(progress, wake), name="control", daemon=True).start()
 
     def stop(self) -> None:
         """No more heartbeats."""
         self._stopped.set()
 
+    def _unpacked(self, data: bytes) -> dict[str, Any]:
+        if not data:
+            raise EOFError("the agent closed the control channel")
+        return unpack(data, CHANNEL_BYTES_MAX)
+
     def _run(self, progress: Callable[[], dict[str, Any]], wake: Callable[[], None]) -> None:
+        due = time.monotonic() + HEARTBEAT_S
         while not self._stopped.is_set():
-            readable, _, _ = select.select([self._socket], [], [], HEARTBEAT_S)
-            if not readable:
+            readable, _, _ = select.select([self._socket], [], [], max(0.0, due - time.monotonic()))
+            if time.monotonic() >= due:
                 self.send(progress())
-                continue
-            try:
-                self.orders.put(self.receive())
-            except (EOFError, OSError):
+                due = time.monotonic() + HEARTBEAT_S
+            if readable:
+                self._hand_over(wake, due)
+
+    def _hand_over(self, wake: Callable[[], None], due: float) -> None:
+        """Have the compute thread take what is there; the end of the channel is acted on here, even if it hangs."""
+        self._polled.clear()
+        try:
+            if not self._socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK):
                 os._exit(1)
-            wake()
+        except BlockingIOError:
+            return  # taken in the meantime
+        except OSError:
+            os._exit(1)
+        wake()
+        self._polled.wait(max(0.0, due - time.monotonic()))

@@ -7,7 +7,6 @@ compute thread.
 
 from __future__ import annotations
 
-import gc
 import resource
 import sys
 import time
@@ -62,8 +61,6 @@ class Worker:
         self.network.start()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
         self.channel.start(self.progress, self.network.wake)
-        gc.collect()
-        gc.freeze()
         announced = False
         while not self._take_orders():
             worked = self.task.work()
@@ -81,8 +78,7 @@ class Worker:
 
     def _take_orders(self) -> bool:
         """Apply the views that have come; True when the order is to stop."""
-        while not self.channel.orders.empty():
-            order = self.channel.orders.get()
+        while order := self.channel.poll():
             if order["type"] == "stop":
                 return True
             if order["type"] == "view":
