@@ -8,6 +8,7 @@ A message is a header and up to 16 frames; on the wire these are the parts of on
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from typing_extensions import Buffer
 
 from engine._frames import DOWNSTREAM as DOWNSTREAM
@@ -60,7 +61,7 @@ class Network:
         An unknown link is none of its business. Raises BlockingIOError when the command ring is full.
         """
 
-    def send(self, link: int, header: bytes, frames: Sequence[Buffer] = ()) -> bool:
+    def send(self, link: int, header: bytes, frames: Sequence[Buffer | np.ndarray] = ()) -> bool:
         """Queue a message on a link, in order; False when the ring to the downstream thread is full.
 
         Never blocks. Frames are C-contiguous buffers. Small ones are copied; one of 2 KiB or more is lent: it must not
