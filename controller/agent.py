@@ -16,12 +16,13 @@ import zmq
 
 from codec.errors import ConfigError, FrameError
 from controller import messages, processes
-from controller.children import Children, read_wish
+from controller.children import Children
 from controller.inbox import Inbox
 from controller.membership import Membership
 from controller.messages import MESSAGE_BYTES_MAX, Message
 from controller.reports import AgentReport
 from controller.spawner import Spawner
+from controller.wish import read_wish
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ def run_agent(
     """
     if die_with_parent:
         processes.die_with_parent(die_with_parent)
+    processes.run_before_workers()
     ended: list[int] = []
 
     def end(signum: int, frame: FrameType | None) -> None:

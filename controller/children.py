@@ -7,15 +7,13 @@ import os
 import select
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from codec.errors import FrameError
 from codec.events import EventLog
-from controller import channel, messages
+from controller import channel
 from controller.child import Child
-from controller.messages import Message
 from controller.reports import EXITED, WorkerReport
 from controller.spawner import Exited, Spawner, Started, await_end
+from controller.wish import Wish
 
 logger = logging.getLogger(__name__)
 
@@ -25,29 +23,6 @@ EXITED_ROWS_MAX = 32  # of one job
 EXITED_ROWS_S = 60.0  # how long they are reported after the leader has dropped their job
 STATUS_WAIT_S = 0.005  # the zygote tells the exit status within a millisecond of the pidfd, unless the host is busy
 ORPHANS_WAIT_S = 1.0  # the kernel kills a dead zygote's workers at once
-
-
-class Wish(NamedTuple):
-    """What the leader wants of one job on this host."""
-
-    run_dir: str
-    topology: dict[str, Any]
-    workers: dict[str, int]
-    """The incarnation of each worker that may run here."""
-    stopping: bool
-    view: Message
-
-
-def read_wish(job: Any) -> Wish:
-    """Check a job of a desired state; raises FrameError."""
-    if not isinstance(job, dict):
-        raise FrameError("a job of the desired state is a map")
-    workers, view = messages.mapping(job, "workers"), messages.mapping(job, "view")
-    messages.count(view, "revision")
-    for worker in workers:
-        messages.count(workers, worker)
-    stopping = job.get("stopping") is True
-    return Wish(messages.text(job, "run_dir"), messages.mapping(job, "topology"), workers, stopping, view)
 
 
 class Children:

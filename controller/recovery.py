@@ -20,7 +20,7 @@ def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
     """Note each loss, ask the plan, and apply its steps; the job fails when the plan, or patience, has no way on."""
     job = run.job
     for worker, reason in lost.items():
-        _note(run, worker, reason)
+        note(run, worker, reason)
     stormy = [worker for worker in lost if _is_storm(run, worker)]
     if stormy:
         run.fail(
@@ -42,12 +42,13 @@ def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
         _apply(job, step)
 
 
-def _note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
+def note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
+    """Enter a loss among the job's failures, once, whether or not anything will be done about it."""
     job, task = run.job, run.job.tasks[worker]
     task.lost_at = run.now if task.lost_at is None else task.lost_at
     incarnation = task.assignment.incarnation
     if any(known["worker"] == str(worker) and known["incarnation"] == incarnation for known in job.failures):
-        return  # a former leader noted this death, and died before it could replace the worker
+        return  # by a former leader, say, that died before it could replace the worker
     failure: dict[str, Any] = {
         "worker": str(worker),
         "incarnation": incarnation,
