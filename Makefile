@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 HIGGS  ?=
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test build debug lint bench clean
+.PHONY: help demo test build debug sim fuzz bench lint clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,17 @@ demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/
 
 test: build ## run the default test suite
 	$(BIN)/python -m pytest -q
+
+sim: build ## run the schemes through thousands of simulated faults (SEEDS=40 a case)
+	RIPRAP_SIM_SEEDS=$(or $(SEEDS),40) $(BIN)/python -m pytest -q --timeout 3600 tests/sim
+
+fuzz: build ## send a million malformed messages through the gate of a worker
+	$(BIN)/python tests/fuzz/fuzz_frames.py --count 1000000 --seed 1
+
+bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"
+	for name in codes rings network throughput recovery latency scale; do $(BIN)/python -m bench.$$name || exit 1; done
+	$(BIN)/python -m bench.report
 
 lint: build ## ruff and mypy
 	$(BIN)/ruff check .

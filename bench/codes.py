@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -17,11 +16,11 @@ from ctypes.util import find_library
 from importlib.util import find_spec
 from itertools import combinations, count
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.runs import save, table
 from codec import Code, make_code
 from codec.codes._kernels import aligned_empty, level
 
@@ -29,7 +28,6 @@ from codec.codes._kernels import aligned_empty, level
 pyeclib: Any = importlib.import_module("pyeclib.ec_iface") if find_spec("pyeclib") else None
 isa_l: Any = ctypes.CDLL("libisal.so.2") if find_library("isal") else None
 
-RESULTS = Path(__file__).parent / "results" / "codes.json"
 KIB = 1024
 SIZES = [64 * KIB, 256 * KIB, 1024 * KIB]
 ROUNDS = 60
@@ -208,12 +206,19 @@ def measure_precision(k: int = 16, r: int = 4) -> list[Row]:
     return results
 
 
-def print_speeds(title: str, results: list[Row]) -> None:
-    print(f"\n{title} (GB/s of data, medians of {ROUNDS})")
-    for row in results:
-        figures = "  ".join(f"{name} {value:.1f}" for name, value in row["gb_per_s"].items())
-        print(f"  {row['code']:11} ({row['k']},{row['r']}) {row['block_kib']:5} KiB  {figures}")
-        print(f"{'':29}encode {row['ratio']:.2f} x, incremental {row['ratio_incremental']:.2f} x of {row['against']}")
+def speed_table(results: list[Row]) -> str:
+    """A table of GB/s of data, and the ratios to the rival of each row."""
+    names = list(dict.fromkeys(name for row in results for name in row["gb_per_s"]))
+    heading = ["code", "(k,r)", "KiB", *(f"{name} GB/s" for name in names), "encode / rival", "incremental / rival"]
+    return table(
+        [*heading, "rival"],
+        [
+            [row["code"], f"({row['k']},{row['r']})", row["block_kib"],
+             *(row["gb_per_s"].get(name, "") for name in names),
+             row["ratio"], row["ratio_incremental"], row["against"]]
+            for row in results
+        ],
+    )  # fmt: skip
 
 
 def keep_freed_memory() -> None:
@@ -231,14 +236,12 @@ def main() -> None:
     if pyeclib is None:
         print("no ISA-L column: pyeclib is not installed (pip install pyeclib; needs liberasurecode and libisal)")
     real, gf256, precision = measure_real(), measure_gf256(), measure_precision()
-    print_speeds("real numbers and XOR against memcpy", real)
-    print_speeds("gf256 against ISA-L through pyeclib", gf256)
-    print("\nprecision, all patterns of r lost blocks")
-    for row in precision:
-        print("  ", *(f"{key} {value:.3g}" if type(value) is float else f"{key} {value}" for key, value in row.items()))
-    RESULTS.parent.mkdir(exist_ok=True)
-    document = {"level": level(), "real": real, "gf256": gf256, "precision": precision}
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+    tables = {
+        f"real numbers and XOR beside memcpy ({level()}; medians of {ROUNDS})": speed_table(real),
+        "gf256 beside ISA-L through pyeclib": speed_table(gf256),
+        "precision over all patterns of r lost blocks": table(list(precision[0]), [row.values() for row in precision]),
+    }
+    save("codes", "Erasure codes", tables, {"level": level(), "real": real, "gf256": gf256, "precision": precision})
 
 
 if __name__ == "__main__":

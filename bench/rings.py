@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
+from bench.runs import save, table
 from engine._ring_race import race_mpsc, race_spsc
 
 CAPACITY = 4096
@@ -23,14 +24,16 @@ def median_rate(race: Callable[[], tuple[int, float]], count: int) -> float:
 
 
 def main() -> None:
-    """Print one line per ring, number of producers and batch size."""
-    print(f"capacity {CAPACITY}, median of {REPEATS} runs, million pointers/s")
+    """Print and save."""
+    rates = {}
     for batch in (1, 4, 16, 64):
         rate = median_rate(lambda batch=batch: race_spsc(CAPACITY, 20_000_000, batch), 20_000_000)
-        print(f"SPSC, batches of {batch:2}    {rate / 1e6:7.1f}")
+        rates[f"SPSC, batches of {batch}"] = rate / 1e6
     for producers in (1, 2, 3):
         rate = median_rate(lambda n=producers: race_mpsc(CAPACITY, n, 2_000_000), producers * 2_000_000)
-        print(f"MPSC, {producers} producer(s)   {rate / 1e6:7.1f}")
+        rates[f"MPSC, {producers} producers"] = rate / 1e6
+    caption = f"capacity {CAPACITY}, real threads, medians of {REPEATS} runs"
+    save("rings", "Rings", {caption: table(["ring", "M pointers/s"], rates.items())}, rates)
 
 
 if __name__ == "__main__":
