@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 from typing import Never
@@ -57,7 +57,7 @@ class Zygote:
                 order, fds = received
                 self._start(order, fds)
             elif not ready:
-                self._fork_spare()
+                self._fork_spare(fds)
 
     def _start(self, order: channel.Message, fds: list[int]) -> None:
         """Give the order and the descriptor to a spare, and tell the agent its pid, with a pidfd."""
@@ -77,10 +77,13 @@ class Zygote:
         channel.send(self._agent, {"type": "started", "id": order["id"], "pid": pid}, (pidfd,))
         os.close(pidfd)
 
-    def _fork_spare(self) -> None:
+    def _fork_spare(self, foreign: Sequence[int] = ()) -> None:
+        """Have one spare more, which shall not inherit the `foreign` descriptors."""
         zygote, (ours, theirs) = os.getpid(), channel.pair()
         pid = os.fork()
         if pid == 0:
+            for fd in foreign:
+                os.close(fd)
             self._become_spare(zygote, theirs, ours)
         theirs.close()
         self._spares[pid] = ours

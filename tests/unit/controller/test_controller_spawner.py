@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,18 +33,18 @@ def spawner() -> Iterator[Spawner]:
     spawner.close()
 
 
-heard: list[Started | Exited] = []
+heard: defaultdict[Spawner, list[Started | Exited]] = defaultdict(list)
 
 
 def await_event(spawner: Spawner, kind: type) -> Started | Exited:
     """The next event of that kind; the others are kept for later calls."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        for event in heard:
+        for event in heard[spawner]:
             if isinstance(event, kind):
-                heard.remove(event)
+                heard[spawner].remove(event)
                 return event
-        heard.extend(spawner.events(1.0) or [])
+        heard[spawner].extend(spawner.events(1.0) or [])
     raise AssertionError(f"no {kind.__name__} in {PATIENCE_S} s")
 
 
@@ -105,6 +106,17 @@ def test_libraries_are_kept_single_threaded_and_nothing_is_inherited(spawner: Sp
     for _, started in workers:
         await_event(spawner, Exited)
         os.close(started.pidfd)
+
+
+def test_a_worker_forked_for_its_order_inherits_nothing_either(tmp_path: Path) -> None:
+    spawner = Spawner("spawned_entry:main", spares=0)
+    try:
+        end, started = start(spawner, tmp_path / "log")
+        end.send(b"fds")
+        assert int(end.recv(100)) <= 6
+        os.close(started.pidfd)
+    finally:
+        spawner.close()
 
 
 def test_many_more_orders_than_spares(spawner: Spawner, tmp_path: Path) -> None:
