@@ -32,7 +32,8 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
     edge_problems = [*_check_names(parts), *_check_edges(parts)]
     yield from edge_problems
     if parts.input:
-        yield from check_input(parts.input.path)
+        if parts.input.path is not None:
+            yield from check_input(parts.input.path)
     if edge_problems or not parts.whole:
         return
     shape = Shape(

@@ -109,7 +109,8 @@ def _sound(adapter: TypeAdapter[Any], value: Any) -> Any:
 
 def _topology(file: TopologyFile) -> Topology:
     plain = file.model_dump(by_alias=True)
-    plain["input"]["path"] = str(Path(file.input.path).resolve())
+    if file.input.path is not None:
+        plain["input"]["path"] = str(Path(file.input.path).resolve())
     for index, edge in enumerate(file.edges):
         plain["edges"][index]["partitioning"] = edge.edge(index).partitioning
     return Topology.from_dict(plain)

@@ -28,9 +28,12 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
 
 
 class InputSection(Section):
-    """Where the items come from: a directory of shards, streamed `repeat` times, cut after `limit` items."""
+    """Where the items come from: a directory of shards, streamed `repeat` times, cut after `limit` items.
 
-    path: str = Field(min_length=1)
+    A source of the user's own may do without.
+    """
+
+    path: str | None = Field(default=None, min_length=1)
     repeat: int = Field(default=1, ge=1)
     limit: int | None = Field(default=None, ge=1)
 
@@ -76,7 +79,7 @@ class TopologyFile(Section):
     """A whole topology file."""
 
     job: JobName
-    input: InputSection
+    input: InputSection = Field(default_factory=InputSection)
     micro_batch: int = Field(ge=1, le=1 << 31)
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     stages: dict[StageName, StageSection]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Input:
-    """A shard directory (absolute path), streamed `repeat` times and cut after `limit` items."""
+    """A shard directory (absolute path; None for sources that need none), streamed `repeat` times, cut at `limit`."""
 
-    path: str
+    path: str | None
     repeat: int
     limit: int | None
 

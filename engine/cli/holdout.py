@@ -15,8 +15,9 @@ ROWS_MAX = 1_000_000
 
 def holdout_metrics(model_path: str | None, topology: Topology) -> dict[str, float]:
     """`holdout_NAME: value` for each metric; empty when nothing was held back or the job has no such model."""
-    test = Path(topology.input.path).parent / "test"
-    if Path(topology.input.path).name != "train" or not (test / "manifest.json").exists() or not model_path:
+    path = Path(topology.input.path or "")
+    test = path.parent / "test"
+    if path.name != "train" or not (test / "manifest.json").exists() or not model_path:
         return {}
     try:
         shards = open_shards(str(test))
