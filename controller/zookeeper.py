@@ -38,21 +38,24 @@ admin.enableServer=false
 
 
 class EmbeddedZooKeeper:
-    """One server on this machine's loopback, with its data in `data_dir`; port 0 takes a free one at first start.
+    """One server on this machine, with its data in `data_dir`; port 0 takes a free one at first start.
+
+    `address` is loopback unless agents of other hosts are to reach it.
 
     It dies with this process, even by SIGKILL, so `start` must be called on the main thread. After `kill` or `stop`,
     `start` brings the same data back on the same port. As a context manager it starts and stops.
     """
 
-    def __init__(self, data_dir: str | os.PathLike[str], port: int = 0) -> None:
+    def __init__(self, data_dir: str | os.PathLike[str], port: int = 0, address: str = ADDRESS) -> None:
         self.data_dir = Path(data_dir)
+        self.address = address
         self.port = port
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def connect_string(self) -> str:
         """What clients connect to; port 0 until the first start."""
-        return f"{ADDRESS}:{self.port}"
+        return f"{self.address}:{self.port}"
 
     @property
     def pid(self) -> int | None:
@@ -74,9 +77,9 @@ class EmbeddedZooKeeper:
             raise RuntimeError("the server is already running")
         command = [find_java(), *JVM_FLAGS, "-cp", ":".join(map(str, find_jars())), SERVER_CLASS]
         self._prepare_folder()
-        self.port = _usable_port(self.port)
+        self.port = _usable_port(self.address, self.port)
         config = self.data_dir / "zoo.cfg"
-        config.write_text(CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=ADDRESS))
+        config.write_text(CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=self.address))
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(config)],
@@ -127,7 +130,7 @@ class EmbeddedZooKeeper:
     def _await_answer(self, timeout_s: float) -> None:
         assert self._process is not None
         deadline = time.monotonic() + timeout_s
-        while not _answers(self.port):
+        while not _answers(self.address, self.port):
             code = self._process.poll()
             if code is not None or time.monotonic() > deadline:
                 self.kill()
@@ -165,24 +168,24 @@ def find_jars() -> list[Path]:
     return jars
 
 
-def _usable_port(port: int) -> int:
+def _usable_port(address: str, port: int) -> int:
     """The port itself, or a free one for 0; ConfigError when another process listens there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((ADDRESS, port))
+            probe.bind((address, port))
         except OSError as error:
             raise ConfigError(
-                f"ZooKeeper's port {port} on {ADDRESS} cannot be used: {error.strerror}",
+                f"ZooKeeper's port {port} on {address} cannot be used: {error.strerror}",
                 "choose another port, or 0 for a free one",
             ) from error
         return int(probe.getsockname()[1])
 
 
-def _answers(port: int) -> bool:
+def _answers(address: str, port: int) -> bool:
     """Whether a ZooKeeper on that port serves requests (`srvr` answers "not currently serving" before that)."""
     try:
-        with socket.create_connection((ADDRESS, port), timeout=1.0) as connection:
+        with socket.create_connection((address, port), timeout=1.0) as connection:
             connection.sendall(b"srvr")
             return connection.recv(64).startswith(b"Zookeeper version")
     except OSError:

@@ -1,0 +1,104 @@
+"""A whole cluster on hosts of `bench.namespaces`: ZooKeeper and a controller on the hub, an agent on each host."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bench.namespaces import HUB_ADDRESS, Hosts
+from controller.client import Client
+from controller.phases import TERMINAL
+from controller.zookeeper import EmbeddedZooKeeper
+from engine.cli.epochs import EpochRow
+from engine.cli.summary import Facts, compose
+
+RIPRAP = [sys.executable, "-m", "engine.cli.main"]
+JOB_TIMEOUT_S = 300.0
+
+
+class HostsCluster:
+    """Services on `hosts`, with logs in `folder`; jobs run one after another."""
+
+    def __init__(self, hosts: Hosts, folder: Path) -> None:
+        self.hosts, self.folder = hosts, folder
+        self._server = EmbeddedZooKeeper(folder / "zookeeper", address=HUB_ADDRESS)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._jobs = 0
+
+    @property
+    def zookeeper(self) -> str:
+        """What clients connect to."""
+        return self._server.connect_string
+
+    def __enter__(self) -> HostsCluster:
+        self._server.start()
+        self._start("controller", [*RIPRAP, "controller", "--zookeeper", self.zookeeper, "--address", HUB_ADDRESS])
+        for host in range(self.hosts.count):
+            self.start_agent(host)
+        deadline = time.monotonic() + 60
+        with Client(self.zookeeper, timeout_s=30) as client:
+            while len(client.agents()) < self.hosts.count:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"only the agents of {sorted(client.agents())} have joined")
+                time.sleep(0.05)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._server.stop()
+
+    def start_agent(self, host: int) -> subprocess.Popen[bytes]:
+        """The agent of a host; its end takes the host's workers along."""
+        words = ["agent", "--zookeeper", self.zookeeper, "--host", f"h{host}", "--address", self.hosts.address(host)]
+        return self._start(f"agent{host}", self.hosts.command(host, *RIPRAP, *words))
+
+    def submit(self, config: str, sets: list[str]) -> tuple[str, Path]:
+        """Submit a job; its name and run directory."""
+        self._jobs += 1
+        name, out = f"job{self._jobs}", self.folder / f"job{self._jobs}"
+        words = ["submit", config, "--zookeeper", self.zookeeper, "--out", str(out), "--set", f"job={name}"]
+        done = subprocess.run(
+            [*RIPRAP, *words, *(word for value in sets for word in ("--set", value))], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return name, out
+
+    def wait(self, name: str, out: Path) -> dict[str, Any]:
+        """Wait for a job's end; its summary. RuntimeError when it did not complete."""
+        deadline = time.monotonic() + JOB_TIMEOUT_S
+        with Client(self.zookeeper, timeout_s=30) as client:
+            while (status := client.status(name))["phase"] not in TERMINAL and time.monotonic() < deadline:
+                time.sleep(0.1)
+        if status["phase"] != "COMPLETED":
+            raise RuntimeError(f"{name} is {status['phase']}: {status['error']}")
+        with open(out / "epochs.csv") as file:
+            epochs = [
+                EpochRow(int(row["epoch"]), int(row["items"]), float(row["latency_ms"]), float(row["committed_at"]))
+                for row in csv.DictReader(file)
+            ]
+        return compose(Facts(name, "", status, epochs))
+
+    def run(self, config: str, sets: list[str]) -> dict[str, Any]:
+        """Submit and wait."""
+        return self.wait(*self.submit(config, sets))
+
+    def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._processes.append(process)
+        return process
