@@ -57,13 +57,13 @@ class Zygote:
                 order, fds = received
                 self._start(order, fds)
             elif not ready:
-                self._fork_spare(fds)
+                self._fork_spare()
 
     def _start(self, order: channel.Message, fds: list[int]) -> None:
         """Give the order and the descriptor to a spare, and tell the agent its pid, with a pidfd."""
         while True:
             if not self._spares:
-                self._fork_spare()
+                self._fork_spare(fds)
             pid, end = self._spares.popitem()
             try:
                 channel.send(end, order, tuple(fds))
