@@ -28,6 +28,7 @@ class HostsCluster:
         self.hosts, self.folder = hosts, folder
         self._server = EmbeddedZooKeeper(folder / "zookeeper", address=HUB_ADDRESS)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._agents: dict[int, subprocess.Popen[bytes]] = {}
         self._jobs = 0
 
     @property
@@ -61,10 +62,14 @@ class HostsCluster:
                 process.wait()
         self._server.stop()
 
-    def start_agent(self, host: int) -> subprocess.Popen[bytes]:
-        """The agent of a host; its end takes the host's workers along."""
+    def start_agent(self, host: int) -> None:
+        """Start the agent of a host; its end takes the host's workers along."""
         words = ["agent", "--zookeeper", self.zookeeper, "--host", f"h{host}", "--address", self.hosts.address(host)]
-        return self._start(f"agent{host}", self.hosts.command(host, *RIPRAP, *words))
+        self._agents[host] = self._start(f"agent{host}", self.hosts.command(host, *RIPRAP, *words))
+
+    def kill_agent(self, host: int) -> None:
+        """SIGKILL the agent of a host."""
+        self._agents[host].kill()
 
     def submit(self, config: str, sets: list[str]) -> tuple[str, Path]:
         """Submit a job; its name and run directory."""

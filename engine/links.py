@@ -201,3 +201,24 @@ class Links:
         if link is None:
             link = self._in[edge, sender] = InLink()
         return link
+
+
+class LinkPort:
+    """The part of a scheme's port that is about links; a port inherits it and sets `links`."""
+
+    links: Links
+
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        return self.links.send(edge, to, block)
+
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        return self.links.unacknowledged(edge, to)
+
+    def ack(self, edge: Edge, sender: WorkerId) -> None:
+        self.links.ack(edge, sender)
+
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        return self.links.incarnation(worker)
+
+    def is_up(self, worker: WorkerId) -> bool:
+        return self.links.is_up(worker)

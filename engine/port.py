@@ -12,7 +12,7 @@ from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.intake import Intake, identity
 from engine.layout import Edge, Layout
-from engine.links import Links
+from engine.links import LinkPort, Links
 from engine.network import DOWNSTREAM, Network
 from engine.tasks.task import Task
 
@@ -20,7 +20,7 @@ HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
 
 
-class WorkerPort:
+class WorkerPort(LinkPort):
     """Carries out what schemes and tasks ask for (the Port), and moves the messages of their links (the Wire).
 
     Owned by the compute thread; nothing here waits except `step`, and that at most as long as it is told.
@@ -41,22 +41,7 @@ class WorkerPort:
         self._hello_at = self._ack_at = 0.0
         self._ack_least = max(1, window // 4)
 
-    # what schemes may do
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
-        return self.links.send(edge, to, block)
-
-    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
-        return self.links.unacknowledged(edge, to)
-
-    def ack(self, edge: Edge, sender: WorkerId) -> None:
-        self.links.ack(edge, sender)
-
-    def incarnation(self, worker: WorkerId) -> Incarnation:
-        return self.links.incarnation(worker)
-
-    def is_up(self, worker: WorkerId) -> bool:
-        return self.links.is_up(worker)
-
+    # what schemes may do, beside the links
     def alarm(self, seconds: float) -> None:
         self._alarm_at = time.monotonic() + seconds
 

@@ -18,7 +18,7 @@ import numpy as np
 from codec.blocks import Block, Kind
 from codec.ids import Incarnation, Seq, WorkerId
 from engine.layout import Edge, Layout
-from engine.links import Links
+from engine.links import LinkPort, Links
 from engine.schemes import make_scheme
 from engine.tasks.processor import ProcessorTask
 from engine.tasks.sink import SinkTask
@@ -78,7 +78,7 @@ class Case:
     log: list[str] = field(default_factory=list)
 
 
-class Node:
+class Node(LinkPort):
     """One worker process: its life, what it believes of others, and its task."""
 
     def __init__(self, sim: Simulation, me: WorkerId, life: int) -> None:
@@ -98,22 +98,7 @@ class Node:
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
         self.sim.carry(self, to, lambda node: node.links.on_reply(edge, self.me, self.life, kind, seq))
 
-    # the port of its task and scheme
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
-        return self.links.send(edge, to, block)
-
-    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
-        return self.links.unacknowledged(edge, to)
-
-    def ack(self, edge: Edge, sender: WorkerId) -> None:
-        self.links.ack(edge, sender)
-
-    def incarnation(self, worker: WorkerId) -> Incarnation:
-        return self.links.incarnation(worker)
-
-    def is_up(self, worker: WorkerId) -> bool:
-        return self.links.is_up(worker)
-
+    # the port of its task and scheme, beside the links
     def alarm(self, seconds: float) -> None:
         self.alarm_id += 1
         mine = self.alarm_id
