@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 import sys
 import time
@@ -41,12 +42,7 @@ class HostsCluster:
         self._start("controller", [*RIPRAP, "controller", "--zookeeper", self.zookeeper, "--address", HUB_ADDRESS])
         for host in range(self.hosts.count):
             self.start_agent(host)
-        deadline = time.monotonic() + 60
-        with Client(self.zookeeper, timeout_s=30) as client:
-            while len(client.agents()) < self.hosts.count:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"only the agents of {sorted(client.agents())} have joined")
-                time.sleep(0.05)
+        self.await_agents()
         return self
 
     def __exit__(
@@ -61,6 +57,15 @@ class HostsCluster:
                 process.kill()
                 process.wait()
         self._server.stop()
+
+    def await_agents(self) -> None:
+        """Wait until every host can be given work; TimeoutError after a minute."""
+        deadline = time.monotonic() + 60
+        with Client(self.zookeeper, timeout_s=30) as client:
+            while len(client.agents()) < self.hosts.count:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"only the agents of {sorted(client.agents())} have joined")
+                time.sleep(0.05)
 
     def start_agent(self, host: int) -> None:
         """Start the agent of a host; its end takes the host's workers along."""
@@ -103,7 +108,8 @@ class HostsCluster:
         return self.wait(*self.submit(config, sets))
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        tied = [*command, "--die-with-parent", str(os.getpid())]
         with open(self.folder / f"{name}.log", "ab") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen(tied, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._processes.append(process)
         return process

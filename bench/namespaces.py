@@ -1,15 +1,17 @@
 """Several hosts on one machine: network namespaces joined by a bridge, their links shaped.
 
-Needs root and iproute2. Everything is inside namespaces of this process; leaving the context, or the end of the process
-that a later one notices, removes them.
+Needs root and iproute2. Everything is inside namespaces of this process; leaving the context removes them with all that
+runs in them. What a killed process left behind is removed when the next one enters.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +22,7 @@ CLONE_NEWNET = 0x40000000  # <sched.h>
 NETWORK = "10.77.0"
 HUB_ADDRESS = f"{NETWORK}.1"
 NAME = re.compile(r"riprap-(\d+)-(hub|h\d+)")
+REMEDY = "run this as root where namespaces and traffic shaping are permitted (a container: start it with --privileged)"
 
 
 class Hosts:
@@ -91,7 +94,7 @@ class Hosts:
             _enter(self._home)
             self._home = None
         for path in Path("/run/netns").glob(f"{self._prefix}-*"):
-            _ip("netns", "del", path.name)
+            _delete(path.name)
 
 
 def _check_permitted() -> None:
@@ -99,7 +102,7 @@ def _check_permitted() -> None:
     if shutil.which("ip") is None or shutil.which("tc") is None:
         raise ConfigError("there is no ip or tc command", "install iproute2 (Debian: apt-get install iproute2)")
     if os.geteuid() != 0:
-        raise ConfigError("network namespaces need root", "run this as root, or in a container that permits it")
+        raise ConfigError("network namespaces need root", REMEDY)
 
 
 def _remove_leftovers() -> None:
@@ -107,7 +110,17 @@ def _remove_leftovers() -> None:
     for path in Path("/run/netns").glob("riprap-*"):
         found = NAME.fullmatch(path.name)
         if found and not Path(f"/proc/{found[1]}").exists():
-            _ip("netns", "del", path.name)
+            _delete(path.name)
+
+
+def _delete(name: str) -> None:
+    """Remove a namespace and kill what runs in it: a process would keep it alive without a name."""
+    inside = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()
+    for pid in map(int, inside):
+        if pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    _ip("netns", "del", name)
 
 
 def _enter(fd: int) -> None:
@@ -116,7 +129,7 @@ def _enter(fd: int) -> None:
     failed = libc.setns(fd, CLONE_NEWNET)
     os.close(fd)
     if failed:
-        raise ConfigError(f"setns failed: {os.strerror(ctypes.get_errno())}", "run this as root")
+        raise ConfigError(f"setns failed: {os.strerror(ctypes.get_errno())}", REMEDY)
 
 
 def _ip(*words: str) -> None:
@@ -126,4 +139,4 @@ def _ip(*words: str) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise ConfigError(f"{' '.join(command)}: {done.stderr.strip()}", "this machine may not permit namespaces")
+        raise ConfigError(f"{' '.join(command)}: {done.stderr.strip()}", REMEDY)
