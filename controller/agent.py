@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-import signal
 import socket
 import time
 import uuid
 from collections.abc import Iterator
-from types import FrameType
 
 import zmq
 
@@ -47,16 +45,7 @@ def run_agent(
     agent ends, in whatever way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not
     answer, or an agent of that name is there.
     """
-    if die_with_parent:
-        processes.die_with_parent(die_with_parent)
-    processes.run_before_workers()
-    ended: list[int] = []
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        ended.append(signum)
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    ended = processes.begin_service(die_with_parent)
     host = host or socket.gethostname()
     if not HOST_NAME.fullmatch(host):
         raise ConfigError(f"{host!r} cannot name a host", "use letters, digits, dots, - and _, at most 253 of them")

@@ -37,6 +37,20 @@ def run_before_workers() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, CONTROL_NICENESS)
 
 
+def begin_service(parent: bool | int) -> list[int]:
+    """What agents and controllers do first, on their main thread; returns a list that SIGTERM and SIGINT append to.
+
+    `parent` is as in `die_with_parent`, False for a service of its own.
+    """
+    if parent:
+        die_with_parent(parent)
+    run_before_workers()
+    ended: list[int] = []
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda received, frame: ended.append(received))
+    return ended
+
+
 def run_as_worker() -> None:
     """Take back what was inherited from a process that ran `run_before_workers`."""
     if os.getpriority(os.PRIO_PROCESS, 0) < 0:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
-from types import FrameType
 
 import zmq
 from kazoo.client import KazooClient
@@ -40,16 +38,7 @@ def run_controller(
     `die_with_parent` is as in `processes.die_with_parent`. Raises ConfigError when ZooKeeper does not answer, or the
     address cannot be bound.
     """
-    if die_with_parent:
-        processes.die_with_parent(die_with_parent)
-    processes.run_before_workers()
-    ended: list[int] = []
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        ended.append(signum)
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    ended = processes.begin_service(die_with_parent)
     client = session.connect(zookeeper)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
