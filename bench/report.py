@@ -25,7 +25,7 @@ def section(content: dict[str, Any]) -> str:
     env = content["environment"]
     machine = (
         f"{env['cpu']}, {env['cores']} cores, {env['memory_gb']} GB, Linux {env['kernel']}, Python {env['python']}; "
-        f"load average before: {env['load_average_before']:.1f}"
+        f"load average at the end: {env['load_average']:.1f}"
     )
     tables = "\n\n".join(f"{caption}:\n\n{text}" for caption, text in content["tables"].items())
     return f"## {content['title']}\n\n{machine}\n\n{tables}\n"

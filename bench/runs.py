@@ -102,7 +102,7 @@ def environment() -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "load_average_before": os.getloadavg()[0],
+        "load_average": os.getloadavg()[0],
     }
 
 
