@@ -40,7 +40,7 @@ fuzz: build ## send a million malformed messages through the gate of a worker
 
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"
-	for name in codes rings network throughput recovery latency scale; do $(BIN)/python -m bench.$$name || exit 1; done
+	for name in codes rings network throughput cluster_throughput recovery latency scale; do $(BIN)/python -m bench.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 lint: build ## ruff and mypy

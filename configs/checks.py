@@ -31,9 +31,8 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
     """Everything that does not fit; questions about the shape are asked only when its parts are sound."""
     edge_problems = [*_check_names(parts), *_check_edges(parts)]
     yield from edge_problems
-    if parts.input:
-        if parts.input.path is not None:
-            yield from check_input(parts.input.path)
+    if parts.input and parts.input.path is not None:
+        yield from check_input(parts.input.path)
     if edge_problems or not parts.whole:
         return
     shape = Shape(
