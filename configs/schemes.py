@@ -10,12 +10,10 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
+from codec.codes import BLOCKS_MAX
 from configs.base import Section
 from configs.problems import Problem
 from configs.shape import Shape
-
-GF256_BLOCKS_MAX = 256
-"""A Reed-Solomon code over GF(2^8) has no more distinct evaluation points."""
 
 
 class Scheme(Section):
@@ -37,8 +35,8 @@ class Erasure(Scheme):
 
     scheme: Literal["erasure"]
     code: Literal["vandermonde", "stable", "xor", "gf256"] = "gf256"
-    k: int = Field(ge=1, le=GF256_BLOCKS_MAX - 1)
-    r: int = Field(ge=0, le=GF256_BLOCKS_MAX - 1)
+    k: int = Field(ge=1, le=BLOCKS_MAX - 1)
+    r: int = Field(ge=0, le=BLOCKS_MAX - 1)
     hedge_ms: int = Field(default=100, ge=1, le=3_600_000)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
@@ -47,8 +45,8 @@ class Erasure(Scheme):
             yield Problem(
                 ("fault_tolerance", "r"), f"is {self.r}", "1 with the code xor", "set r to 1 or code to gf256"
             )
-        if self.k + self.r > GF256_BLOCKS_MAX:
-            yield Problem(("fault_tolerance", "k"), f"k + r is {self.k + self.r}", f"at most {GF256_BLOCKS_MAX}")
+        if self.k + self.r > BLOCKS_MAX:
+            yield Problem(("fault_tolerance", "k"), f"k + r is {self.k + self.r}", f"at most {BLOCKS_MAX}")
         stripes = [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
         if not stripes:
             yield Problem(

@@ -53,11 +53,11 @@ CASES = {
     "code unknown": (("code: gf256", "code: gf265"), 20, "fault_tolerance.code", "did you mean gf256?"),
     "k missing": (("  k: 4\n", ""), 18, "fault_tolerance.k", "missing"),
     "k zero": (("k: 4", "k: 0"), 21, "fault_tolerance.k", "at least 1"),
-    "r too large": (("r: 2", "r: 300"), 22, "fault_tolerance.r", "at most 255"),
+    "r too large": (("r: 2", "r: 300"), 22, "fault_tolerance.r", "at most 254"),
     "key of another scheme": (("r: 2", "r: 2\n  copies: 2"), 23, "fault_tolerance.copies", "unknown key"),
     "too few processors": (("parallelism: 6", "parallelism: 5"), 10, "stages.processor.parallelism", "k + r = 6"),
     "xor of two": (("code: gf256", "code: xor"), 22, "fault_tolerance.r", "1 with the code xor"),
-    "too many blocks": (("k: 4", "k: 255"), 21, "fault_tolerance.k", "k + r is 257; expected at most 256"),
+    "too many blocks": (("k: 4", "k: 254"), 21, "fault_tolerance.k", "k + r is 256; expected at most 255"),
     "nothing striped": (("stripe", "split"), 19, "fault_tolerance.scheme", "no edge is striped"),
     "copies do not divide": (
         ("scheme: erasure\n  code: gf256\n  k: 4\n  r: 2", "scheme: replication\n  copies: 4"),
