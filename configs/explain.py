@@ -12,6 +12,7 @@ from configs.base import Section
 from configs.problems import FieldPath, Problem, one_of, shown, suggestion
 from configs.schema import (
     PATTERNS_EXPLAINED,
+    BackupSection,
     ClusterSection,
     EdgeSection,
     InputSection,
@@ -27,6 +28,7 @@ SECTIONS: dict[FieldPath, type[Section]] = {
     ("stages", "*"): StageSection,
     ("edges", "*"): EdgeSection,
     ("links",): LinksSection,
+    ("backup",): BackupSection,
     ("cluster",): ClusterSection,
 }
 """Which model describes the mapping at a path; `*` stands for a stage's name or an edge's number."""

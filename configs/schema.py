@@ -15,6 +15,7 @@ from configs.shape import Edge
 JobName = Annotated[str, StringConstraints(pattern=f"^{JOB_NAME.pattern}$")]
 StageName = Annotated[str, StringConstraints(pattern=f"^{STAGE_NAME.pattern}$")]
 OperatorPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+ServerAddress = Annotated[str, StringConstraints(pattern=r"^(tcp|ipc)://\S+$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 PATTERNS_EXPLAINED: dict[FieldPath, str] = {
@@ -75,6 +76,19 @@ class ClusterSection(Section):
     stall_timeout_s: Seconds = 60.0
 
 
+class BackupSection(Section):
+    """Where sinks and persisting schemes keep their states and items.
+
+    `servers`: how many the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses
+    of servers that run. `storage`: a directory or an fsspec URL for those that the launcher starts.
+    """
+
+    servers: Annotated[int, Field(ge=0, le=5)] | Annotated[list[ServerAddress], Field(min_length=1, max_length=5)] = 1
+    storage: str | None = Field(default=None, min_length=1)
+    durability: Literal["always", "interval", "never"] = "interval"
+    interval_ms: int = Field(default=100, ge=1, le=60_000)
+
+
 class TopologyFile(Section):
     """A whole topology file."""
 
@@ -86,4 +100,5 @@ class TopologyFile(Section):
     edges: list[EdgeSection]
     fault_tolerance: FaultTolerance
     links: LinksSection = Field(default_factory=LinksSection)
+    backup: BackupSection = Field(default_factory=BackupSection)
     cluster: ClusterSection = Field(default_factory=ClusterSection)

@@ -45,6 +45,21 @@ class Links:
 
 
 @dataclass(frozen=True)
+class Backup:
+    """Backup servers: how many to start, or the addresses of those that run; and how these keep what they get."""
+
+    servers: int | Sequence[str]
+    storage: str | None
+    durability: str
+    interval_ms: int
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The servers that can be reached; none before the launcher has started them."""
+        return () if isinstance(self.servers, int) else tuple(self.servers)
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Deadlines of the control plane, in seconds."""
 
@@ -66,6 +81,7 @@ class Topology:
     edges: tuple[Edge, ...]
     fault_tolerance: Mapping[str, Any]
     links: Links
+    backup: Backup
     cluster: Cluster
 
     @cached_property
@@ -120,6 +136,7 @@ class Topology:
             "edges": [_edge_dict(edge) for edge in self.edges],
             "fault_tolerance": dict(self.fault_tolerance),
             "links": asdict(self.links),
+            "backup": asdict(self.backup),
             "cluster": asdict(self.cluster),
             "sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)],
         }
@@ -136,6 +153,7 @@ class Topology:
             edges=tuple(_edge(index, edge) for index, edge in enumerate(data["edges"])),
             fault_tolerance=MappingProxyType(dict(data["fault_tolerance"])),
             links=Links(**data["links"]),
+            backup=Backup(**data["backup"]),
             cluster=Cluster(**data["cluster"]),
         )
 

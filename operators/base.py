@@ -89,9 +89,26 @@ class Processor(Operator):
         """The result of a block: a pure function of the items and the state, to the last bit.
 
         `items` is read-only and perhaps misaligned; it must be neither changed nor kept. The arrays returned are the
-        caller's.
+        caller's. A processor that splits its work into `process_linear` and `process_nonlinear` need not override this.
+        """
+        return self.process_nonlinear(self.process_linear(items), items)
+
+    def process_linear(self, items: np.ndarray) -> np.ndarray:
+        """The linear part, for hybrid coded computation (LEC III-D): one row of float64 per item, by a linear map.
+
+        It is called with parity too, so that f(a X + b Y) = a f(X) + b f(Y) must hold: no intercept, no item's norm,
+        and f(0) = 0. What is not linear, an intercept among it, belongs into `process_nonlinear`.
         """
         raise NotImplementedError
+
+    def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> Arrays:
+        """The result of a block from its linear part. At a sink `items` is None: only the linear part was decoded."""
+        raise NotImplementedError
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether this processor splits its work."""
+        return type(self).process_linear is not Processor.process_linear
 
     def process_feedback(self, feedback: Arrays) -> None:
         """Replace the state by what the sink committed; a fresh processor may start from any feedback.
@@ -115,6 +132,10 @@ class Sink(Operator):
         """The result of a block that no processor delivered; called with decoded items."""
         return self.processor.process_data(items)
 
+    def recompute_linear(self, linear: np.ndarray) -> Arrays:
+        """The same from the decoded linear part of a block, under hybrid coded computation."""
+        return self.processor.process_nonlinear(linear, None)
+
     def commit(self, epoch: int) -> Arrays:
         """End the epoch (counted from 1) and return the new state, which is sent to all processors as feedback.
 
@@ -125,6 +146,32 @@ class Sink(Operator):
     def model(self) -> dict[str, np.ndarray]:
         """What was learned so far, by name, always in the same order."""
         raise NotImplementedError
+
+    def outputs(self) -> np.ndarray | None:
+        """Rows (2-D, float64) that the epoch just committed adds to the job's output file; None where there is none.
+
+        Asked once after each commit; the number of columns never changes.
+        """
+        return None
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """All that the last commit left behind and the next ones depend on, metrics among it; saved with each epoch.
+
+        A sink that does not define this and `restore` cannot be restored: its loss ends the job.
+        """
+        raise NotImplementedError
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Become the sink that `snapshot` was taken from, to the last bit; called once, after `open`.
+
+        The state that its last commit returned is saved beside it, and handed to `self.processor` by the caller.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_restorable(self) -> bool:
+        """Whether this sink defines `snapshot` and `restore`."""
+        return type(self).snapshot is not Sink.snapshot and type(self).restore is not Sink.restore
 
     def metrics(self) -> dict[str, float]:
         """How well the job does, up to the last commit; a small dictionary."""
