@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from configs.schema import EdgeSection, InputSection, StageSection
+from configs.schema import BackupSection, EdgeSection, InputSection, StageSection
 from configs.schemes import Scheme
 from configs.shape import Edge, Shape
 
@@ -25,6 +25,7 @@ class Parts:
     """All stages and all edges are sound, so that what is missing is missing from the file."""
     fault_tolerance: Scheme | None
     input: InputSection | None
+    backup: BackupSection | None
 
 
 def check_parts(parts: Parts) -> Iterator[Problem]:
@@ -43,6 +44,8 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
     yield from shape_problems
     if parts.fault_tolerance:
         yield from parts.fault_tolerance.problems(shape)
+        if parts.fault_tolerance.needs_backup and parts.backup and parts.backup.servers == 0:
+            yield Problem(("backup", "servers"), "is 0", "1 or more for a scheme that persists items and states")
 
 
 def check_input(path: str) -> Iterator[Problem]:

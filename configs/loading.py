@@ -14,11 +14,12 @@ from configs.document import Document, read_document
 from configs.explain import explain
 from configs.overrides import apply_sets, parse_set
 from configs.problems import FieldPath, Problem, config_error
-from configs.schema import EdgeSection, InputSection, StageSection, TopologyFile
+from configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
 from configs.schemes import FaultTolerance, Scheme
 from configs.topology import Topology
 
 INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
+BACKUP = TypeAdapter(BackupSection)
 FAULT_TOLERANCE: TypeAdapter[Scheme] = TypeAdapter(FaultTolerance)
 
 Check = Callable[[Topology], Iterable[Problem]]
@@ -90,6 +91,7 @@ def _sound_parts(values: dict[str, Any]) -> Parts:
         and len(sound_stages) + len(sound_edges) == len(stage_values) + len(edge_values),
         fault_tolerance=_sound(FAULT_TOLERANCE, values.get("fault_tolerance")),
         input=_sound(INPUT, values.get("input")),
+        backup=_sound(BACKUP, values.get("backup")),
     )
 
 
@@ -111,6 +113,8 @@ def _topology(file: TopologyFile) -> Topology:
     plain = file.model_dump(by_alias=True)
     if file.input.path is not None:
         plain["input"]["path"] = str(Path(file.input.path).resolve())
+    if file.backup.storage and "://" not in file.backup.storage:
+        plain["backup"]["storage"] = str(Path(file.backup.storage).resolve())
     for index, edge in enumerate(file.edges):
         plain["edges"][index]["partitioning"] = edge.edge(index).partitioning
     return Topology.from_dict(plain)

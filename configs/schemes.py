@@ -6,7 +6,7 @@ To add a scheme, add its class here and to `FaultTolerance`; nothing else in thi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -15,9 +15,15 @@ from configs.base import Section
 from configs.problems import Problem
 from configs.shape import Shape
 
+REAL_CODES = ("stable", "vandermonde")
+"""The codes over the real numbers, in which results of a linear function decode to results (LEC III-D)."""
+
 
 class Scheme(Section):
     """What all schemes share: they may look at the topology's shape and say what does not fit."""
+
+    needs_backup: ClassVar[bool] = False
+    """Whether it cannot do without backup servers."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """What of `shape` this scheme cannot work with; called only when all stages and edges are well formed."""
@@ -37,6 +43,8 @@ class Erasure(Scheme):
     code: Literal["vandermonde", "stable", "xor", "gf256"] = "gf256"
     k: int = Field(ge=1, le=BLOCKS_MAX - 1)
     r: int = Field(ge=0, le=BLOCKS_MAX - 1)
+    attachment: Literal["lazy", "eager", "hybrid"] = "lazy"
+    incremental: bool = True
     hedge_ms: int = Field(default=100, ge=1, le=3_600_000)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
@@ -44,6 +52,13 @@ class Erasure(Scheme):
         if self.code == "xor" and self.r > 1:
             yield Problem(
                 ("fault_tolerance", "r"), f"is {self.r}", "1 with the code xor", "set r to 1 or code to gf256"
+            )
+        if self.attachment == "hybrid" and self.code not in REAL_CODES:
+            yield Problem(
+                ("fault_tolerance", "code"),
+                f"is {self.code}, which does not commute with linear functions",
+                f"{' or '.join(REAL_CODES)} with the attachment hybrid",
+                "set code to stable, or attachment to lazy, which is exact",
             )
         if self.k + self.r > BLOCKS_MAX:
             yield Problem(("fault_tolerance", "k"), f"k + r is {self.k + self.r}", f"at most {BLOCKS_MAX}")
@@ -87,7 +102,14 @@ class Replication(Scheme):
                 )
 
 
-FaultTolerance = Annotated[NoScheme | Erasure | Replication, Field(discriminator="scheme")]
+class Reactive(Scheme):
+    """Items and states of processors are persisted on the backup servers, and restored (LEC V-A, after Spark)."""
+
+    scheme: Literal["reactive"]
+    needs_backup: ClassVar[bool] = True
+
+
+FaultTolerance = Annotated[NoScheme | Erasure | Replication | Reactive, Field(discriminator="scheme")]
 
 SCHEMES: dict[str, type[Scheme]] = {
     get_args(model.model_fields["scheme"].annotation)[0]: model for model in get_args(get_args(FaultTolerance)[0])

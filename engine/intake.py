@@ -23,8 +23,8 @@ class Intake:
         self._outgoing = {edge.index: edge for edge in layout.outgoing()}
         self._kinds = {
             layout.data: {Kind.DATA, Kind.PARITY},
-            layout.result: {Kind.RESULT, Kind.PARITY},
-            layout.feedback: {Kind.FEEDBACK},
+            layout.result: {Kind.RESULT, Kind.PARITY, Kind.DATA},
+            layout.feedback: {Kind.FEEDBACK, Kind.RESEND},
             layout.punctuation: {Kind.PUNCTUATION},
             layout.commit: {Kind.ACK, Kind.RESEND},
         }

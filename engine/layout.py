@@ -21,7 +21,8 @@ class Layout:
     """The three-stage form: sources, processors, sinks; source i is paired with sink i (LEC III-A).
 
     Beside the edges that the user draws, each pair has a coordination edge in both directions: `punctuation` tells the
-    sink what an epoch held, `commit` tells the source which epoch is safe. `feedback` is None when the sinks send none.
+    sink what an epoch held, `commit` tells the source which epoch is safe. `feedback` runs from every sink to every
+    processor; when the user draws none (`trains` is False) it tells of commits alone and nobody waits for it.
     """
 
     me: WorkerId
@@ -30,9 +31,10 @@ class Layout:
     sinks: tuple[WorkerId, ...]
     data: Edge
     result: Edge
-    feedback: Edge | None
+    feedback: Edge
     punctuation: Edge
     commit: Edge
+    trains: bool = True
 
     @classmethod
     def of(cls, topology: Topology, me: WorkerId) -> Layout:
@@ -47,9 +49,10 @@ class Layout:
             tuple(topology.tasks(sink)),
             edges[source, processor],
             edges[processor, sink],
-            edges.get((sink, processor)),
+            edges.get((sink, processor), Edge(count + 2, f"{sink}->{processor}")),
             Edge(count, f"{source}->{sink}"),
             Edge(count + 1, f"{sink}->{source}"),
+            (sink, processor) in edges,
         )
 
     @property
@@ -63,20 +66,16 @@ class Layout:
             return {self.commit: (self.partner,)}
         if self.me in self.sinks:
             return {self.result: self.processors, self.punctuation: (self.partner,)}
-        return {self.data: self.sources} | ({self.feedback: self.sinks} if self.feedback else {})
+        return {self.data: self.sources, self.feedback: self.sinks}
 
     def outgoing(self) -> tuple[Edge, ...]:
         """The edges that start here."""
         if self.me in self.sources:
             return (self.data, self.punctuation)
         if self.me in self.sinks:
-            return (self.commit,) + ((self.feedback,) if self.feedback else ())
+            return (self.commit, self.feedback)
         return (self.result,)
 
     def receivers(self) -> list[WorkerId]:
         """All workers that this one sends to, by any edge."""
-        if self.me in self.sources:
-            return [*self.processors, self.partner]
-        if self.me in self.sinks:
-            return [*(self.processors if self.feedback else ()), self.partner]
-        return list(self.sinks)
+        return list(self.sinks) if self.me in self.processors else [*self.processors, self.partner]

@@ -127,8 +127,7 @@ class Links:
 
     def accept(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> bool:
         """Whether a message that came in is the next of its link, to be handed on now."""
-        known = self.incarnation(sender)
-        if life != known:
+        if life != self.incarnation(sender) or sender not in self._up:
             self._stranger(edge, sender, life, seq, block)
             return False
         link = self._in_link(edge, sender)
@@ -151,8 +150,8 @@ class Links:
         return False
 
     def _stranger(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> None:
-        if life < self.incarnation(sender):
-            self.fenced += 1
+        if life <= self.incarnation(sender):
+            self.fenced += 1  # of a life that is over: what it said last might contradict the next one
             return
         early = self._early.setdefault(sender, deque(maxlen=EARLY_MAX))
         early.append((edge, life, seq, block))
@@ -169,11 +168,15 @@ class Links:
                 self.replayed += 1
                 self.wire.transmit(edge, peer, kept_seq, block)
 
-    def ack(self, edge: Edge, sender: WorkerId) -> None:
-        """All that came on this link is safe; the sender is told with the next flush."""
+    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
+        """What was sent on a link and is not acknowledged, oldest first; also after the peer went down."""
+        return list(self._out_link(edge, to).kept)
+
+    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
+        """All that came on this link, or that up to `seq`, is safe; the sender is told with the next flush."""
         link = self._in.get((edge, sender))
         if link:
-            link.safe = link.received
+            link.safe = link.received if seq is None else min(link.received, max(link.safe, seq))
 
     def flush(self, least: int) -> None:
         """Send the acknowledgements that cover at least so many blocks."""
@@ -214,8 +217,11 @@ class LinkPort:
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         return self.links.unacknowledged(edge, to)
 
-    def ack(self, edge: Edge, sender: WorkerId) -> None:
-        self.links.ack(edge, sender)
+    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
+        return self.links.kept(edge, to)
+
+    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
+        self.links.ack(edge, sender, seq)
 
     def incarnation(self, worker: WorkerId) -> Incarnation:
         return self.links.incarnation(worker)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codec.ids import Incarnation, WorkerId
+from controller.phases import Phase
 from engine.port import WorkerPort
 from engine.tasks.source import SourceTask
 from engine.tasks.task import Task
@@ -35,7 +36,7 @@ class Membership:
                     raise Fenced
             else:
                 self._on_peer(worker, entry)
-        if view["phase"] == "RUNNING" and isinstance(self.task, SourceTask):
+        if view["phase"] in (Phase.RUNNING, Phase.RECOVERING) and isinstance(self.task, SourceTask):
             self.task.start()
 
     def _on_peer(self, worker: WorkerId, entry: Mapping[str, Any]) -> None:

@@ -1,10 +1,12 @@
-"""What a sink leaves in the run directory: one line an epoch, and at the end the model."""
+"""What a sink leaves in the run directory: a line an epoch, the rows that it puts out, and at the end the model."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +18,52 @@ from engine.tasks.task import Task
 from operators.base import Sink
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
+CHUNK_BYTES = 1 << 20
 
 
 class SinkOutputs:
-    """The files of one sink. With several sinks each has its number in the names: `epochs.1.csv`, `model.1.npz`."""
+    """The files of one sink. With several sinks each has its number in the names: `epochs.1.csv`, `model.1.npz`.
+
+    A line of `epochs.csv` announces that an epoch is committed and durable; it is never withdrawn. The rows of
+    `output.npy` behind the last announced epoch are provisional: a sink that starts again cuts them off and writes them
+    once more.
+    """
 
     def __init__(self, run_dir: Path, index: int, sinks: int) -> None:
         number = f".{index}" if sinks > 1 else ""
-        self._epochs_path = run_dir / f"epochs{number}.csv"
+        self._epochs = EpochsFile(run_dir / f"epochs{number}.csv")
+        self._rows = RowsFile(run_dir / f"output{number}.npy")
         self._model_path = run_dir / f"model{number}.npz"
-        self._epochs: int | None = None
+        self._pending: list[tuple[int, str]] = []
         self._model: dict[str, str] = {}
         self._opened_at = self._committed_at = 0.0
-        self._operator: Sink | None = None
 
-    def committed(self, boundary: Boundary, latency_s: float) -> None:
-        """Append the line of an epoch; one write, so that a reader never sees half of it."""
-        if self._epochs is None:
-            self._epochs = os.open(self._epochs_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o644)
-            os.write(self._epochs, HEADING.encode())
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """Note an epoch, and append its rows."""
         self._committed_at = time.monotonic()
         self._opened_at = self._opened_at or self._committed_at - latency_s
         kept = boundary.items - boundary.lost
         line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{self._committed_at:.6f}\n"
-        os.write(self._epochs, line.encode())
+        self._pending.append((boundary.epoch, line))
+        if rows is not None:
+            self._rows.append(rows)
+
+    def durable(self, epoch: int) -> None:
+        """Announce everything up to this epoch."""
+        ready = [line for number, line in self._pending if self._epochs.last < number <= epoch]
+        self._pending = [entry for entry in self._pending if entry[0] > epoch]
+        if ready:
+            self._epochs.append(epoch, ready)
+
+    def notes(self) -> dict[str, Any]:
+        """What is not in the files yet, or may have to be cut off them."""
+        return {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        """Go on from what was saved."""
+        self._pending = [(int(epoch), str(line)) for epoch, line in notes["pending"]]
+        self._rows.cut(notes["rows"])
+        self._opened_at = notes["opened_at"]
 
     def save_model(self, operator: Sink) -> None:
         """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order."""
@@ -58,10 +82,107 @@ class SinkOutputs:
             return {}
         metrics = {name: float(value) for name, value in task.operator.metrics().items()}
         stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
-        return stats | {"first_emit_at": self._opened_at, "last_commit_at": self._committed_at}
+        if task.safe and self._rows.count:
+            stats["output"] = {"sha256": self._rows.digest(), "path": str(self._rows.path), "rows": self._rows.count}
+        return stats | {
+            "first_emit_at": self._opened_at,
+            "last_commit_at": self._committed_at,
+            "durable_epoch": self._epochs.last,
+        }
 
     def close(self) -> None:
         """Close what is open."""
-        if self._epochs is not None:
-            os.close(self._epochs)
-            self._epochs = None
+        self._epochs.close()
+        self._rows.close()
+
+
+class EpochsFile:
+    """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last = 0
+        self._fd: int | None = None
+        if path.exists():
+            self._open()
+
+    def append(self, epoch: int, lines: list[str]) -> None:
+        """Append lines that end with this epoch; one write, so that a reader never sees half of it."""
+        os.write(self._open(), "".join(lines).encode())
+        self.last = epoch
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            text = self.path.read_bytes()
+            whole = text[: text.rfind(b"\n") + 1]
+            os.truncate(self._fd, len(whole))
+            if not whole:
+                os.write(self._fd, HEADING.encode())
+            numbers = [line.partition(b",")[0] for line in whole.splitlines()[1:]]
+            self.last = int(numbers[-1]) if numbers else 0
+        return self._fd
+
+
+class RowsFile:
+    """`output.npy`: rows of float64, appended; its header always says how many there are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._columns = 0
+        self._fd: int | None = None
+        self._digest: tuple[int, str] = (-1, "")
+
+    def append(self, rows: np.ndarray) -> None:
+        """Append rows (n, columns), the same columns each time."""
+        rows = np.ascontiguousarray(rows, dtype="<f8")
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._columns = rows.shape[1]
+        os.pwrite(self._fd, rows.tobytes(), self._offset())
+        self.count += len(rows)
+        os.pwrite(self._fd, self._header(), 0)
+
+    def cut(self, count: int) -> None:
+        """Only the first `count` rows are valid."""
+        self.count = count
+        if not count:
+            return
+        self._fd = os.open(self.path, os.O_RDWR)
+        self._columns = int(np.load(self.path, mmap_mode="r").shape[1])
+        os.truncate(self._fd, self._offset())
+        os.pwrite(self._fd, self._header(), 0)
+
+    def digest(self) -> str:
+        """sha256 of the rows' bytes; read once for each length."""
+        if self._digest[0] != self.count:
+            digest = hashlib.sha256()
+            with self.path.open("rb") as file:
+                file.seek(len(self._header()))
+                while chunk := file.read(CHUNK_BYTES):
+                    digest.update(chunk)
+            self._digest = (self.count, digest.hexdigest())
+        return self._digest[1]
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _offset(self) -> int:
+        return len(self._header()) + self.count * self._columns * 8
+
+    def _header(self) -> bytes:
+        """The header of a .npy file; NumPy pads it so that its length does not change while the rows grow."""
+        buffer = io.BytesIO()
+        fields = {"descr": "<f8", "fortran_order": False, "shape": (self.count, self._columns)}
+        np.lib.format.write_array_header_1_0(buffer, fields)
+        return buffer.getvalue()

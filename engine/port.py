@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from codec.blocks import Block, Kind
 from codec.events import EventLog
@@ -14,6 +17,7 @@ from engine.intake import Intake, identity
 from engine.layout import Edge, Layout
 from engine.links import LinkPort, Links
 from engine.network import DOWNSTREAM, Network
+from engine.persistence import NoStore, Store
 from engine.tasks.task import Task
 
 HELLO_EVERY_S = 0.5
@@ -35,6 +39,8 @@ class WorkerPort(LinkPort):
         self.intake = Intake(job, layout)
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
+        self.store: Store = NoStore()
+        self._durable = 0
         self._connections: dict[WorkerId, int] = {}
         self._peers: dict[int, WorkerId] = {}
         self._alarm_at = float("inf")
@@ -50,6 +56,9 @@ class WorkerPort(LinkPort):
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] += n
+
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        return self.store.save(kind, epoch, meta, arrays)
 
     def report(self, event: str, **fields: Any) -> None:
         self.log.write(event, worker=self.me, incarnation=self.life, **fields)
@@ -92,6 +101,9 @@ class WorkerPort(LinkPort):
                 self._on_reply(who, header)
             else:
                 self._on_message(task, who, header, frames)
+        if self.store.durable > self._durable:
+            self._durable = self.store.durable
+            task.on_durable(self._durable)
         self.links.flush(self._ack_least)
         self._timers(task, time.monotonic())
 

@@ -24,10 +24,13 @@ from engine.layout import Layout
 from engine.membership import Fenced, Membership
 from engine.network import Network
 from engine.outputs import SinkOutputs
+from engine.persistence import fence_of, open_store
 from engine.port import WorkerPort
 from engine.schemes import make_scheme
 from engine.tasks.build import make_task, window_blocks
+from engine.tasks.processor import ProcessorTask
 from engine.tasks.sink import SinkTask
+from engine.tasks.source import SourceTask
 
 IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
@@ -51,10 +54,37 @@ class Worker:
         self.port = WorkerPort(topology.job, layout, self.life, self.network, window, log)
         self.outputs = SinkOutputs(self.run_dir, self.me.index, len(layout.sinks))
         self.task = make_task(topology, spec["topology"]["schema"], layout, scheme, self.port, self.outputs)
+        self._restore(topology, spec)
         self.membership = Membership(self.port, self.task, spec["host"])
         self.beats = 0
         self.first_item_at = self.caught_up_at = 0.0
         self._first_epoch = Epoch(0)
+
+    def _restore(self, topology: Topology, spec: dict[str, Any]) -> None:
+        """Go on from what a former life saved, where this worker is one that saves."""
+        task, servers = self.task, topology.backup.addresses
+        if isinstance(task, SourceTask) or (isinstance(task, ProcessorTask) and not task.scheme.saves_state):
+            return
+        if isinstance(task, SinkTask) and not task.operator.is_restorable:
+            return
+        began = time.monotonic()
+        fence = fence_of(spec["topology"].get("attempt", 1), self.life)
+        deadline_s = topology.cluster.startup_timeout_s
+        store, restored = open_store(servers, topology.job, str(self.me), fence, deadline_s, self.network.wake)
+        self.port.store = store
+        if restored.state is None and not restored.items:
+            return
+        if isinstance(task, SinkTask):
+            task.restore(restored.state)
+        elif isinstance(task, ProcessorTask):
+            task.restore(restored.state, restored.items)
+        self.port.report(
+            "restored",
+            epoch=task.epoch,
+            items=sum(block.items for block in restored.items),
+            seconds=time.monotonic() - began,
+            dropped=restored.dropped,
+        )
 
     def run(self) -> None:
         """Until the controller says stop."""
@@ -67,12 +97,13 @@ class Worker:
             self.port.step(self.task, 0.0 if worked else IDLE_S)
             self.beats += 1
             self._mark_times()
-            if self.task.finished and not announced and isinstance(self.task, SinkTask):
+            if not announced and isinstance(self.task, SinkTask) and self.task.safe:
                 self.outputs.save_model(self.task.operator)
                 self.channel.send({"type": "done", "stats": self.stats()})
                 announced = True
         self.channel.send(self.progress())
         self.channel.stop()
+        self.port.store.close(LINGER_MS / 1000)
         self.outputs.close()
         self.network.close(LINGER_MS)
 

@@ -6,20 +6,23 @@ parts/          what several schemes share
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.layout import Layout
-from engine.schemes import erasure, none, replication
+from engine.schemes import erasure, none, reactive, replication
 from engine.schemes.plans import plan_for
 from engine.schemes.scheme import Scheme
 
 __all__ = ["SCHEMES", "make_scheme", "plan_for"]
 
-#: Scheme name in the YAML -> the classes that run at sources, processors and sinks.
-SCHEMES: dict[str, tuple[type, type, type]] = {
+MakeHalf = Callable[[Layout, Mapping[str, Any]], Scheme]
+
+#: Scheme name in the YAML -> what makes the halves that run at sources, processors and sinks.
+SCHEMES: dict[str, tuple[MakeHalf, MakeHalf, MakeHalf]] = {
     "none": (none.NoneSource, none.NoneProcessor, none.NoneSink),
-    "erasure": (erasure.ErasureSource, erasure.ErasureProcessor, erasure.ErasureSink),
+    "erasure": (erasure.ErasureSource, erasure.make_processor, erasure.make_sink),
+    "reactive": (reactive.ReactiveSource, reactive.ReactiveProcessor, reactive.ReactiveSink),
     "replication": (replication.ReplicationSource, replication.ReplicationProcessor, replication.ReplicationSink),
 }
 

@@ -1,7 +1,16 @@
 """Scheme `erasure` (LEC III): k data blocks and r parity blocks a stripe row, any k of them are enough.
 
-Eager attachment: a result travels with the block that it was computed from, so that the sink holds k pieces of a row
-as soon as k processors have answered (LEC III-C, Algorithms 1 to 3).
+How the sink gets pieces of a row to decode from is the `attachment`:
+
+eager   every result travels with the block that it was computed from, and parity is passed on (Algorithms 1 to 3).
+hybrid  the same with the linear part of a block in its place (Algorithm 4); needs a code over the real numbers.
+lazy    processors keep their blocks until the commit, and the sink asks for pieces only when a result cannot come.
+
+Lazy attachment tolerates what eager attachment does. Until an epoch is committed each of the k + r processors of a row
+holds its piece, or gets it by its link, as long as it lives; it drops the piece on the sink's word that the epoch is
+committed, after which no one needs it. So after any r deaths, before, while or after the sink asks, k holders are left
+to be asked, and the sink asks on until it has k pieces. With eager attachment the sink holds the pieces instead; both
+fall back on the source beyond r deaths.
 """
 
 from __future__ import annotations
@@ -13,21 +22,28 @@ import numpy as np
 
 from codec.blocks import Block, Key, Kind
 from codec.codes import Encoder, make_code
-from codec.ids import Epoch, WorkerId
+from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
-from engine.schemes.parts.dealer import Dealer
+from engine.schemes.parts.dealer import PIECES_MAX, Dealer
+from engine.schemes.parts.hedge import Hedge
 from engine.schemes.parts.placement import rotate
 from engine.schemes.parts.relay import Relay
-from engine.schemes.scheme import Port, Ready
+from engine.schemes.parts.shelf import Shelf
+from engine.schemes.parts.stripe import Pieces, Row
+from engine.schemes.scheme import Port, Ready, Scheme
 
 
 class ErasureSource(Dealer):
-    """Algorithm 1: emits a data block, then folds it into the row's parity while it is on its way."""
+    """Algorithm 1: emits a data block, then folds it into the row's parity while it is on its way.
+
+    Without `incremental` an epoch is encoded when all of it is there, and sent after that (the baseline of LEC Exp#3).
+    """
 
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options["k"])
         self.r = options["r"]
+        self.incremental = options.get("incremental", True)
         self.unit = self.enough = self.k
         self.code = make_code(options["code"], self.k, self.r)
         self._encoder: Encoder | None = None
@@ -40,23 +56,38 @@ class ErasureSource(Dealer):
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         number = self.keep(block)
         block.meta = {"of": self.block_count}
-        self.deal(port, rotate(self.layout.processors, block.epoch, block.key.row, block.key.s_index), block)
-        if self.r:
-            self._encode(port, block, last=number + 1 == self.block_count)
+        if self.incremental:
+            self._deal(port, block)
+            for parity in self._encode(block, last=number + 1 == self.block_count):
+                self._deal(port, parity)
 
-    def _encode(self, port: Port, block: Block, last: bool) -> None:
-        s_index = block.key.s_index
-        if s_index == 0:
+    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        if not self.incremental:
+            blocks = self._log[epoch]
+            rows = [self._encode(block, last=block is blocks[-1]) for block in blocks]
+            for block, parities in zip(blocks, rows):
+                for piece in (block, *parities):
+                    self._deal(port, piece)
+        super().on_epoch(port, epoch, items, last)
+
+    def _deal(self, port: Port, piece: Block) -> None:
+        self.deal(port, rotate(self.layout.processors, piece.epoch, piece.key.row, piece.key.s_index), piece)
+
+    def _encode(self, block: Block, last: bool) -> list[Block]:
+        """Fold a block into its row; the row's parity once it is whole."""
+        if not self.r:
+            return []
+        if block.key.s_index == 0:
             self._start_row(block.arrays[0])
         assert self._encoder is not None
-        self._encoder.update(s_index, block.arrays[0])
+        self._encoder.update(block.key.s_index, block.arrays[0])
         self._counts.append(block.items)
-        if last or s_index + 1 == self.k:
-            meta = {"of": self.block_count, "counts": self._counts}
-            for j, parity in enumerate(self._encoder.parity()):
-                key = block.key._replace(s_index=self.k + j)
-                to = rotate(self.layout.processors, block.epoch, key.row, key.s_index)
-                self.deal(port, to, Block(Kind.PARITY, block.epoch, key, arrays=(parity,), meta=meta))
+        if not last and block.key.s_index + 1 < self.k:
+            return []
+        meta = {"of": self.block_count, "counts": self._counts}
+        keys = [block.key._replace(s_index=self.k + j) for j in range(self.r)]
+        parities = zip(keys, self._encoder.parity())
+        return [Block(Kind.PARITY, block.epoch, key, arrays=(parity,), meta=meta) for key, parity in parities]
 
     def _start_row(self, first: np.ndarray) -> None:
         self._counts = []
@@ -66,7 +97,7 @@ class ErasureSource(Dealer):
             self._encoder.reset()
 
 
-class ErasureProcessor(Relay):
+class EagerProcessor(Relay):
     """Algorithm 2: attaches the item to its result, and passes parity through."""
 
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
@@ -74,38 +105,70 @@ class ErasureProcessor(Relay):
         self.attach = options["r"] > 0
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
-        if self.attach and cause is not None:
+        if self.attach and cause is not None and block.kind == Kind.RESULT:
             block.attachment = cause.arrays[0]
         super().on_emit(port, block)
+
+    def admits(self, block: Block) -> bool:
+        return block.kind != Kind.RESEND
+
+
+class HybridProcessor(Relay):
+    """Algorithm 4: the task computes linear parts of data and parity, and they travel to the sink."""
+
+    linear = True
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout)
+
+    def admits(self, block: Block) -> bool:
+        return block.kind != Kind.RESEND
+
+
+class LazyProcessor(Relay):
+    """Keeps what it was dealt until the commit, and sends the sink the pieces that it asks for."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout)
+        self.shelf = Shelf()
+        self._answer = super().on_emit
 
     def admits(self, block: Block) -> bool:
         return True
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
-        if block.kind != Kind.PARITY:
-            return (block,)
-        super().on_emit(port, block)
-        return ()
+        if block.kind == Kind.RESEND:
+            keys = [Key(sender.index, sender.index, row, s_index) for row, s_index in block.meta["pieces"]]
+            for piece in self.shelf.take(block.epoch, keys):
+                self._answer(port, piece)
+            return ()
+        if self.shelf.put(block):
+            self._answer(port, block)
+        return (block,) if block.kind == Kind.DATA else ()
+
+    def on_commit(self, port: Port, pair: int, epoch: Epoch) -> None:
+        self.shelf.clear(pair, epoch)
+        super().on_commit(port, pair, epoch)
+
+    def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        if worker in self.layout.sinks:
+            self.shelf.forget_asked(worker.index)
+        return super().on_worker_failed(port, worker)
 
 
 class ErasureSink(Collector):
     """Algorithm 3: decodes only what is missing, and only when it is not coming (soon) by itself.
 
-    A missing piece is not coming when its worker died or did not take part; it straggles when nothing at all arrived
-    for the hedge time while an epoch was incomplete. A worker that straggled is not waited for again until it has
-    sent something.
+    A missing piece is not coming when its worker died or did not take part; it straggles when the hedge says so of its
+    worker. Parity never causes a decoding: it only makes one possible.
     """
 
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options["k"])
         self.r = options["r"]
-        self.code = make_code(options["code"], self.k, self.r)
-        self.hedge_s = options["hedge_ms"] / 1000
-        self.straggling: set[WorkerId] = set()
-        self._pieces: dict[tuple[Epoch, int], dict[int, np.ndarray]] = {}
-        self._counts: dict[tuple[Epoch, int], list[int]] = {}
-        self._epoch_s = 0.0
-        self._committed_at = 0.0
+        self.pieces = Pieces(make_code(options["code"], self.k, self.r))
+        self.hedge = Hedge(self.r, options["hedge_ms"] / 1000)
+        self._watched = Epoch(0)
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
         return (rotate(self.layout.processors, epoch, row, s_index),)
@@ -115,105 +178,180 @@ class ErasureSink(Collector):
         blocks, (_, _, row, s_index) = block.meta.get("of", 0), block.key
         if not 0 < blocks <= BLOCKS_MAX or (block_count and blocks != block_count):
             return False
-        if block.kind != Kind.PARITY:
-            return super().admits_piece(block, blocks) and self._data_fits(block)
-        if not self.k <= s_index < self.k + self.r or len(block.meta["counts"]) != min(self.k, blocks - row * self.k):
-            return False
-        return self._parity_fits(block)
-
-    def _data_fits(self, block: Block) -> bool:
-        spot = (block.epoch, block.key.row)
-        counts = self._counts.get(spot)
-        if counts and counts[block.key.s_index] != block.items:
-            return False
-        return block.attachment is None or self._is_alike(block.attachment, spot)
-
-    def _parity_fits(self, block: Block) -> bool:
-        spot, counts = (block.epoch, block.key.row), block.meta["counts"]
-        if self._counts.get(spot, counts) != counts or not self._is_alike(block.arrays[0], spot):
-            return False
-        data = {i: array for i, array in self._pieces.get(spot, {}).items() if i < self.k}
-        return all(len(array) == counts[i] for i, array in data.items())
-
-    def _is_alike(self, piece: np.ndarray, spot: tuple[Epoch, int]) -> bool:
-        other = next(iter(self._pieces.get(spot, {}).values()), piece)
-        return piece.dtype == other.dtype and piece.shape[1:] == other.shape[1:]
-
-    def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
-        self.straggling.discard(sender)
-        ready = super().on_receive(port, edge, sender, block)
-        if self.current in self.ledgers:
-            port.alarm(max(self.hedge_s, 2 * self._epoch_s))
-        return ready
-
-    def at_ease(self, ledger: Ledger) -> bool:
-        return super().at_ease(ledger) and not self.straggling
+        if block.kind == Kind.PARITY:
+            there = len(block.meta["counts"]) == min(self.k, blocks - row * self.k)
+            return there and self.k <= s_index < self.k + self.r and self.pieces.fits(Row(block.epoch, row), block)
+        return self.is_data(row, s_index, blocks) and self.pieces.fits(Row(block.epoch, row), block)
 
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         super().on_epoch(port, epoch, items, last)
-        now = port.now()
-        self._epoch_s, self._committed_at = (now - self._committed_at if self._committed_at else 0.0), now
-        for store in (self._pieces, self._counts):
-            for key in [key for key in store if key[0] <= epoch]:
-                del store[key]
+        self.pieces.forget(epoch)
+
+    def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        self.hedge.lost(worker)
+        return super().on_worker_failed(port, worker)
 
     def on_alarm(self, port: Port) -> Ready:
-        ledger = self.ledgers.get(self.current)
-        if ledger is None:
-            return ()
-        late = {
-            worker
-            for row in self.rows(ledger)
-            for i in self.lacking(ledger, row)
-            if not self.gone(port, ledger, self.current, row, i)
-            for worker, _ in self.holders(ledger, self.current, row, i)
-        }
-        if late - self.straggling:
+        late = self.hedge.give_up(port.now())
+        if late:
             port.report("hedge", epoch=self.current, workers=sorted(map(str, late)))
-        self.straggling |= late
-        port.alarm(max(self.hedge_s, 2 * self._epoch_s))
-        return self.progress(port)
-
-    def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Ready:
-        spot = (block.epoch, block.key.row)
-        piece = block.arrays[0] if block.kind == Kind.PARITY else block.attachment
-        ledger.block_count = block.meta["of"]
-        if piece is not None and self.lacking(ledger, block.key.row):
-            self._pieces.setdefault(spot, {})[block.key.s_index] = piece
-        if block.kind == Kind.PARITY:
-            self._counts[spot] = block.meta["counts"]
-            return []
-        ready = list(super().take(port, ledger, sender, block))
-        if not self.lacking(ledger, block.key.row):
-            self._pieces.pop(spot, None)
-        return ready
-
-    def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
-        pieces = self._pieces.get((epoch, row), {})
-        data_count = min(self.k, ledger.block_count - row * self.k)
-        indexes = [*range(data_count), *range(self.k, self.k + self.r)]
-        dead = {i for i in indexes if i not in pieces and self.gone(port, ledger, epoch, row, i)}
-        if len(pieces) >= data_count:
-            late = [w for i in lacking if i not in dead for w, _ in self.holders(ledger, epoch, row, i)]
-            if all(worker in self.straggling for worker in late):
-                return self._decode(port, ledger, epoch, row, lacking)
-        elif len(indexes) - len(dead) < data_count:
-            self.ask(port, ledger, epoch, row, [i for i in lacking if i in dead])
+            return self.progress(port)
+        self._set_alarm(port)
         return ()
 
-    def _decode(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> list[Block]:
-        pieces = self._pieces.pop((epoch, row))
-        counts = self._counts[epoch, row]
-        whole = next(array for i, array in pieces.items() if i >= self.k)
-        absent = {i: np.zeros_like(whole) for i in range(len(counts), self.k)}  # behind the last block of the epoch
-        decoded = self.code.decode(pieces | absent)
+    def at_ease(self, ledger: Ledger) -> bool:
+        return super().at_ease(ledger) and not self.hedge.stragglers
+
+    def closed(self, port: Port, epoch: Epoch, ledger: Ledger) -> None:
+        self.hedge.ended(port.now())
+        port.count("rows", len(self.rows(ledger)))
+
+    def progress(self, port: Port, arrived: Block | None = None) -> list[Any]:
+        ready = super().progress(port, arrived)
+        ledger = self.ledgers.get(self.current)
+        if ledger is not None and ledger.participants is not None and self._watched < self.current:
+            self._watched = self.current
+            self.hedge.begin(self._owed(port, ledger), port.now())
+            self._set_alarm(port)
+        return ready
+
+    def _owed(self, port: Port, ledger: Ledger) -> list[WorkerId]:
+        """The holder of each block of the current epoch whose result may still come."""
+        lacking = [(row, i) for row in self.rows(ledger) for i in self.lacking(ledger, row)]
+        if not ledger.intact:
+            lacking = [(row, i) for row, i in lacking if not self.gone(port, ledger, self.current, row, i)]
+        return [self.holders(ledger, self.current, row, i)[0][0] for row, i in lacking]
+
+    def _set_alarm(self, port: Port) -> None:
+        due = self.hedge.due(port.now())
+        if due is not None:
+            port.alarm(due)
+
+    def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Ready:
+        row, s_index = Row(block.epoch, block.key.row), block.key.s_index
+        ledger.block_count = block.meta["of"]
+        piece = block.attachment if block.kind == Kind.RESULT else block.arrays[0]
+        if piece is not None and self.lacking(ledger, row.row):
+            self.pieces.add(row, s_index, piece)
+        if block.kind == Kind.PARITY:
+            self.pieces.count(row, block.meta["counts"])
+        if block.kind != Kind.RESULT:
+            self._delivered(port, sender, block)
+            return ()
+        ready = super().take(port, ledger, sender, block)
+        self._delivered(port, sender, block)
+        if not self.lacking(ledger, row.row):
+            self.pieces.drop(row)
+        return ready
+
+    def _delivered(self, port: Port, sender: WorkerId, block: Block) -> None:
+        if block.epoch == self.current and self.hedge.delivered(sender, port.now()):
+            self._set_alarm(port)
+
+    def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
+        data_count = min(self.k, ledger.block_count - row * self.k)
+        stuck = [i for i in lacking if self._is_stuck(port, ledger, epoch, row, i)]
+        if not stuck:
+            return ()
+        if len(self.pieces.of(Row(epoch, row))) < data_count:
+            self.gather(port, ledger, Row(epoch, row), data_count, stuck)
+        elif len(stuck) == len(lacking):
+            return self._decode(port, ledger, Row(epoch, row), lacking)
+        return ()
+
+    def _is_stuck(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> bool:
+        """Whether a result is not waited for (any more)."""
+        if self.gone(port, ledger, epoch, row, s_index):
+            return True
+        return all(worker in self.hedge.stragglers for worker, _ in self.holders(ledger, epoch, row, s_index))
+
+    def gather(self, port: Port, ledger: Ledger, row: Row, data_count: int, stuck: list[int]) -> None:
+        """See to it that `data_count` pieces of a row come, `stuck` of whose results do not. Eagerly attached ones come
+        by themselves; when too many of them died, the source sends blocks again."""
+        if len(self.pieces.of(row)) + len(self.reachable(port, ledger, row, data_count)) < data_count:
+            dead = [i for i in stuck if self.gone(port, ledger, row.epoch, row.row, i)]
+            self.ask(port, ledger, row.epoch, row.row, dead)
+
+    def reachable(self, port: Port, ledger: Ledger, row: Row, data_count: int) -> list[int]:
+        """The s_indexes of the pieces that are not here and whose holders live."""
+        have = self.pieces.of(row)
+        indexes = (*range(data_count), *range(self.k, self.k + self.r))
+        return [i for i in indexes if i not in have and not self.gone(port, ledger, row.epoch, row.row, i)]
+
+    def _decode(self, port: Port, ledger: Ledger, row: Row, lacking: list[int]) -> list[Block]:
         blocks = []
-        for i in lacking:
-            items = counts[i]
-            key = Key(self.layout.partner.index, self.layout.me.index, row, i)
-            block = Block(Kind.DATA, epoch, key, items, (decoded[i][:items],))
-            self.settle(ledger, (row, i), block)
-            port.count("decoded_items", items)
+        for i, array in self.pieces.decode(row, lacking):
+            key = Key(self.layout.partner.index, self.layout.me.index, row.row, i)
+            block = Block(Kind.DATA, row.epoch, key, len(array), (array,))
+            self.settle(ledger, (row.row, i), block)
+            port.count("decoded_items", len(array))
             blocks.append(block)
-        port.report("decode", epoch=epoch, row=row, s_indexes=lacking)
+        port.count("decoded_rows")
+        port.report("decode", epoch=row.epoch, row=row.row, s_indexes=lacking)
         return blocks
+
+
+class HybridSink(ErasureSink):
+    """The pieces are linear parts, from which non-linear results are recomputed (Algorithm 4)."""
+
+    linear = True
+
+
+class LazySink(ErasureSink):
+    """Asks the processors of a row for pieces once a result of the row cannot come, those that live and do not straggle
+    first; asks others when one that was asked dies or straggles."""
+
+    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, options)
+        self._asked: dict[Row, dict[int, tuple[WorkerId, Incarnation]]] = {}
+        self._questions: dict[WorkerId, list[tuple[int, int]]] = {}
+
+    def gather(self, port: Port, ledger: Ledger, row: Row, data_count: int, stuck: list[int]) -> None:
+        super().gather(port, ledger, row, data_count, stuck)
+        asked = self._asked.setdefault(row, {})
+        have, holder = self.pieces.of(row), {}
+        for i in self.reachable(port, ledger, row, data_count):
+            holder[i] = self.holders(ledger, row.epoch, row.row, i)[0]
+        coming = [i for i in holder if asked.get(i) == holder[i] and holder[i][0] not in self.hedge.stragglers]
+        left = sorted((holder[i][0] in self.hedge.stragglers, i) for i in holder if asked.get(i) != holder[i])
+        for _, i in left[: max(0, data_count - len(have) - len(coming))]:
+            asked[i] = holder[i]
+            self._questions.setdefault(holder[i][0], []).append((row.row, i))
+
+    def progress(self, port: Port, arrived: Block | None = None) -> list[Any]:
+        ready = super().progress(port, arrived)
+        questions, self._questions = self._questions, {}
+        for worker, pieces in questions.items():
+            self._ask_holder(port, worker, pieces)
+        return ready
+
+    def _ask_holder(self, port: Port, worker: WorkerId, pieces: list[tuple[int, int]]) -> None:
+        now = port.now()
+        for start in range(0, len(pieces), PIECES_MAX):
+            part = pieces[start : start + PIECES_MAX]
+            if not port.send(self.layout.feedback, worker, Block(Kind.RESEND, self.current, meta={"pieces": part})):
+                for row, i in part:
+                    self._asked[Row(self.current, row)].pop(i, None)
+                continue
+            port.count("asked_pieces", len(part))
+            self.hedge.owes(worker, len(part), now)
+        self._set_alarm(port)
+
+    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        super().on_epoch(port, epoch, items, last)
+        for row in [row for row in self._asked if row.epoch <= epoch]:
+            del self._asked[row]
+
+
+PROCESSORS = {"eager": EagerProcessor, "hybrid": HybridProcessor, "lazy": LazyProcessor}
+SINKS = {"eager": ErasureSink, "hybrid": HybridSink, "lazy": LazySink}
+
+
+def make_processor(layout: Layout, options: Mapping[str, Any]) -> Scheme:
+    """The processor half, as the attachment demands."""
+    return PROCESSORS[options["attachment"]](layout, options)
+
+
+def make_sink(layout: Layout, options: Mapping[str, Any]) -> Scheme:
+    """The sink half, as the attachment demands."""
+    return SINKS[options["attachment"]](layout, options)

@@ -11,12 +11,14 @@ Boundary stands in the list at its place; so hooks never re-enter the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, WorkerId
+from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.layout import Edge, Layout
 
 
@@ -42,8 +44,8 @@ class Port(Protocol):
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         """How many blocks on the link the peer has not acknowledged yet."""
 
-    def ack(self, edge: Edge, sender: WorkerId) -> None:
-        """Tell the sender that everything received from it so far is safe."""
+    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
+        """Tell the sender that everything received from it so far, or up to `seq`, is safe."""
 
     def incarnation(self, worker: WorkerId) -> Incarnation:
         """The latest incarnation of a worker that is known here; 0 before the first."""
@@ -63,6 +65,15 @@ class Port(Protocol):
     def report(self, event: str, **fields: Any) -> None:
         """Write a line to the job's event log."""
 
+    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
+        """The blocks on a link that the peer has not acknowledged, oldest first."""
+
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        """Persist a record of this worker and return its number (1, 2, ...); 0, and nothing is taken, when too much is
+        under way. A "state" of an epoch supersedes all records of this and of earlier epochs. The arrays must not
+        change any more. `on_durable` tells when it is safe.
+        """
+
 
 class Scheme:
     """Worker half. Called by the thread that owns the operator's state; it must not block or keep array views
@@ -71,6 +82,13 @@ class Scheme:
 
     unit = 1
     """An epoch is cut into equal blocks whose number is a multiple of this."""
+
+    linear = False
+    """Hybrid coded computation (LEC III-D): parity is processed too, and what travels along with a result, and is
+    decoded, is the linear part of a block, not the block."""
+
+    saves_state = False
+    """A processor's state is persisted with each feedback."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -94,8 +112,21 @@ class Scheme:
         """A block came in, in order on its link."""
         return (block,)
 
+    def on_resume(self, port: Port, epoch: Epoch) -> None:
+        """At a source or a sink that starts (again), or that is told to: the next epoch is the one after this."""
+
+    def on_restore(self, port: Port, blocks: Sequence[Block]) -> Ready:
+        """At a processor that starts again: the items that its former life persisted, in their order."""
+        return ()
+
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
-        """Everything up to this epoch is processed here (a source: emitted), nothing later."""
+        """A source has emitted, or a sink has processed, everything up to this epoch and nothing later."""
+
+    def on_commit(self, port: Port, pair: int, epoch: Epoch) -> None:
+        """At a processor: the sink of this pair has committed the epoch."""
+
+    def on_durable(self, port: Port, number: int) -> None:
+        """Everything saved up to this number is safe."""
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         """A worker that was up is known to be down: nothing more comes from that incarnation."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from codec.errors import ConfigError
 from configs.topology import Topology
 from engine.layout import Layout
 from engine.schemes.parts.collector import BLOCKS_MAX
 from engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
-from engine.schemes.scheme import Boundary, Port, Scheme
+from engine.schemes.scheme import Port, Scheme
 from engine.tasks.processor import ProcessorTask
-from engine.tasks.sink import SinkTask
+from engine.tasks.sink import Journal, SinkTask
 from engine.tasks.source import SourceTask
 from engine.tasks.task import Task
 from operators.base import Context, Operator, Processor, Sink, Source
@@ -25,14 +25,8 @@ T = TypeVar("T", bound=Operator)
 WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
 
 
-class CommitListener(Protocol):
-    """Who is told of each committed epoch."""
-
-    def committed(self, boundary: Boundary, latency_s: float) -> None: ...
-
-
 def make_task(
-    topology: Topology, schema: Mapping[str, Any], layout: Layout, scheme: Scheme, port: Port, listener: CommitListener
+    topology: Topology, schema: Mapping[str, Any], layout: Layout, scheme: Scheme, port: Port, journal: Journal
 ) -> Task:
     """The task of `layout.me`. `schema` holds the input's `columns` and `label`, as the submitter found them.
 
@@ -46,22 +40,19 @@ def make_task(
         parallelism=topology.stages[layout.me.stage].parallelism,
         input=asdict(topology.input),
     )
-    task = _task(topology, layout, scheme, port, context, listener)
+    task = _task(topology, layout, scheme, port, context, journal)
     task.columns = len(context.columns)
     return task
 
 
-def _task(
-    topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context, listener: CommitListener
-) -> Task:
+def _task(topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context, journal: Journal) -> Task:
     if layout.me in layout.sources:
         return _source_task(topology, layout, scheme, port, context)
     if layout.me in layout.sinks:
         sink = _operator(topology, layout.me.stage, Sink)
         sink.processor = _open(_operator(topology, layout.processors[0].stage, Processor), context)
-        return SinkTask(layout, scheme, port, _open(sink, context), listener.committed)
-    processors = [_open(_operator(topology, layout.me.stage, Processor), context) for _ in layout.sinks]
-    return ProcessorTask(layout, scheme, port, processors)
+        return SinkTask(layout, scheme, port, _open(sink, context), journal)
+    return ProcessorTask(layout, scheme, port, lambda: _open(_operator(topology, layout.me.stage, Processor), context))
 
 
 def window_blocks(topology: Topology, schema: Mapping[str, Any]) -> int:

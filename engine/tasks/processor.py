@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from codec.blocks import Block, Kind
+from codec.blocks import Block, Key, Kind
 from codec.ids import Epoch, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Boundary, Port, Ready, Scheme
 from engine.tasks.task import Task
 from operators.base import Processor
 
+UNKNOWN = Epoch(-1)
+
 
 class ProcessorTask(Task):
-    """One operator per source-sink pair. With a feedback edge, a block of epoch e is processed exactly when the
-    feedback of epoch e - 1 is the newest one here: later blocks are held, earlier ones are already committed and
-    dropped. A restarted processor knows no epoch; it starts with the first feedback that it gets, or with epoch 1.
+    """One operator per source-sink pair. In a job that trains, a block of epoch e is processed exactly when the
+    feedback of epoch e - 1 is the newest one here: later blocks are held, earlier ones are committed and dropped.
+
+    A processor that starts, or whose sink does, knows no epoch until the sink's first feedback; that may be of an older
+    epoch than one known before, for a sink goes on from its last durable one. Blocks stay here until their epoch is
+    committed, because a new life of the sink has none of the results that were sent to the life before.
     """
 
-    def __init__(self, layout: Layout, scheme: Scheme, port: Port, operators: Sequence[Processor]) -> None:
+    def __init__(self, layout: Layout, scheme: Scheme, port: Port, make_operator: Callable[[], Processor]) -> None:
         super().__init__(layout, scheme, port)
-        self.operators = operators
-        self.known = [Epoch(0)] * len(operators)
-        self._held: list[list[Block]] = [[] for _ in operators]
+        self.make_operator = make_operator
+        self.operators = [make_operator() for _ in layout.sinks]
+        self.known = [UNKNOWN] * len(self.operators)
+        self._feedbacks = [Block(Kind.FEEDBACK, UNKNOWN) for _ in self.operators]
+        self._fresh = [True] * len(self.operators)  # no feedback of the sink's present life has come yet
+        self._blocks: list[dict[tuple[Epoch, Key], Block]] = [{} for _ in self.operators]
+
+    def restore(self, state: Block | None, items: Sequence[Block]) -> None:
+        """Go on from what a former life saved: the states of all pairs (see `_save`), and items behind them."""
+        if state is not None:
+            arrays = list(state.arrays)
+            for pair, (epoch, count) in enumerate(zip(state.meta["epochs"], state.meta["counts"])):
+                if epoch >= 0:
+                    self._enter(pair, Block(Kind.FEEDBACK, Epoch(epoch), arrays=tuple(arrays[:count])))
+                del arrays[:count]
+        self.process(self.scheme.on_restore(self.port, items))
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         if block.kind == Kind.FEEDBACK:
@@ -30,30 +48,69 @@ class ProcessorTask(Task):
         else:
             super().on_block(edge, sender, block)
 
+    def on_worker_failed(self, worker: WorkerId) -> None:
+        if worker in self.layout.sinks:
+            self.known[worker.index] = UNKNOWN
+            self._fresh[worker.index] = True
+        super().on_worker_failed(worker)
+
     def process(self, ready: Ready) -> None:
         for block in ready:
             assert not isinstance(block, Boundary)
             pair = block.key.sink
-            if self.layout.feedback is None or block.epoch == self.known[pair] + 1:
-                self._compute(block)
-            elif block.epoch > self.known[pair]:
-                self._held[pair].append(block)
-            else:
+            if block.epoch <= self.known[pair]:
                 self.port.count("stale_blocks")
+                continue
+            self._blocks[pair][block.epoch, block.key] = block
+            if self._is_due(block):
+                self._compute(block)
+
+    def _is_due(self, block: Block) -> bool:
+        known = self.known[block.key.sink]
+        return known != UNKNOWN and (not self.layout.trains or block.epoch == known + 1)
 
     def _on_feedback(self, sender: WorkerId, block: Block) -> None:
         pair = sender.index
-        if block.epoch <= self.known[pair]:
+        fresh = self._fresh[pair]
+        if block.epoch <= self.known[pair] and not fresh:
             return
-        self.operators[pair].process_feedback(block.arrays)
-        self.known[pair] = block.epoch
-        self.epoch = max(self.epoch, block.epoch)
-        self.scheme.on_epoch(self.port, block.epoch, 0, last=False)
-        held, self._held[pair] = self._held[pair], []
-        self.process(held)
+        self._fresh[pair] = False
+        self._enter(pair, block)
+        if self.scheme.saves_state:
+            self._save()
+        self.scheme.on_commit(self.port, pair, block.epoch)
+        blocks = self._blocks[pair] = {spot: kept for spot, kept in self._blocks[pair].items() if spot[0] > block.epoch}
+        if self.layout.trains or fresh:
+            for kept in [kept for kept in blocks.values() if self._is_due(kept)]:
+                self._compute(kept)
+
+    def _enter(self, pair: int, feedback: Block) -> None:
+        """Take over a state; one without arrays is that of a fresh operator."""
+        if feedback.arrays:
+            self.operators[pair].process_feedback(feedback.arrays)
+        elif self._feedbacks[pair].arrays:
+            self.operators[pair] = self.make_operator()
+        self._feedbacks[pair] = feedback
+        self.known[pair] = feedback.epoch
+        self.epoch = max(self.epoch, feedback.epoch)
+
+    def _save(self) -> None:
+        """Persist the states of all pairs; what is behind the oldest of them stays restorable.
+
+        A later save makes up for one that is refused.
+        """
+        arrays = [array for feedback in self._feedbacks for array in feedback.arrays]
+        meta = {"epochs": list(self.known), "counts": [len(feedback.arrays) for feedback in self._feedbacks]}
+        self.port.save("state", Epoch(max(0, min(self.known))), meta, arrays)
 
     def _compute(self, block: Block) -> None:
-        arrays = self.operators[block.key.sink].process_data(block.arrays[0])
-        self.items += block.items
-        result = Block(Kind.RESULT, block.epoch, block.key, block.items, tuple(arrays), meta=block.meta)
+        operator, items = self.operators[block.key.sink], block.arrays[0]
+        linear = operator.process_linear(items) if self.scheme.linear else None
+        if block.kind == Kind.PARITY:
+            parity = items if linear is None else linear
+            result = Block(Kind.PARITY, block.epoch, block.key, arrays=(parity,), meta=block.meta)
+        else:
+            arrays = operator.process_data(items) if linear is None else operator.process_nonlinear(linear, items)
+            self.items += block.items
+            result = Block(Kind.RESULT, block.epoch, block.key, block.items, tuple(arrays), linear, block.meta)
         self.scheme.on_emit(self.port, result, block)

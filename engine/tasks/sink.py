@@ -1,8 +1,9 @@
-"""The task of a sink: aggregates an epoch's results in a fixed order, commits, and feeds back."""
+"""The task of a sink: aggregates an epoch's results in a fixed order, commits, feeds back, and saves its state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,21 +14,66 @@ from engine.schemes.scheme import Boundary, Port, Ready, Scheme
 from engine.tasks.task import Task
 from operators.base import Sink
 
-Committed = Callable[[Boundary, float], None]
+SAVES_MAX = 32
+"""More saves than this are never under way; a later one makes up for those that were left out."""
+
+
+class Journal(Protocol):
+    """What a sink tells the world of its commits (engine/outputs.py)."""
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """An epoch is over; `rows` go to the job's output file."""
+
+    def durable(self, epoch: Epoch) -> None:
+        """Everything up to this epoch can be restored, so it may be announced."""
+
+    def notes(self) -> dict[str, Any]:
+        """What of the journal must be saved with the sink's state."""
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        """Go on from what `notes` said when it was saved."""
 
 
 class SinkTask(Task):
     """Results are kept by key until their epoch is whole and then aggregated in the order of keys, so that the model
     does not depend on who answered when, nor on what had to be decoded (DESIGN 5).
+
+    Each commit is saved without waiting for it, and announced (in `epochs.csv`, at last as `done`) once it is durable.
+    A sink that starts again goes on from its newest durable epoch: it tells its source so, and gives the processors
+    that epoch's state. What was committed but not durable is computed again, from the same items.
     """
 
-    def __init__(self, layout: Layout, scheme: Scheme, port: Port, operator: Sink, on_committed: Committed) -> None:
+    def __init__(self, layout: Layout, scheme: Scheme, port: Port, operator: Sink, journal: Journal) -> None:
         super().__init__(layout, scheme, port)
-        self.operator, self.on_committed = operator, on_committed
+        self.operator, self.journal = operator, journal
         self.lost = 0
+        self.safe = False
+        """Whether the last epoch is committed and durable."""
         self._results: dict[Epoch, dict[Key, Sequence[np.ndarray]]] = {}
         self._opened_at: dict[Epoch, float] = {}
-        self._feedback: Block | None = None
+        self._feedback = Block(Kind.FEEDBACK, Epoch(0))  # without arrays: the state that every processor starts from
+        self._saved = Epoch(0)
+        self._under_way: dict[int, tuple[Epoch, bool]] = {}
+
+    def restore(self, state: Block | None) -> None:
+        """Go on from what a former life saved (see `_save`); from the beginning when that is nothing."""
+        if state is None:
+            return
+        meta, count = state.meta, state.meta["feedback"]
+        feedback = tuple(np.array(array) for array in state.arrays[:count])
+        self.operator.restore(dict(zip(meta["names"], state.arrays[count:])))
+        if feedback:
+            self.operator.processor.process_feedback(feedback)
+        self._feedback = Block(Kind.FEEDBACK, state.epoch, arrays=feedback)
+        self.epoch = self._saved = state.epoch
+        self.items, self.lost, self.finished = meta["items"], meta["lost"], meta["last"]
+        self.scheme.on_resume(self.port, state.epoch)
+        self.journal.resume(meta["notes"])
+        self.journal.durable(state.epoch)
+        self.safe = self.finished
+
+    def fits(self, items: np.ndarray) -> bool:
+        return (items.dtype == np.float64 and items.ndim == 2) if self.scheme.linear else super().fits(items)
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         if block.kind == Kind.PUNCTUATION and "opened_at" in block.meta and block.epoch > self.epoch:
@@ -35,10 +81,27 @@ class SinkTask(Task):
         super().on_block(edge, sender, block)
 
     def on_worker_restored(self, worker: WorkerId) -> None:
-        """A restarted processor takes its state from the newest feedback, at once."""
-        if self._feedback is not None and worker in self.layout.processors and self.layout.feedback:
+        """A new life takes its state from the newest feedback, a source its place in the stream."""
+        if worker == self.layout.partner:
+            self.port.send(self.layout.commit, worker, Block(Kind.ACK, self.epoch))
+        elif worker in self.layout.processors:
             self.port.send(self.layout.feedback, worker, self._feedback)
         super().on_worker_restored(worker)
+
+    def work(self) -> bool:
+        """Save what could not be saved at its commit because too much was under way."""
+        if self._saved < self.epoch:
+            self._save()
+        return False
+
+    def on_durable(self, number: int) -> None:
+        """Announce what is durable now."""
+        done = [self._under_way.pop(saved) for saved in sorted(self._under_way) if saved <= number]
+        if done:
+            epoch, last = done[-1]
+            self.journal.durable(epoch)
+            self.safe |= last
+        super().on_durable(number)
 
     def process(self, ready: Ready) -> None:
         for entry in ready:
@@ -51,27 +114,50 @@ class SinkTask(Task):
         if block.kind == Kind.RESULT:
             return block.arrays
         self.port.count("recomputed_items", block.items)  # decoded data: LEC's Recompute
-        return self.operator.recompute(block.arrays[0])
+        recompute = self.operator.recompute_linear if self.scheme.linear else self.operator.recompute
+        return recompute(block.arrays[0])
 
     def _commit(self, boundary: Boundary) -> None:
         results = self._results.pop(boundary.epoch, {})
         for key in sorted(results):
             self.operator.aggregate(results[key])
         feedback = self.operator.commit(boundary.epoch)
-        self.operator.processor.process_feedback(feedback)
+        if self.layout.trains:
+            self.operator.processor.process_feedback(feedback)
         self.epoch = boundary.epoch
         self.items += boundary.items - boundary.lost
         self.lost += boundary.lost
         self._announce(boundary, feedback)
         self.scheme.on_epoch(self.port, boundary.epoch, boundary.items, boundary.last)
         now = self.port.now()
-        self.on_committed(boundary, now - self._opened_at.pop(boundary.epoch, now))
         self.finished = boundary.last
+        latency_s = now - self._opened_at.pop(boundary.epoch, now)
+        self.journal.committed(boundary, latency_s, self.operator.outputs())
+        self._save()
 
     def _announce(self, boundary: Boundary, feedback: Sequence[np.ndarray]) -> None:
-        copies = tuple(np.array(array) for array in feedback)  # the operator may go on changing its own
-        if self.layout.feedback:
-            self._feedback = Block(Kind.FEEDBACK, boundary.epoch, arrays=copies)
-            for processor in self.layout.processors:
-                self.port.send(self.layout.feedback, processor, self._feedback)
+        # the operator may go on changing its own arrays
+        copies = tuple(np.array(array) for array in feedback) if self.layout.trains else ()
+        self._feedback = Block(Kind.FEEDBACK, boundary.epoch, arrays=copies)
+        for processor in self.layout.processors:
+            self.port.send(self.layout.feedback, processor, self._feedback)
         self.port.send(self.layout.commit, self.layout.partner, Block(Kind.ACK, boundary.epoch))
+
+    def _save(self) -> None:
+        """Persist all that `restore` needs: the feedback's arrays, then those of the operator's snapshot."""
+        if len(self._under_way) >= SAVES_MAX:
+            return
+        snapshot = self.operator.snapshot() if self.operator.is_restorable else {}
+        feedback = self._feedback.arrays
+        meta = {
+            "feedback": len(feedback),
+            "names": list(snapshot),
+            "items": self.items,
+            "lost": self.lost,
+            "last": self.finished,
+            "notes": self.journal.notes(),
+        }
+        number = self.port.save("state", self.epoch, meta, (*feedback, *snapshot.values()))
+        if number:
+            self._saved = self.epoch
+            self._under_way[number] = (self.epoch, self.finished)

@@ -25,7 +25,12 @@ def cut(item_count: int, item_bytes: int, block_bytes: int, unit: int) -> int:
 
 
 class SourceTask(Task):
-    """Emits epoch after epoch; epoch e starts once epoch e - window is committed."""
+    """Emits epoch after epoch; epoch e starts once epoch e - window is committed.
+
+    Where the stream goes on is the sink's to say: a source emits nothing until the present life of its sink has
+    acknowledged an epoch (0 in a fresh job), and then what follows that epoch. So a source that starts again needs no
+    state of its own, and a sink that starts again from an older epoch gets what it lost once more.
+    """
 
     def __init__(
         self, layout: Layout, scheme: Scheme, port: Port, read: Read, item_count: int, micro_batch: int,
@@ -36,24 +41,45 @@ class SourceTask(Task):
         self.block_bytes, self.window_epochs = block_bytes, window_epochs
         self.committed = Epoch(0)
         self.running = False
+        self.placed = False
+        """Whether the sink has said where the stream goes on."""
         self._next = 0  # the next item to emit
         self._stop = 0  # where the open epoch ends; equal to _next between epochs
         self._block_items = 1
 
     def start(self) -> None:
-        """All workers are up: the first epoch may start."""
+        """All workers are up, or were once: epochs may start."""
         self.running = True
+
+    def admits(self, block: Block) -> bool:
+        if block.kind == Kind.ACK and not self.placed:
+            return block.epoch <= -(-self.item_count // self.micro_batch)
+        return super().admits(block)
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         if block.kind == Kind.ACK:
+            if not self.placed:
+                self._go_on_after(block.epoch)
             self.committed = max(self.committed, block.epoch)
         super().on_block(edge, sender, block)
+
+    def on_worker_failed(self, worker: WorkerId) -> None:
+        if worker == self.layout.partner:
+            self.placed = False
+        super().on_worker_failed(worker)
+
+    def _go_on_after(self, epoch: Epoch) -> None:
+        self.placed = True
+        self.epoch = self.committed = epoch
+        self._next = self._stop = min(epoch * self.micro_batch, self.item_count)
+        self.finished = self._next == self.item_count
+        self.scheme.on_resume(self.port, epoch)
 
     def process(self, ready: Ready) -> None:
         assert not ready, "nothing is processed at a source"
 
     def work(self) -> bool:
-        if self._next == self._stop and not self._open():
+        if not self.placed or (self._next == self._stop and not self._open()):
             return False
         stop = min(self._next + self._block_items, self._stop)
         items = self.read(self._next, stop)

@@ -29,9 +29,13 @@ class Task:
         Changes nothing. An honest message is admitted every time that it comes.
         """
         items = block.attachment if block.kind == Kind.RESULT else block.arrays[0] if block.kind in OF_ITEMS else None
-        if items is not None and self.columns is not None and not self.is_items(items):
+        if items is not None and self.columns is not None and not self.fits(items):
             return False
         return self.scheme.admits(block)
+
+    def fits(self, items: np.ndarray) -> bool:
+        """Whether items of a message may be items of this job."""
+        return self.is_items(items)
 
     def is_items(self, items: np.ndarray) -> bool:
         """Whether an array is a matrix of this job's items."""
@@ -52,6 +56,10 @@ class Task:
     def on_alarm(self) -> None:
         """The scheme's alarm went off."""
         self.process(self.scheme.on_alarm(self.port))
+
+    def on_durable(self, number: int) -> None:
+        """Everything saved up to this number is safe."""
+        self.scheme.on_durable(self.port, number)
 
     def work(self) -> bool:
         """Do a piece of work that no message asks for; False when there is none now."""

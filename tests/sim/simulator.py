@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from codec.blocks import Block, Kind
+from codec.blocks import Block, Key, Kind
 from codec.ids import Incarnation, Seq, WorkerId
 from engine.layout import Edge, Layout
 from engine.links import LinkPort, Links
@@ -57,6 +57,38 @@ class Fold(Sink):
     def commit(self, epoch: int) -> list[np.ndarray]:
         return [np.array([float(self.state)])]
 
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"all": np.array([self.state, self.items])}
+
+    def restore(self, snapshot: Any) -> None:
+        self.state, self.items = (int(value) for value in snapshot["all"])
+
+
+class Notebook:
+    """A journal that checks what it is told: epochs in order, each announced once, none before it is durable."""
+
+    def __init__(self, sim: Simulation, sink: WorkerId) -> None:
+        self.sim, self.sink, self.pending = sim, sink, []
+
+    def committed(self, boundary: Any, latency_s: float, rows: Any) -> None:
+        self.pending.append([boundary.epoch, boundary.lost])
+
+    def durable(self, epoch: int) -> None:
+        announced = self.sim.announced[self.sink]
+        announced += [entry for entry in self.pending if announced_up_to(announced) < entry[0] <= epoch]
+        self.pending = [entry for entry in self.pending if entry[0] > epoch]
+        assert [entry[0] for entry in announced] == list(range(1, announced_up_to(announced) + 1))
+
+    def notes(self) -> dict[str, Any]:
+        return {"pending": [list(entry) for entry in self.pending]}
+
+    def resume(self, notes: Any) -> None:
+        self.pending = [list(entry) for entry in notes["pending"]]
+
+
+def announced_up_to(announced: list) -> int:
+    return announced[-1][0] if announced else 0
+
 
 @dataclass
 class Case:
@@ -74,7 +106,8 @@ class Case:
     cuts: int = 0
     wire_s: float = 0.002
     restart_s: float = 0.03
-    faulty: str = "processor"
+    faulty: tuple[str, ...] = ("processor",)
+    disk_s: float = 0.004
     log: list[str] = field(default_factory=list)
 
 
@@ -88,11 +121,14 @@ class Node(LinkPort):
         self.working = False
         self.links = Links(self, window=sim.window)
         self.counts: dict[str, int] = {}
+        self.saves = 0
         self.task = sim.make_task(self)
 
     # the wire of its links
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
-        copy = Block(block.kind, block.epoch, block.key, block.items, block.arrays, block.attachment, dict(block.meta))
+        copy = Block(
+            block.kind, block.epoch, block.key, block.items, block.arrays, block.attachment, dict(block.meta), seq
+        )
         self.sim.carry(self, to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
 
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
@@ -109,6 +145,24 @@ class Node(LinkPort):
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + n
+
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Any) -> int:
+        if self.sim.rng.random() < 0.1:
+            return 0  # too much is under way
+        self.saves += 1
+        number, record = self.saves, (kind, Block(Kind.DATA, epoch, arrays=tuple(map(np.array, arrays)), meta=meta))
+
+        def write() -> None:
+            """The server goes on with what it got, whether the worker lives or not; its answer may find nobody."""
+            self.sim.disk.setdefault(self.me, []).append((self.life, *record))
+            self.sim.at(self.sim.case.wire_s, self.guard(lambda: self.task.on_durable(number)))
+
+        when = max(
+            self.sim.disk_free.get(self.me, 0.0), self.sim.now + self.sim.rng.expovariate(1 / self.sim.case.disk_s)
+        )
+        self.sim.disk_free[self.me] = when + 1e-9
+        self.sim.at(when - self.sim.now, lambda: write() if self.sim.nodes[self.me].life == self.life else None)
+        return number
 
     def report(self, event: str, **fields: Any) -> None:
         self.sim.case.log.append(f"{self.sim.now:.4f} {self.me}#{self.life} {event} {fields}")
@@ -148,6 +202,13 @@ class Node(LinkPort):
                 self.arrive(edge, worker, life, seq, block)
 
 
+def item_of(record: Block) -> Block:
+    """A persisted data block as it was received."""
+    meta = dict(record.meta)
+    key = Key(*meta.pop("key"))
+    return Block(Kind.DATA, record.epoch, key, len(record.arrays[0]), record.arrays, meta=meta)
+
+
 class Simulation:
     """Runs one case under one seed."""
 
@@ -160,7 +221,9 @@ class Simulation:
         self.window = max(96, 6 * (case.micro_batch * 8 // case.block_bytes + case.processors))
         self.data = np.random.default_rng(7).integers(1, 1000, (case.items, 1)).astype(float)
         self.wire_free: dict[tuple, float] = {}
-        self.epoch_losses: list[int] = []
+        self.disk: dict[WorkerId, list[tuple[int, str, Block]]] = {}
+        self.disk_free: dict[WorkerId, float] = {}
+        self.announced: dict[WorkerId, list] = {sink: [] for sink in self.sinks}
         self.truth: dict[WorkerId, tuple[int, bool]] = {}
         self.news_free: dict[WorkerId, float] = {}
         self.nodes = {}
@@ -180,10 +243,23 @@ class Simulation:
             share = self.case.items // self.case.pairs
             data = self.data[node.me.index * share : (node.me.index + 1) * share]
             read = lambda start, stop: data[start:stop]  # noqa: E731
-            return SourceTask(layout, scheme, node, read, share, self.case.micro_batch, self.case.block_bytes, 2)
+            task = SourceTask(layout, scheme, node, read, share, self.case.micro_batch, self.case.block_bytes, 2)
+            if node.life > 1:
+                task.start()
+            return task
         if node.me in self.sinks:
-            return SinkTask(layout, scheme, node, Fold(), lambda b, s: self.epoch_losses.append(b.lost))
-        return ProcessorTask(layout, scheme, node, [Weigh() for _ in self.sinks])
+            return SinkTask(layout, scheme, node, Fold(), Notebook(self, node.me))
+        return ProcessorTask(layout, scheme, node, Weigh)
+
+    def restore(self, node: Node) -> None:
+        """Hand a new life what the lives before it saved: the newest state, and the items behind it."""
+        records = self.disk.get(node.me, [])
+        state = next((block for _, kind, block in reversed(records) if kind == "state"), None)
+        if isinstance(node.task, SinkTask):
+            node.task.restore(state)
+        elif isinstance(node.task, ProcessorTask):
+            least = state.epoch if state else 0
+            node.task.restore(state, [item_of(b) for _, kind, b in records if kind == "item" and b.epoch > least])
 
     def at(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self.events, (self.now + seconds, next(self.order), act))
@@ -254,6 +330,7 @@ class Simulation:
 
     def restart(self, worker: WorkerId, life: int) -> None:
         node = self.nodes[worker] = Node(self, worker, life)
+        self.restore(node)
         self.case.log.append(f"{self.now:.4f} restart {worker}#{life}")
         self.truth[worker] = (life, True)
         self.news_free.pop(worker, None)
@@ -269,7 +346,8 @@ class Simulation:
     def _plan_faults(self) -> None:
         self.cut_lanes = {}
         for _ in range(self.case.kills):
-            victims = self.rng.sample(self.processors, self.case.kill_at_once)
+            mortal = [worker for worker in self.nodes if worker.stage in self.case.faulty]
+            victims = self.rng.sample(mortal, min(len(mortal), self.case.kill_at_once))
             self.at(self.rng.uniform(0, 0.18), lambda victims=victims: [self.kill(v) for v in victims])
         for _ in range(self.case.hangs):
             victim, seconds = self.rng.choice(self.processors), self.rng.uniform(0.05, 1.0)
@@ -293,7 +371,7 @@ class Simulation:
     def run(self) -> list[int]:
         """Run to the end; the sinks' final states. AssertionError names the seed when it does not end."""
         for _ in range(STEPS_MAX):
-            if all(self.nodes[sink].task.finished for sink in self.sinks):
+            if all(self.nodes[sink].alive and self.nodes[sink].task.safe for sink in self.sinks):
                 return [self.nodes[sink].task.operator.state for sink in self.sinks]
             assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
             self.now, _, act = heapq.heappop(self.events)

@@ -16,13 +16,15 @@ from engine.layout import Edge
 
 SCHEMES = {
     "none": {"scheme": "none"},
-    "erasure": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20},
+    "lazy": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20, "attachment": "lazy"},
+    "eager": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20, "attachment": "eager"},
     "replication": {"scheme": "replication", "copies": 2},
 }
 FAULTS = {
     "kills": {"kills": 4, "kill_at_once": 3},
     "all-of-it": {"kills": 2, "hangs": 2, "cuts": 4, "pairs": 2},
     "tiny-epochs": {"kills": 3, "cuts": 2, "micro_batch": 3, "items": 150},
+    "any-role": {"kills": 5, "faulty": ("source", "sink", "processor"), "pairs": 2},
 }
 
 

@@ -15,10 +15,19 @@ from simulator import Case, Simulation
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "4"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
+
+def erasure(k: int, r: int, **options: object) -> dict[str, object]:
+    return {"scheme": "erasure", "code": "gf256", "attachment": "lazy", "k": k, "r": r, "hedge_ms": 20, **options}
+
+
 EXACT = {
-    "erasure-4-2": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20},
-    "erasure-5-1": {"scheme": "erasure", "code": "xor", "k": 5, "r": 1, "hedge_ms": 20},
-    "erasure-2-2-of-6": {"scheme": "erasure", "code": "gf256", "k": 2, "r": 2, "hedge_ms": 20},
+    "lazy-4-2": erasure(4, 2),
+    "lazy-5-1": erasure(5, 1, code="xor"),
+    "lazy-2-2-of-6": erasure(2, 2),
+    "eager-4-2": erasure(4, 2, attachment="eager"),
+    "eager-5-1": erasure(5, 1, code="xor", attachment="eager"),
+    "afterwards-4-2": erasure(4, 2, incremental=False),
+    "reactive": {"scheme": "reactive"},
     "replication-2": {"scheme": "replication", "copies": 2},
     "replication-3": {"scheme": "replication", "copies": 3},
 }
@@ -32,6 +41,12 @@ FAULTS = {
     "cuts": {"cuts": 4},
     "all-of-it-two-pairs": {"kills": 2, "hangs": 1, "cuts": 2, "pairs": 2},
     "tiny-epochs": {"kills": 3, "micro_batch": 3, "items": 150},
+    "source": {"kills": 2, "faulty": ("source",)},
+    "sink": {"kills": 2, "faulty": ("sink",)},
+    "source-and-sink": {"kills": 2, "kill_at_once": 2, "faulty": ("source", "sink")},
+    "any-role": {"kills": 5, "kill_at_once": 2, "faulty": ("source", "sink", "processor"), "cuts": 2, "pairs": 2},
+    "everything-at-once": {"kills": 2, "kill_at_once": 99, "faulty": ("source", "sink", "processor")},
+    "any-role-tiny": {"kills": 4, "faulty": ("source", "sink", "processor"), "micro_batch": 3, "items": 150},
 }
 
 
@@ -73,20 +88,22 @@ def test_scheme_none_counts_what_it_lost_and_repeats_nothing(fault: str) -> None
                 assert task.lost == 0, f"seed {seed}"
 
 
-def test_up_to_r_deaths_cost_no_request_to_the_source() -> None:
+@pytest.mark.parametrize("attachment", ["lazy-4-2", "eager-4-2"])
+def test_up_to_r_deaths_cost_no_request_to_the_source(attachment: str) -> None:
     """Tolerated failures are decoded at the sink; the source is asked only beyond r (LEC III-A)."""
     for seed in range(FIRST, FIRST + SEEDS):
-        simulation = run(Case(EXACT["erasure-4-2"], kills=1, kill_at_once=2), seed)
+        simulation = run(Case(EXACT[attachment], kills=1, kill_at_once=2), seed)
         counts = [node.counts for node in simulation.nodes.values()]
         assert not any(c.get("resent_blocks") for c in counts), f"seed {seed}"
 
 
-def test_nothing_is_decoded_when_nothing_fails() -> None:
+@pytest.mark.parametrize("attachment", ["lazy-4-2", "eager-4-2"])
+def test_nothing_is_decoded_when_nothing_fails(attachment: str) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
-        simulation = run(Case(EXACT["erasure-4-2"]), seed)
+        simulation = run(Case({**EXACT[attachment], "hedge_ms": 100}), seed)
         assert not simulation.nodes[simulation.sinks[0]].counts.get("decoded_items"), f"seed {seed}"
 
 
 def test_a_seed_repeats_itself() -> None:
-    case = Case(EXACT["erasure-4-2"], kills=2, hangs=1, cuts=1)
+    case = Case(EXACT["lazy-4-2"], kills=2, hangs=1, cuts=1)
     assert run(case, 5).case.log == run(case, 5).case.log

@@ -41,6 +41,13 @@ class Ledger:
             self.block_count, self.items, self.last = meta["blocks"], meta["items"], meta["last"]
             self.participants = {WorkerId.parse(name): n for name, n in meta["participants"].items()}
 
+    def await_punctuation(self) -> None:
+        """The source died: its next life emits the epoch again, perhaps to others. What is done stays done."""
+        self.participants, self.intact = None, True
+        self.lost.clear()
+        self.asked.clear()
+        self.moved.clear()
+
 
 class Collector(Scheme):
     """Counts each data block's result once, whatever arrives how often, and closes epochs in order.
@@ -76,15 +83,16 @@ class Collector(Scheme):
 
     def admits_piece(self, block: Block, block_count: int) -> bool:
         """The same for a RESULT or PARITY of an uncommitted epoch; `block_count` is 0 while it is not known."""
-        return block.kind == Kind.RESULT and self._is_data(block.key.row, block.key.s_index, block_count or BLOCKS_MAX)
+        return block.kind == Kind.RESULT and self.is_data(block.key.row, block.key.s_index, block_count or BLOCKS_MAX)
 
     def _admits_punctuation(self, block: Block, block_count: int) -> bool:
         blocks = block.meta.get("blocks", block_count or BLOCKS_MAX)
         if not 0 < blocks <= BLOCKS_MAX or (block_count and blocks != block_count):
             return False
-        return all(self._is_data(row, s_index, blocks) for row, s_index, _, _ in block.meta.get("moved", ()))
+        return all(self.is_data(row, s_index, blocks) for row, s_index, _, _ in block.meta.get("moved", ()))
 
-    def _is_data(self, row: int, s_index: int, block_count: int) -> bool:
+    def is_data(self, row: int, s_index: int, block_count: int) -> bool:
+        """Whether an epoch of so many data blocks has this one."""
         return s_index < self.k and row * self.k + s_index < block_count
 
     @property
@@ -126,7 +134,13 @@ class Collector(Scheme):
             port.ack(self.layout.result, processor)
         port.ack(self.layout.punctuation, self.layout.partner)
 
+    def on_resume(self, port: Port, epoch: Epoch) -> None:
+        self.committed = epoch
+
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        if worker == self.layout.partner:
+            for ledger in self.ledgers.values():
+                ledger.await_punctuation()
         return self.progress(port)
 
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
@@ -147,11 +161,15 @@ class Collector(Scheme):
                 ready += self._look_at(port, ledger, arrived.key.row)
             if not ledger.complete:
                 break
+            self.closed(port, self.current, ledger)
             ready.append(Boundary(self.current, ledger.items, ledger.items - ledger.items_done, ledger.last))
             del self.ledgers[self.current]
             self.committed = self.current
             arrived = None
         return ready
+
+    def closed(self, port: Port, epoch: Epoch, ledger: Ledger) -> None:
+        """An epoch is whole; its boundary follows."""
 
     def at_ease(self, ledger: Ledger) -> bool:
         """Whether all that is outstanding can be expected to come by itself, so that arrivals need no second look."""

@@ -78,6 +78,11 @@ class Dealer(Scheme):
         count = len(self._log[block.epoch])
         return all(s_index < self.k and row * self.k + s_index < count for row, s_index in block.meta["pieces"])
 
+    def on_resume(self, port: Port, epoch: Epoch) -> None:
+        self.emitted = self.committed = epoch
+        self._log.clear()
+        self._owed.clear()
+
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         self.emitted = epoch
         names = {str(worker): incarnation for worker, incarnation in self.participants.items()}

@@ -26,12 +26,16 @@ class Relay(Scheme):
         self._waiting[sink].append(block)
         self._flush(port, sink)
 
-    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+    def on_commit(self, port: Port, pair: int, epoch: Epoch) -> None:
         for source, sink in zip(self.layout.sources, self.layout.sinks):
             self._flush(port, sink)
             port.ack(self.layout.data, source)
-            if self.layout.feedback:
-                port.ack(self.layout.feedback, sink)
+            port.ack(self.layout.feedback, sink)
+
+    def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        if worker in self._waiting:
+            self._waiting[worker].clear()  # results under a state that the sink's next life may not know
+        return ()
 
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
         if worker in self._waiting:

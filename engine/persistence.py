@@ -1,0 +1,86 @@
+"""Joins a worker to its backup servers: what a former life saved comes in as blocks, what this one saves goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from codec.blocks import Block, Key, Kind
+from codec.ids import Epoch
+
+if TYPE_CHECKING:
+    from backupserver import Record
+
+ATTEMPT_SHIFT = 32
+
+
+class Store(Protocol):
+    """Where a worker's states and items are kept (backupserver.BackupClient)."""
+
+    @property
+    def durable(self) -> int:
+        """Everything saved up to this number is safe."""
+
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        """Take a record and return its number; 0, and nothing is taken, when too much is under way."""
+
+    def close(self, deadline_s: float) -> bool:
+        """Wait until everything saved is safe; False when it is not in time."""
+
+
+class NoStore:
+    """For jobs without backup servers: nothing is kept, and everything counts as safe."""
+
+    durable = 0
+
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        """Forget a record."""
+        self.durable += 1
+        return self.durable
+
+    def close(self, deadline_s: float) -> bool:
+        """There is nothing to wait for."""
+        return True
+
+
+class Restored(NamedTuple):
+    """What a former life saved: its newest state, and the items behind it."""
+
+    state: Block | None = None
+    items: Sequence[Block] = ()
+    dropped: str = ""
+
+
+def fence_of(attempt: int, incarnation: int) -> int:
+    """One growing number for a life of a worker: a job that is resumed counts its incarnations anew."""
+    return attempt << ATTEMPT_SHIFT | incarnation
+
+
+def open_store(
+    servers: Sequence[str], job: str, worker: str, fence: int, deadline_s: float, wake: Callable[[], None]
+) -> tuple[Store, Restored]:
+    """Shut former lives of the worker out, and fetch what they saved; without servers there is nothing.
+
+    Raises a RiprapError that names the servers when they do not answer in time.
+    """
+    if not servers:
+        return NoStore(), Restored()
+    from backupserver import BackupClient  # workers that save nothing need not load it
+
+    client = BackupClient(servers, job, worker, fence, wake=wake, deadline_s=deadline_s)
+    point = client.open()
+    state = None if point.state is None else _block(point.state)
+    return client, Restored(state, [_item(record) for record in point.items], point.dropped)
+
+
+def _block(record: Record) -> Block:
+    return Block(Kind.FEEDBACK, Epoch(record.epoch), arrays=tuple(record.arrays), meta=record.meta)
+
+
+def _item(record: Record) -> Block:
+    """A persisted data block as it was received; its key stands in the record's fields."""
+    meta = dict(record.meta)
+    key = Key(*meta.pop("key"))
+    return Block(Kind.DATA, Epoch(record.epoch), key, len(record.arrays[0]), tuple(record.arrays), meta=meta)
