@@ -45,5 +45,11 @@ class Mean(Sink):
     def model(self):
         return {"sum_and_count": self.total}
 
+    def snapshot(self):
+        return {"total": self.total.copy()}
+
+    def restore(self, snapshot) -> None:
+        self.total[:] = snapshot["total"]
+
     def metrics(self):
         return {"mean_length": float(self.total[0] / self.total[1])}

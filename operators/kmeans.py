@@ -7,12 +7,15 @@ c <- (c n a + x m) / (n a + m), n <- n a + m, where a is the decay. A dying cent
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from codec.errors import ConfigError
 from operators import blockmath, options
 from operators.base import Arrays, Context, Processor, Sink
 from operators.metrics import Prequential
+from operators.state import copy_into
 
 DYING = 1e-8  # of the largest cluster's weight
 APART = 1e-4  # relative distance of the two halves of a split centre; at MLlib's 1e-14 rounding would assign the items
@@ -114,6 +117,16 @@ class Model(Sink):
     def model(self) -> dict[str, np.ndarray]:
         """`centres` (k, features) and `weights` (k,): the decayed number of items of each."""
         return {"centres": self._centres[:, self._features], "weights": self._weights.copy()}
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Centres, their weights, and the metrics."""
+        return {"centres": self._centres.copy(), "weights": self._weights.copy(), **self._metrics.snapshot()}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Take all of that over; ValueError when it is of another shape."""
+        copy_into(self._centres, snapshot["centres"])
+        copy_into(self._weights, snapshot["weights"])
+        self._metrics.restore(snapshot)
 
     def metrics(self) -> dict[str, float]:
         """Mean squared distance of the items from their centres, over the stream and lately."""

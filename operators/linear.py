@@ -11,6 +11,7 @@ and the intercept behind them. A block goes through the kernel as it came from t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from operators import blockmath, options
 from operators.base import Arrays, Context, Processor, Sink
 from operators.metrics import Prequential
+from operators.state import copy_into
 
 
 class LinearGradient(Processor):
@@ -92,6 +94,15 @@ class LinearModel(Sink):
     def model(self) -> dict[str, np.ndarray]:
         """`coefficients`, one per feature in the order of the columns, and `intercept`, of length 1."""
         return {"coefficients": self._state[self._features], "intercept": self._state[-1:].copy()}
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The weights and the metrics."""
+        return {"state": self._state.copy(), **self._metrics.snapshot()}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Take both over; ValueError when they are of another shape."""
+        copy_into(self._state, snapshot["state"])
+        self._metrics.restore(snapshot)
 
     def metrics(self) -> dict[str, float]:
         """Averages per item over the stream, and lately."""

@@ -6,7 +6,11 @@ now. Gama, Sebastiao, Rodrigues: On evaluating stream learning algorithms, Machi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+
+from operators.state import copy_into
 
 
 class Prequential:
@@ -28,6 +32,15 @@ class Prequential:
             self._total += statistics
             self._recent *= self._fading
             self._recent += statistics
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The sums, as a sink puts them into its own snapshot."""
+        return {"metrics_total": self._total.copy(), "metrics_recent": self._recent.copy()}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Go on from the sums of a snapshot; what else it holds is left alone. ValueError when they do not fit."""
+        copy_into(self._total, snapshot["metrics_total"])
+        copy_into(self._recent, snapshot["metrics_recent"])
 
     @property
     def items(self) -> int:

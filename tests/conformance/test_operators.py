@@ -192,6 +192,45 @@ def test_an_epoch_without_items_changes_nothing(pair: Pair) -> None:
     assert sink.metrics() == metrics
 
 
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_a_restored_sink_goes_on_bit_for_bit(pair: Pair, epochs: int) -> None:
+    processor, sink = trained(pair, epochs)
+    feedback = sink.commit(epochs + 1)  # an epoch without items: all that is left of it is what the ones before did
+    processor.process_feedback(feedback)
+    saved = {name: received(array) for name, array in sink.snapshot().items()}
+    fresh_processor, fresh = pair.open()
+    fresh_processor.process_feedback([received(array) for array in feedback])
+    fresh.restore(saved)
+    assert fresh.is_restorable and bits(list(fresh.snapshot().values())) == bits(list(sink.snapshot().values()))
+    assert fresh.metrics() == sink.metrics() and bits(list(fresh.model().values())) == bits(list(sink.model().values()))
+    for epoch in range(epochs + 2, epochs + 6):
+        lives = []
+        for one, other in ((processor, sink), (fresh_processor, fresh)):
+            for part in np.array_split(block(90, epoch), 3):
+                other.aggregate(one.process_data(part))
+            one.process_feedback(committed := other.commit(epoch))
+            outputs = other.outputs()
+            rows = () if outputs is None else (outputs,)
+            lives.append((bits([*committed, *other.model().values(), *rows]), other.metrics()))
+        assert lives[0] == lives[1], f"epoch {epoch}"
+
+
+def test_a_snapshot_is_of_its_own_and_fits_its_options_only(pair: Pair) -> None:
+    processor, sink = trained(pair, 3)
+    snapshot = sink.snapshot()
+    before = bits(list(snapshot.values()))
+    sink.aggregate(processor.process_data(block(50)))
+    sink.commit(4)
+    assert bits(list(snapshot.values())) == before
+    _, fresh = pair.open()
+    fresh.restore(snapshot)
+    for name, array in snapshot.items():
+        array[...] = np.nan
+        with pytest.raises(ValueError, match="saved state of shape"):
+            pair.open()[1].restore({**snapshot, name: np.zeros(len(array) + 1)})
+    assert bits(list(fresh.snapshot().values())) == before
+
+
 def test_model_and_metrics_are_plain(pair: Pair) -> None:
     _, sink = trained(pair)
     assert list(sink.model()) == list(pair.open()[1].model())

@@ -1,0 +1,12 @@
+"""Puts what was saved of an operator's state back into it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def copy_into(state: np.ndarray, saved: np.ndarray) -> None:
+    """Overwrite a state by what was saved of it; ValueError when that has another shape, instead of broadcasting it."""
+    if saved.shape != state.shape:
+        raise ValueError(f"a saved state of shape {saved.shape}, expected {state.shape}: are the options the same?")
+    state[...] = saved
