@@ -169,6 +169,7 @@ class ErasureSink(Collector):
         self.pieces = Pieces(make_code(options["code"], self.k, self.r))
         self.hedge = Hedge(self.r, options["hedge_ms"] / 1000)
         self._watched = Epoch(0)
+        self._decoded = 0  # blocks of the current epoch
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
         return (rotate(self.layout.processors, epoch, row, s_index),)
@@ -205,6 +206,9 @@ class ErasureSink(Collector):
     def closed(self, port: Port, epoch: Epoch, ledger: Ledger) -> None:
         self.hedge.ended(port.now())
         port.count("rows", len(self.rows(ledger)))
+        if self._decoded:
+            port.report("decode", epoch=epoch, blocks=self._decoded)
+            self._decoded = 0
 
     def progress(self, port: Port, arrived: Block | None = None) -> list[Any]:
         ready = super().progress(port, arrived)
@@ -287,7 +291,7 @@ class ErasureSink(Collector):
             port.count("decoded_items", len(array))
             blocks.append(block)
         port.count("decoded_rows")
-        port.report("decode", epoch=row.epoch, row=row.row, s_indexes=lacking)
+        self._decoded += len(lacking)
         return blocks
 
 

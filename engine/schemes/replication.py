@@ -16,7 +16,9 @@ from engine.schemes.scheme import Port, Ready
 
 
 class ReplicationSource(Dealer):
-    """Issues w copies of each block."""
+    """Issues w copies of each block. A copy that is slow but alive is waited for a while: w copies are what was asked."""
+
+    patience_s = 1.0
 
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, k=1)

@@ -27,6 +27,9 @@ class Dealer(Scheme):
     enough = 1
     """With fewer participants than this an epoch does not start."""
 
+    patience_s = 0.0
+    """How long an epoch waits for a worker that has just fallen behind, before it starts without it."""
+
     def __init__(self, layout: Layout, k: int) -> None:
         super().__init__(layout)
         self.k = k
@@ -38,6 +41,8 @@ class Dealer(Scheme):
         self._owed: dict[tuple[Epoch, int, int], None] = {}  # in the order of asking
         self._next_helper = 0
         self._opened_at = 0.0
+        self._behind: set[WorkerId] = set()  # not waited for again until they have caught up
+        self._patient_since: float | None = None
 
     def share(self, block_count: int, participants: int) -> int:
         """How many blocks one of so many participants gets of an epoch of so many data blocks, on average."""
@@ -46,11 +51,25 @@ class Dealer(Scheme):
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         workers = [w for w in self.layout.processors if port.is_up(w)]
         behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(workers))))
-        found = {w: port.incarnation(w) for w in workers if port.unacknowledged(self.layout.data, w) <= behind}
-        if len(found) < self.enough:
+        late = {w for w in workers if port.unacknowledged(self.layout.data, w) > behind}
+        found = {w: port.incarnation(w) for w in workers if w not in late}
+        if len(found) < self.enough or not self._goes_on_without(late, port.now()):
             return False
         self.participants, self.block_count, self._opened_at = found, block_count, port.now()
         self._log[epoch] = []
+        return True
+
+    def _goes_on_without(self, late: set[WorkerId], now: float) -> bool:
+        self._behind &= late
+        if late == self._behind or not self.patience_s:
+            self._patient_since = None
+            return True
+        if self._patient_since is None:
+            self._patient_since = now
+        if now < self._patient_since + self.patience_s:
+            return False
+        self._behind |= late
+        self._patient_since = None
         return True
 
     def keep(self, block: Block) -> int:

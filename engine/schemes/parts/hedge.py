@@ -11,14 +11,16 @@ GAIN = 0.125
 GAIN_VARIATION = 0.25
 VARIATIONS = 4
 """Of the retransmission timer of TCP, which solves the same problem (RFC 6298, section 2)."""
+EPOCHS = 3
 
 
 class Hedge:
     """Watches who still owes results of the current epoch.
 
     The wait for the last few (at most `few` workers owe anything) is measured epoch by epoch; when it lasts longer than
-    `least_s` and than the smoothed wait plus four times its variation, those who owe are stragglers. A straggler is not
-    waited for again until it has delivered all that it owed of an epoch before that epoch was committed without it.
+    `least_s`, than the smoothed wait plus four times its variation, and than three usual epochs (on busy cores even
+    healthy workers pause for that long), those who owe are stragglers. A straggler is not waited for again until it has
+    delivered all that it owed of an epoch before that epoch was committed without it.
     """
 
     def __init__(self, few: int, least_s: float) -> None:
@@ -27,12 +29,13 @@ class Hedge:
         self._owed: Counter[WorkerId] = Counter()
         self._since: float | None = None
         self._disturbed = False
-        self._wait_s = self._variation_s = 0.0
+        self._wait_s = self._variation_s = self._epoch_s = 0.0
+        self._ended_at: float | None = None
 
     @property
     def delay_s(self) -> float:
         """How long the last few are waited for."""
-        return max(self.least_s, self._wait_s + VARIATIONS * self._variation_s)
+        return max(self.least_s, self._wait_s + VARIATIONS * self._variation_s, EPOCHS * self._epoch_s)
 
     def begin(self, owed: Iterable[WorkerId], now: float) -> None:
         """The current epoch is emitted whole; `owed` names the holder of each block that has no result yet."""
@@ -64,6 +67,9 @@ class Hedge:
 
     def ended(self, now: float) -> None:
         """The current epoch is committed."""
+        if self._ended_at is not None:
+            self._epoch_s += GAIN * (now - self._ended_at - self._epoch_s) if self._epoch_s else now - self._ended_at
+        self._ended_at = now
         if self._since is not None and not self._disturbed and not self._owed:
             wait = now - self._since
             self._variation_s += GAIN_VARIATION * (abs(wait - self._wait_s) - self._variation_s)
