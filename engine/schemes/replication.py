@@ -16,7 +16,7 @@ from engine.schemes.scheme import Port, Ready
 
 
 class ReplicationSource(Dealer):
-    """Issues w copies of each block. A copy that is slow but alive is waited for a while: w copies are what was asked."""
+    """Issues w copies of each block. A slow copy that lives is waited for a while: w copies are what was asked for."""
 
     patience_s = 1.0
 

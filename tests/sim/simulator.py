@@ -108,6 +108,8 @@ class Case:
     restart_s: float = 0.03
     faulty: tuple[str, ...] = ("processor",)
     disk_s: float = 0.004
+    kill_at_steps: tuple[tuple[int, str], ...] = ()
+    """Workers to kill just before the so manieth event, whatever that is."""
     log: list[str] = field(default_factory=list)
 
 
@@ -370,7 +372,10 @@ class Simulation:
 
     def run(self) -> list[int]:
         """Run to the end; the sinks' final states. AssertionError names the seed when it does not end."""
-        for _ in range(STEPS_MAX):
+        steps = {step: WorkerId.parse(name) for step, name in self.case.kill_at_steps}
+        for number in range(STEPS_MAX):
+            if number in steps:
+                self.kill(steps[number])
             if all(self.nodes[sink].alive and self.nodes[sink].task.safe for sink in self.sinks):
                 return [self.nodes[sink].task.operator.state for sink in self.sinks]
             assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"

@@ -89,6 +89,22 @@ def test_scheme_none_counts_what_it_lost_and_repeats_nothing(fault: str) -> None
 
 
 @pytest.mark.parametrize("attachment", ["lazy-4-2", "eager-4-2"])
+def test_r_processors_may_die_at_every_step_of_a_micro_batch(attachment: str) -> None:
+    """The second death falls on each event after the first one, those among which the sink asks for pieces included;
+    the source is never needed, and the model is the undisturbed one."""
+    case = Case(EXACT[attachment], items=150, restart_s=1.0)
+    expected = states(run(case, 3))
+    asked_in_vain = 0
+    for step in range(1, 720, 3):
+        simulation = run(replace(case, kill_at_steps=((400, "processor.1"), (400 + step, "processor.4"))), 3)
+        assert states(simulation) == expected, f"step {step}"
+        counts = simulation.nodes[simulation.sinks[0]].counts
+        asked_in_vain += counts.get("asked_pieces", 0) > 4 * counts["decoded_rows"]
+        assert not simulation.nodes[simulation.sources[0]].counts.get("resent_blocks"), f"step {step}"
+    assert (asked_in_vain > 0) == attachment.startswith("lazy"), "some second deaths hit workers that were asked"
+
+
+@pytest.mark.parametrize("attachment", ["lazy-4-2", "eager-4-2"])
 def test_up_to_r_deaths_cost_no_request_to_the_source(attachment: str) -> None:
     """Tolerated failures are decoded at the sink; the source is asked only beyond r (LEC III-A)."""
     for seed in range(FIRST, FIRST + SEEDS):
