@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from codec.blocks import Block, Kind
+from codec.errors import JobFailed
 from codec.events import EventLog
 from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
@@ -40,7 +41,10 @@ class WorkerPort(LinkPort):
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
         self.store: Store = NoStore()
-        self._durable = 0
+        self.confirm_s = float("inf")
+        """How long the backup servers may confirm nothing of what was saved, before the worker gives up."""
+        self._saved = self._durable = 0
+        self._confirmed_at = 0.0
         self._connections: dict[WorkerId, int] = {}
         self._peers: dict[int, WorkerId] = {}
         self._alarm_at = float("inf")
@@ -58,7 +62,12 @@ class WorkerPort(LinkPort):
         self.counts[name] += n
 
     def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
-        return self.store.save(kind, epoch, meta, arrays)
+        number = self.store.save(kind, epoch, meta, arrays)
+        if number:
+            if self._saved == self._durable:
+                self._confirmed_at = time.monotonic()
+            self._saved = number
+        return number
 
     def report(self, event: str, **fields: Any) -> None:
         self.log.write(event, worker=self.me, incarnation=self.life, **fields)
@@ -101,11 +110,21 @@ class WorkerPort(LinkPort):
                 self._on_reply(who, header)
             else:
                 self._on_message(task, who, header, frames)
-        if self.store.durable > self._durable:
-            self._durable = self.store.durable
-            task.on_durable(self._durable)
+        self._look_at_store(task)
         self.links.flush(self._ack_least)
         self._timers(task, time.monotonic())
+
+    def _look_at_store(self, task: Task) -> None:
+        """Tell the task what has become safe. JobFailed when nothing has for too long."""
+        durable = self.store.durable
+        if durable > self._durable:
+            self._durable, self._confirmed_at = durable, time.monotonic()
+            task.on_durable(durable)
+        elif self._saved > durable and time.monotonic() > self._confirmed_at + self.confirm_s:
+            raise JobFailed(
+                f"no backup server has confirmed what {self.me} saved for {self.confirm_s:g} s",
+                "see the backup servers' logs, start them again, and resume the job",
+            )
 
     def _on_message(self, task: Task, peer: bytes, header: bytes, frames: list[Any]) -> None:
         message = self.intake.forward(peer, header, frames)

@@ -71,7 +71,7 @@ class Worker:
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
         deadline_s = topology.cluster.startup_timeout_s
         store, restored = open_store(servers, topology.job, str(self.me), fence, deadline_s, self.network.wake)
-        self.port.store = store
+        self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
         if restored.state is None and not restored.items:
             return
         if isinstance(task, SinkTask):
