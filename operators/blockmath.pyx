@@ -34,6 +34,15 @@ cdef extern from "kmeans.h" nogil:
     double kmeans_assign(const char *items, size_t rows, size_t columns, size_t k, const v4d *centres,
                          const double *offsets, const v4d *mask, v4d *sums, double *counts)
 
+cdef extern from "linear_map.h" nogil:
+    void linear_map_rows(const char *items, size_t rows, size_t columns, const v4d *weights, size_t models, char *out)
+
+cdef extern from "activation.h" nogil:
+    enum:
+        ACTIVATE_LOGISTIC
+        ACTIVATE_TANH
+    void activate(int function, double *values, size_t count)
+
 SQUARED = LOSS_SQUARED
 LOGISTIC = LOSS_LOGISTIC
 HINGE = LOSS_HINGE
@@ -138,3 +147,44 @@ def kmeans_result(items, const double[:, ::1] centres, features):
             from_groups(total.at + c * groups, wide, &sum_view[c, 0])
     sums[:, padded[k] == 0.0] = 0.0
     return np.ascontiguousarray(sums[:, :columns]), counts, inertia
+
+
+def linear_map(items, const double[:, ::1] weights):
+    """Items times weights (columns, models): a matrix (rows, models), summed over the columns from first to last.
+
+    An entry's bits depend on its item and its model alone, not on how many there are of either, unlike those of a
+    matrix product of BLAS. ValueError when shapes do not fit.
+    """
+    cdef size_t columns = weights.shape[0], models = weights.shape[1], c
+    cdef _Rows block = _Rows(items, columns)
+    cdef size_t groups = groups_of(models)
+    cdef _Groups grouped = _Groups(block.columns * groups)
+    result = np.empty((block.rows, models))
+    cdef double[:, ::1] out = result
+    if block.rows == 0 or models == 0:
+        return result
+    with nogil:
+        for c in range(columns):
+            memcpy(grouped.at + c * groups, &weights[c, 0], models * sizeof(double))
+        linear_map_rows(<const char *>block.view.buf, block.rows, block.columns, grouped.at, models, <char *>&out[0, 0])
+    return result
+
+
+def logistic(values):
+    """1 / (1 + exp(-value)) of each value, in a new array; within a few units of the last place."""
+    return _activated(ACTIVATE_LOGISTIC, values)
+
+
+def tanh(values):
+    """The hyperbolic tangent of each value, in a new array; exact to about 1e-16, absolutely."""
+    return _activated(ACTIVATE_TANH, values)
+
+
+cdef _activated(int function, values):
+    result = np.array(values, dtype=np.float64, order="C")
+    cdef double[::1] flat = result.reshape(-1)
+    cdef size_t count = flat.shape[0]
+    if count:
+        with nogil:
+            activate(function, &flat[0], count)
+    return result

@@ -1,7 +1,8 @@
 """Trained models after the job: load and save them, judge them on items, exchange them with scikit-learn.
 
 A model is the dictionary of arrays that a sink's `model` returns. Its names say what it is: `centres` are k-means,
-`coefficients` with `classes` a linear classifier, without them a linear regression.
+`coefficients` with `classes` a linear classifier, without them a linear regression, with `hidden_weights` beside them a
+network of one hidden layer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from codec.errors import ConfigError, DataError
+from operators.hidden_layer import ACTIVATIONS, HiddenLayer
 
 Model = Mapping[str, np.ndarray]
 
@@ -24,6 +26,8 @@ _MODULES = {
     "LogisticRegression": "sklearn.linear_model",
     "SGDClassifier": "sklearn.linear_model",
     "LinearSVC": "sklearn.svm",
+    "MLPClassifier": "sklearn.neural_network",
+    "MLPRegressor": "sklearn.neural_network",
 }
 
 
@@ -50,6 +54,9 @@ def predict(model: Model, features: np.ndarray) -> np.ndarray:
     if "centres" in model:
         _check_width(model["centres"].shape[1], features)
         return _squared_distances(model["centres"], features).argmin(axis=1)
+    if "hidden_weights" in model:
+        _check_width(model["hidden_weights"].shape[0], features)
+        features = HiddenLayer.of(model).activate(features @ model["hidden_weights"])
     _check_width(len(model["coefficients"]), features)
     margins = features @ model["coefficients"] + model["intercept"]
     return model["classes"][(margins > 0).astype(int)] if "classes" in model else margins
@@ -79,7 +86,8 @@ def to_estimator(model: Model, name: str = "") -> Any:
     """The model as a fitted scikit-learn estimator.
 
     `name`: for a classifier, LogisticRegression (the default), LinearSVC or SGDClassifier; they predict alike. The
-    others are LinearRegression and KMeans. ConfigError without scikit-learn, or for a name that does not fit the model.
+    others are LinearRegression, KMeans, MLPClassifier and MLPRegressor. ConfigError without scikit-learn, or for a name
+    that does not fit the model.
     """
     names = _estimators(model)
     name = name or names[0]
@@ -88,6 +96,8 @@ def to_estimator(model: Model, name: str = "") -> Any:
     estimator = getattr(_sklearn(_MODULES[name]), name)()
     if "centres" in model:
         return _fill_kmeans(estimator, model["centres"])
+    if "hidden_weights" in model:
+        return _fill_network(estimator, model)
     classifier = "classes" in model
     estimator.coef_ = np.atleast_2d(model["coefficients"]) if classifier else model["coefficients"].copy()
     estimator.intercept_ = model["intercept"].copy() if classifier else float(model["intercept"][0])
@@ -98,7 +108,10 @@ def to_estimator(model: Model, name: str = "") -> Any:
 
 
 def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
-    """The model of a fitted linear or k-means estimator of scikit-learn; ConfigError for any other."""
+    """The model of a fitted estimator of scikit-learn: linear, k-means, or a network of one hidden layer.
+
+    ConfigError for any other, and for one of more than two classes or one output.
+    """
     if hasattr(estimator, "cluster_centers_"):
         centres = np.array(estimator.cluster_centers_, dtype=np.float64)
         return {
@@ -106,9 +119,11 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
             "weights": np.bincount(estimator.labels_, minlength=len(centres)).astype(np.float64),
         }
     classes = getattr(estimator, "classes_", None)
+    if hasattr(estimator, "coefs_"):
+        return _model_of_network(estimator, classes)
     if not hasattr(estimator, "coef_") or (classes is not None and len(classes) != 2):
         raise ConfigError(
-            f"{type(estimator).__name__} is not a fitted linear model, two-class classifier or k-means",
+            f"{type(estimator).__name__} is not a fitted linear model, two-class classifier, network or k-means",
             "Fit one of those and pass it.",
         )
     model = {
@@ -121,6 +136,8 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
 def _estimators(model: Model) -> tuple[str, ...]:
     if "centres" in model:
         return ("KMeans",)
+    if "hidden_weights" in model:
+        return ("MLPClassifier",) if "classes" in model else ("MLPRegressor",)
     return ("LogisticRegression", "LinearSVC", "SGDClassifier") if "classes" in model else ("LinearRegression",)
 
 
@@ -129,6 +146,34 @@ def _fill_kmeans(estimator: Any, centres: np.ndarray) -> Any:
     estimator.fit(centres)  # sets the private parts that predict needs; the centres are put in their own order below
     estimator.cluster_centers_ = np.ascontiguousarray(centres)
     estimator.labels_ = np.arange(len(centres), dtype=np.int32)
+    return estimator
+
+
+def _model_of_network(estimator: Any, classes: Any) -> dict[str, np.ndarray]:
+    output = "identity" if classes is None else "logistic"
+    layers, known = len(estimator.coefs_), estimator.activation in ACTIVATIONS and estimator.out_activation_ == output
+    if layers != 2 or estimator.n_outputs_ != 1 or not known:
+        raise ConfigError(
+            f"{type(estimator).__name__} is no network of one hidden layer ({', '.join(ACTIVATIONS)}) and one output",
+            "Fit one with hidden_layer_sizes=(N,) on two classes or one value.",
+        )
+    weights = [np.array(weights, dtype=np.float64) for weights in estimator.coefs_]
+    intercepts = [np.array(intercept, dtype=np.float64) for intercept in estimator.intercepts_]
+    layer = HiddenLayer(weights[0], intercepts[0], estimator.activation)
+    model = {**layer.arrays(), "coefficients": weights[1].ravel(), "intercept": intercepts[1]}
+    return model if classes is None else model | {"classes": np.array(classes, dtype=np.float64)}
+
+
+def _fill_network(estimator: Any, model: Model) -> Any:
+    layer, classifier = HiddenLayer.of(model), "classes" in model
+    estimator.set_params(hidden_layer_sizes=(len(layer.intercept),), activation=layer.activation)
+    estimator.coefs_ = [layer.weights.copy(), model["coefficients"].reshape(-1, 1).copy()]
+    estimator.intercepts_ = [layer.intercept.copy(), model["intercept"].copy()]
+    estimator.n_layers_, estimator.n_outputs_, estimator.n_features_in_ = 3, 1, len(layer.weights)
+    estimator.out_activation_ = "logistic" if classifier else "identity"
+    if classifier:
+        estimator.classes_ = model["classes"].copy()
+        estimator._label_binarizer = _sklearn("sklearn.preprocessing").LabelBinarizer().fit(estimator.classes_)
     return estimator
 
 

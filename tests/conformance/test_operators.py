@@ -22,8 +22,24 @@ import operators
 from codec import header
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation
-from operators import base, kmeans, linear, linear_regression, logistic_regression, per_item, shard_source, svm
+from operators import (
+    base,
+    kmeans,
+    kmeans_prediction,
+    linear,
+    linear_prediction,
+    linear_regression,
+    logistic_regression,
+    network_prediction,
+    per_item,
+    prediction,
+    random_features,
+    shard_source,
+    svm,
+    synthetic,
+)
 from operators.base import Context, Operator, Processor, Sink, Source
+from operators.prediction import Predictions
 from prep_spark.shards import write_manifest
 
 
@@ -48,18 +64,42 @@ class Pair:
 
 
 COLUMNS = 7
+FEATURES = COLUMNS - 1
 SIZES = (1, 2, 3, 63, 64, 65, 257)
+LINEAR_MODEL = {"coefficients": np.linspace(-1, 1, FEATURES).tolist(), "intercept": [-0.1]}
+NETWORK = {
+    "hidden_weights": np.sin(np.arange(FEATURES * 5)).reshape(FEATURES, 5).tolist(),
+    "hidden_intercept": [0.1, 0.2, -0.3, 0.4, 0.0],
+    "activation": [1],
+    "coefficients": [1, -1, 2, 0.5, -0.5],
+    "intercept": [0.25],
+}
 PAIRS = {
     "linear_regression": Pair(linear_regression.Gradient, linear_regression.Model),
     "logistic_regression": Pair(logistic_regression.Gradient, logistic_regression.Model, sink_options={"l2": 0.01}),
     "svm": Pair(svm.Gradient, svm.Model, label="c3"),
     "kmeans": Pair(kmeans.Assignment, kmeans.Model, {"k": 4}, {"decay": 0.9}, label=None),
+    "random_features": Pair(random_features.Gradient, random_features.Model, {"hidden": 5}, label="c3"),
+    "logistic_prediction": Pair(linear_prediction.LogisticRegression, Predictions, {"model": LINEAR_MODEL}),
+    "svm_prediction": Pair(linear_prediction.SupportVectorMachine, Predictions, {"models": 6}, label="c3"),
+    "regression_prediction": Pair(linear_prediction.LinearRegression, Predictions, {"models": 3}),
+    "unlabelled_prediction": Pair(
+        linear_prediction.LogisticRegression, Predictions, {"models": 1, "classes": True}, label=None
+    ),
+    "kmeans_prediction": Pair(
+        kmeans_prediction.NearestCentre, Predictions, {"model": {"centres": np.eye(4, FEATURES).tolist()}}
+    ),
+    "network_prediction": Pair(network_prediction.Network, Predictions, {"model": NETWORK | {"classes": [0, 1]}}),
 }
-SOURCES = {shard_source.ShardSource}
+SOURCES: dict[type[Source], dict[str, Any]] = {
+    shard_source.ShardSource: {},
+    synthetic.Classification: {"items": 170, "features": 5, "distinct": 70},
+}
 BASES = {
     *(base.Operator, base.Source, base.Processor, base.Sink),
     *(per_item.ItemSource, per_item.ItemProcessor),
     *(linear.LinearGradient, linear.LinearModel, linear.LinearClassifier),
+    *(prediction.Prediction, linear_prediction.LinearPrediction, linear_prediction.ClassPrediction),
 }
 
 
@@ -102,7 +142,7 @@ def test_every_class_of_the_package_is_registered() -> None:
         for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(value, Operator):
                 found.add(value)
-    assert found == BASES | SOURCES | {kind for pair in PAIRS.values() for kind in (pair.processor, pair.sink)}
+    assert found == BASES | SOURCES.keys() | {kind for pair in PAIRS.values() for kind in (pair.processor, pair.sink)}
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -259,12 +299,13 @@ def test_another_process_finds_the_same_bits() -> None:
 
 @pytest.mark.parametrize("kind", SOURCES, ids=lambda kind: kind.__name__)
 def test_a_source_is_replayed_bit_for_bit_in_any_cuts(kind: type[Source], tmp_path: Path) -> None:
+    options = SOURCES[kind]
     np.save(tmp_path / "part-00000.npy", block(100))
     content = (tmp_path / "part-00000.npy").read_bytes()
     shard = {"file": "part-00000.npy", "rows": 100, "bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
     write_manifest(str(tmp_path), [shard], {"columns": [f"c{i}" for i in range(COLUMNS)], "label": "c0"})
     for index in range(3):
-        first, again = kind(), kind()
+        first, again = kind(**options), kind(**options)
         for source in (first, again):
             source.open(Context(index=index, parallelism=3, input={"path": str(tmp_path), "repeat": 2, "limit": 170}))
         assert first.items is not None and first.items == again.items > 0

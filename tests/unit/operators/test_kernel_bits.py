@@ -12,8 +12,10 @@ DIGEST = r"""
 #include <stdio.h>
 #include "linear.h"
 #include "kmeans.h"
+#include "linear_map.h"
+#include "activation.h"
 
-enum { ROWS = 300, COLUMNS = 40, CENTRES = 5 };
+enum { ROWS = 300, COLUMNS = 40, CENTRES = 5, MODELS = 20 };
 static double items[ROWS * COLUMNS];
 static v4d total[CENTRES * COLUMNS];
 static uint64_t seed = 1, digest = 1469598103934665603u;
@@ -28,6 +30,20 @@ static void mix(const void *from, size_t doubles)
 {
     for (size_t i = 0; i < doubles * 8; i++)
         digest = (digest ^ ((const unsigned char *)from)[i]) * 1099511628211u;
+}
+
+static void one_map(size_t rows, size_t columns, size_t models)
+{
+    static v4d weights[COLUMNS * MODELS];
+    static double out[ROWS * MODELS];
+    memset(weights, 0, sizeof weights);
+    for (size_t c = 0; c < columns; c++)
+        for (size_t m = 0; m < models; m++)
+            weights[c * groups_of(models) + m / LANES][m % LANES] = next();
+    linear_map_rows((const char *)items, rows, columns, weights, models, (char *)out);
+    mix(out, rows * models);
+    activate((int)(models % 2), out, rows * models);
+    mix(out, rows * models);
 }
 
 static void one_block(size_t rows, size_t columns, int loss)
@@ -54,6 +70,7 @@ static void one_block(size_t rows, size_t columns, int loss)
     mix(total, CENTRES * groups * LANES);
     mix(counts, CENTRES);
     mix(&inertia, 1);
+    one_map(rows, columns, 1 + loss * 5 + rows % 9);
 }
 
 int main(void)

@@ -10,13 +10,14 @@ import pytest
 from operator_streams import context_of, higgs, micro_batches, opened, train
 
 from codec.errors import ConfigError, DataError
-from operators import estimators, kmeans, linear_regression, logistic_regression, svm
+from operators import estimators, kmeans, linear_regression, logistic_regression, random_features, svm
 
 PAIRS = {
     "logistic": (logistic_regression.Gradient, logistic_regression.Model),
     "svm": (svm.Gradient, svm.Model),
     "linear": (linear_regression.Gradient, linear_regression.Model),
     "kmeans": (kmeans.Assignment, kmeans.Model),
+    "network": (random_features.Gradient, random_features.Model),
 }
 
 
@@ -41,7 +42,8 @@ def test_round_trip_through_a_file(model: dict[str, np.ndarray], tmp_path: Path)
 
 def test_sklearn_predicts_the_same(model: dict[str, np.ndarray], items: np.ndarray) -> None:
     ours = estimators.predict(model, items[:, 1:])
-    names = ("LogisticRegression", "LinearSVC", "SGDClassifier") if "classes" in model else ("",)
+    linear_classifier = "classes" in model and "hidden_weights" not in model
+    names = ("LogisticRegression", "LinearSVC", "SGDClassifier") if linear_classifier else ("",)
     for name in names:
         theirs = estimators.to_estimator(model, name).predict(items[:, 1:])
         np.testing.assert_allclose(theirs, ours, rtol=1e-10)
@@ -74,6 +76,25 @@ def test_a_model_of_sklearn_is_taken_over(items: np.ndarray) -> None:
     np.testing.assert_array_equal(ours, fitted.predict(items[:, 1:]))
     with pytest.raises(ConfigError, match="LogisticRegression is not a fitted"):
         estimators.from_estimator(LogisticRegression())
+
+
+def test_a_network_of_regression_goes_both_ways_and_others_are_refused(items: np.ndarray) -> None:
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    features, labels = items[:200, 1:], items[:200, 0]
+    with pytest.warns(match="Maximum iterations"):
+        fitted = MLPRegressor(hidden_layer_sizes=(4,), activation="tanh", max_iter=2).fit(features, labels)
+        deep = MLPClassifier(hidden_layer_sizes=(4, 4), max_iter=2).fit(features, labels)
+        three = MLPClassifier(hidden_layer_sizes=(4,), max_iter=2).fit(features, np.arange(200) % 3)
+    model = estimators.from_estimator(fitted)
+    assert "classes" not in model
+    back = estimators.to_estimator(model)
+    assert type(back) is MLPRegressor
+    np.testing.assert_array_equal(back.predict(features), fitted.predict(features))
+    np.testing.assert_allclose(estimators.predict(model, features), fitted.predict(features), rtol=1e-12, atol=1e-12)
+    for other in (deep, three):
+        with pytest.raises(ConfigError, match="MLPClassifier is no network of one hidden layer"):
+            estimators.from_estimator(other)
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:

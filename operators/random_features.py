@@ -1,0 +1,91 @@
+"""A network with a fixed random hidden layer, whose output layer is trained: it learns what no linear model can.
+
+Rahimi and Recht: Random Features for Large-Scale Kernel Machines, NIPS 2007; the same with other activations is the
+extreme learning machine of Huang, Zhu and Siew, Neurocomputing 70 (2006). The output layer is logistic regression.
+
+Its training can run under hybrid coded computation, for what a processor needs of an item is linear in it: the item
+times the fixed hidden weights, and the label. The output layer's gradient follows from these, at the sink as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codec.errors import ConfigError
+from operators import blockmath, logistic_regression, options
+from operators.base import Arrays, Context
+from operators.hidden_layer import HiddenLayer, activation_or_error
+from operators.prediction import on_columns
+
+
+class Gradient(logistic_regression.Gradient):
+    """The processor: gradients of the output layer.
+
+    `hidden` >= 1 units; `activation`: relu, tanh or logistic; `scale` > 0: the standard deviation of a unit's input on
+    standardised items. The hidden layer is drawn from the job's seed.
+    """
+
+    def __init__(self, *, hidden: int = 64, activation: str = "relu", scale: float = 1.0) -> None:
+        self._hidden = options.whole_number("hidden", hidden, 1)
+        self._activation = activation_or_error(activation)
+        self._scale = options.positive("scale", scale)
+
+    def open(self, context: Context) -> None:
+        """Draw the hidden layer, start from output weights 0. ConfigError when items have no label or no features."""
+        options.features_or_error(context)
+        self.layer = self._draw(context)
+        self._map = on_columns(self.layer.weights, context, label=True)
+        super().open(self.hidden_context)
+
+    @property
+    def hidden_context(self) -> Context:
+        """What the output layer learns from: a column per hidden unit, and the label last."""
+        return Context((*(f"hidden{unit}" for unit in range(self._hidden)), "label"), "label")
+
+    def _draw(self, context: Context) -> HiddenLayer:
+        generator = np.random.default_rng(context.seed)
+        weights = generator.standard_normal((context.features, self._hidden)) * self._scale / np.sqrt(context.features)
+        return HiddenLayer(weights, generator.standard_normal(self._hidden) * self._scale, self._activation)
+
+    def process_data(self, items: np.ndarray) -> Arrays:
+        """Gradient and statistics of a block; ValueError when it has other columns than the context."""
+        return self.process_nonlinear(self.process_linear(items), items)
+
+    def process_linear(self, items: np.ndarray) -> np.ndarray:
+        """(rows, hidden + 1): the items times the hidden weights, and the label."""
+        return blockmath.linear_map(items, self._map)
+
+    def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> Arrays:
+        """The same from the linear part.
+
+        Outputs are divided by sqrt(hidden), so that good learning rates do not depend on how many they are.
+        """
+        outputs = np.empty((len(linear), self._hidden + 1))
+        outputs[:, :-1] = self.layer.activate(linear[:, :-1]) / np.sqrt(self._hidden)
+        outputs[:, -1] = linear[:, -1]
+        return super().process_data(outputs)
+
+
+class Model(logistic_regression.Model):
+    """The sink: a step of the output layer per epoch. Options as for every linear model."""
+
+    def __init__(
+        self, *, learning_rate: float = 2.0, l2: float = 0.0, intercept: bool = True, fading: float = 0.9
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, l2=l2, intercept=intercept, fading=fading)
+
+    def open(self, context: Context) -> None:
+        """Start from output weights 0; ConfigError when the processors have no hidden layer."""
+        if not isinstance(self.processor, Gradient):
+            raise ConfigError(
+                f"this Model needs random_features:Gradient upstream, not {type(self.processor).__name__}",
+                "Correct the operator of the stage before the sink.",
+            )
+        self._layer = self.processor.layer
+        super().open(self.processor.hidden_context)
+
+    def model(self) -> dict[str, np.ndarray]:
+        """The network: the hidden layer's arrays (see operators.hidden_layer), and the output's as of linear models."""
+        output = super().model()
+        output["coefficients"] /= np.sqrt(len(output["coefficients"]))
+        return {**self._layer.arrays(), **output}
