@@ -81,8 +81,8 @@ class Intake:
         check = _CHECKS.get(block.kind)
         if check and not check(block):
             raise FrameError(f"a {block.kind.name} with odd fields")
-        if block.kind == Kind.PUNCTUATION and not _names(block) <= self._processors:
-            raise FrameError("a punctuation about workers that are no processors")
+        if block.kind in (Kind.PUNCTUATION, Kind.ACK) and not _names(block) <= self._processors:
+            raise FrameError("it names workers that are no processors")
 
 
 def identity(worker: WorkerId, life: int) -> bytes:
@@ -143,9 +143,18 @@ def _is_moves(moved: Any) -> bool:
     )
 
 
-def _names(punctuation: Block) -> set[str]:
-    """The workers that a punctuation tells of."""
-    return {*punctuation.meta.get("participants", ()), *(m[2] for m in punctuation.meta.get("moved", ()))}
+def _is_ack(block: Block) -> bool:
+    avoided = block.meta.get("avoided", [])
+    return isinstance(avoided, list) and all(isinstance(name, str) for name in avoided)
+
+
+def _names(block: Block) -> set[str]:
+    """The processors that a message to or from a source tells of."""
+    return {
+        *block.meta.get("avoided", ()),
+        *block.meta.get("participants", ()),
+        *(m[2] for m in block.meta.get("moved", ())),
+    }
 
 
 def _is_resend(block: Block) -> bool:
@@ -157,6 +166,7 @@ def _is_resend(block: Block) -> bool:
 
 _KEYED = frozenset((Kind.DATA, Kind.PARITY, Kind.RESULT))
 _CHECKS = {
+    Kind.ACK: _is_ack,
     Kind.DATA: _is_data,
     Kind.PARITY: _is_parity,
     Kind.RESULT: _is_result,

@@ -46,12 +46,18 @@ class ErasureSource(Dealer):
         self.incremental = options.get("incremental", True)
         self.unit = self.enough = self.k
         self.code = make_code(options["code"], self.k, self.r)
+        self._order: tuple[WorkerId, ...] = ()
         self._encoder: Encoder | None = None
         self._encoded: tuple[tuple[int, ...], np.dtype] | None = None
         self._counts: list[int] = []
 
     def share(self, block_count: int, participants: int) -> int:
         return -(-block_count // self.k)
+
+    def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
+        opened = super().on_open(port, epoch, block_count)
+        self._order = tuple(sorted(self.participants))
+        return opened
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         number = self.keep(block)
@@ -71,7 +77,9 @@ class ErasureSource(Dealer):
         super().on_epoch(port, epoch, items, last)
 
     def _deal(self, port: Port, piece: Block) -> None:
-        self.deal(port, rotate(self.layout.processors, piece.epoch, piece.key.row, piece.key.s_index), piece)
+        to = rotate(self._order, piece.epoch, piece.key.row, piece.key.s_index)
+        if to is not None:
+            self.deal(port, to, piece)
 
     def _encode(self, block: Block, last: bool) -> list[Block]:
         """Fold a block into its row; the row's parity once it is whole."""
@@ -170,9 +178,11 @@ class ErasureSink(Collector):
         self.hedge = Hedge(self.r, options["hedge_ms"] / 1000)
         self._watched = Epoch(0)
         self._decoded = 0  # blocks of the current epoch
+        self._advised: frozenset[WorkerId] = frozenset()
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
-        return (rotate(self.layout.processors, epoch, row, s_index),)
+        place = rotate(ledger.order, epoch, row, s_index)
+        return () if place is None else (place,)
 
     def admits_piece(self, block: Block, block_count: int) -> bool:
         """A piece must name its epoch's number of blocks, and fit what its row already has: decoding relies on it."""
@@ -190,11 +200,29 @@ class ErasureSink(Collector):
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         self.hedge.lost(worker)
+        if worker == self.layout.partner:
+            self._watched = self.committed  # its next life deals the epoch anew
         return super().on_worker_failed(port, worker)
+
+    def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
+        if worker == self.layout.partner:
+            self._advised = frozenset()
+            self._advise(port)
+        return super().on_worker_restored(port, worker)
+
+    def _advise(self, port: Port) -> None:
+        """Tell the source whom to do without."""
+        if self._advised != self.hedge.avoided:
+            names = sorted(map(str, self.hedge.avoided))
+            advice = Block(Kind.ACK, self.committed, meta={"avoided": names})
+            if port.send(self.layout.commit, self.layout.partner, advice):
+                self._advised = frozenset(self.hedge.avoided)
+                port.report("avoided", epoch=self.committed, workers=names)
 
     def on_alarm(self, port: Port) -> Ready:
         late = self.hedge.give_up(port.now())
         if late:
+            self._advise(port)
             port.report("hedge", epoch=self.current, workers=sorted(map(str, late)))
             return self.progress(port)
         self._set_alarm(port)
@@ -205,6 +233,7 @@ class ErasureSink(Collector):
 
     def closed(self, port: Port, epoch: Epoch, ledger: Ledger) -> None:
         self.hedge.ended(port.now())
+        self._advise(port)
         port.count("rows", len(self.rows(ledger)))
         if self._decoded:
             port.report("decode", epoch=epoch, blocks=self._decoded)
@@ -215,7 +244,7 @@ class ErasureSink(Collector):
         ledger = self.ledgers.get(self.current)
         if ledger is not None and ledger.participants is not None and self._watched < self.current:
             self._watched = self.current
-            self.hedge.begin(self._owed(port, ledger), port.now())
+            self.hedge.begin(ledger.order, self._owed(port, ledger), port.now())
             self._set_alarm(port)
         return ready
 
@@ -253,6 +282,8 @@ class ErasureSink(Collector):
             self._set_alarm(port)
 
     def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
+        if ledger.participants is None:
+            return ()
         data_count = min(self.k, ledger.block_count - row * self.k)
         stuck = [i for i in lacking if self._is_stuck(port, ledger, epoch, row, i)]
         if not stuck:

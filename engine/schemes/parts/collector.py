@@ -20,8 +20,10 @@ class Ledger:
         self.items_done = 0
         self.last = False
         self.participants: dict[WorkerId, Incarnation] | None = None
+        self.order: tuple[WorkerId, ...] = ()
+        """The participants, as the source numbers them."""
         self.intact = True
-        """All processors take part and live, as far as was seen when all rows were last looked at."""
+        """All who take part live, as far as was seen when all rows were last looked at."""
         self.done: set[tuple[int, int]] = set()
         self.lost: set[tuple[int, int]] = set()
         self.asked: set[tuple[int, int]] = set()
@@ -40,6 +42,7 @@ class Ledger:
         if "participants" in meta:
             self.block_count, self.items, self.last = meta["blocks"], meta["items"], meta["last"]
             self.participants = {WorkerId.parse(name): n for name, n in meta["participants"].items()}
+            self.order = tuple(sorted(self.participants))
 
     def await_punctuation(self) -> None:
         """The source died: its next life emits the epoch again, perhaps to others. What is done stays done."""
@@ -178,7 +181,7 @@ class Collector(Scheme):
     def _is_intact(self, port: Port, ledger: Ledger) -> bool:
         lives = ledger.participants
         return lives is None or all(
-            port.is_up(worker) and port.incarnation(worker) == lives.get(worker) for worker in self.layout.processors
+            port.is_up(worker) and port.incarnation(worker) == life for worker, life in lives.items()
         )
 
     def rows(self, ledger: Ledger) -> range:

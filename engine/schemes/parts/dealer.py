@@ -43,6 +43,7 @@ class Dealer(Scheme):
         self._opened_at = 0.0
         self._behind: set[WorkerId] = set()  # not waited for again until they have caught up
         self._patient_since: float | None = None
+        self._avoided: frozenset[WorkerId] = frozenset()
 
     def share(self, block_count: int, participants: int) -> int:
         """How many blocks one of so many participants gets of an epoch of so many data blocks, on average."""
@@ -50,6 +51,8 @@ class Dealer(Scheme):
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         workers = [w for w in self.layout.processors if port.is_up(w)]
+        spared = [w for w in workers if w not in self._avoided]
+        workers = spared if len(spared) >= self.enough else workers
         behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(workers))))
         late = {w for w in workers if port.unacknowledged(self.layout.data, w) > behind}
         found = {w: port.incarnation(w) for w in workers if w not in late}
@@ -111,6 +114,8 @@ class Dealer(Scheme):
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
         port.ack(edge, sender)
         if block.kind == Kind.ACK:
+            if "avoided" in block.meta:
+                self._avoided = frozenset(map(WorkerId.parse, block.meta["avoided"]))
             self.committed = max(self.committed, block.epoch)
             for epoch in [e for e in self._log if e <= self.committed]:
                 del self._log[epoch]

@@ -9,9 +9,11 @@ from codec.ids import Epoch, WorkerId
 _MASK = 2**64 - 1
 
 
-def rotate(workers: tuple[WorkerId, ...], epoch: Epoch, row: int, s_index: int) -> WorkerId:
-    """Stripe placement: the s_index shifts by one processor from row to row, so that all share the parity work."""
-    return workers[(epoch + row + s_index) % len(workers)]
+def rotate(workers: tuple[WorkerId, ...], epoch: Epoch, row: int, s_index: int) -> WorkerId | None:
+    """Stripe placement over those that take part: the s_index shifts by one processor from row to row, so that all
+    share the parity work. None for the last parities when fewer than k + r take part: no two pieces of a row share one.
+    """
+    return workers[(epoch + row + s_index) % len(workers)] if s_index < len(workers) else None
 
 
 def alternate(workers: Collection[WorkerId], block: int) -> WorkerId:
