@@ -81,15 +81,19 @@ class LinearModel(Sink):
         """Take the epoch's step, unless the epoch had no items."""
         items = self._statistics[0]
         if items > 0:
-            step = self._learning_rate / math.sqrt(epoch)
-            self._state[:-1] *= 1.0 - step * self._l2
             if not self._intercept:
                 self._gradient[-1] = 0.0
-            self._state -= step * (self._gradient / items)
+            self.step(self._gradient / items, epoch)
             self._metrics.update(self._statistics[: 1 + len(self.statistics)])
             self._gradient[:] = 0.0
             self._statistics[:] = 0.0
         return (self._state.copy(),)
+
+    def step(self, gradient: np.ndarray, epoch: int) -> None:
+        """Change the weights by an epoch's mean gradient, laid out like them; part of `commit`."""
+        step = self._learning_rate / math.sqrt(epoch)
+        self._state[:-1] *= 1.0 - step * self._l2
+        self._state -= step * gradient
 
     def model(self) -> dict[str, np.ndarray]:
         """`coefficients`, one per feature in the order of the columns, and `intercept`, of length 1."""

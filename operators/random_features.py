@@ -9,6 +9,8 @@ times the fixed hidden weights, and the label. The output layer's gradient follo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from codec.errors import ConfigError
@@ -16,6 +18,7 @@ from operators import blockmath, logistic_regression, options
 from operators.base import Arrays, Context
 from operators.hidden_layer import HiddenLayer, activation_or_error
 from operators.prediction import on_columns
+from operators.state import copy_into
 
 
 class Gradient(logistic_regression.Gradient):
@@ -25,7 +28,7 @@ class Gradient(logistic_regression.Gradient):
     standardised items. The hidden layer is drawn from the job's seed.
     """
 
-    def __init__(self, *, hidden: int = 64, activation: str = "relu", scale: float = 1.0) -> None:
+    def __init__(self, *, hidden: int = 64, activation: str = "relu", scale: float = 2.0) -> None:
         self._hidden = options.whole_number("hidden", hidden, 1)
         self._activation = activation_or_error(activation)
         self._scale = options.positive("scale", scale)
@@ -58,7 +61,7 @@ class Gradient(logistic_regression.Gradient):
     def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> Arrays:
         """The same from the linear part.
 
-        Outputs are divided by sqrt(hidden), so that good learning rates do not depend on how many they are.
+        Outputs are divided by sqrt(hidden), so that good learning rates do not depend on how many there are.
         """
         outputs = np.empty((len(linear), self._hidden + 1))
         outputs[:, :-1] = self.layer.activate(linear[:, :-1]) / np.sqrt(self._hidden)
@@ -67,10 +70,15 @@ class Gradient(logistic_regression.Gradient):
 
 
 class Model(logistic_regression.Model):
-    """The sink: a step of the output layer per epoch. Options as for every linear model."""
+    """The sink: a step of the output layer per epoch, of a size of its own for each weight.
+
+    Hidden outputs are of very different sizes and depend on one another, so that one size for all learns slowly. It is
+    learning_rate / sqrt(the sum of the weight's squared gradients so far): Duchi, Hazan and Singer, Adaptive Subgradient
+    Methods, JMLR 12 (2011). Options as for every linear model.
+    """
 
     def __init__(
-        self, *, learning_rate: float = 2.0, l2: float = 0.0, intercept: bool = True, fading: float = 0.9
+        self, *, learning_rate: float = 0.3, l2: float = 0.0, intercept: bool = True, fading: float = 0.9
     ) -> None:
         super().__init__(learning_rate=learning_rate, l2=l2, intercept=intercept, fading=fading)
 
@@ -83,6 +91,23 @@ class Model(logistic_regression.Model):
             )
         self._layer = self.processor.layer
         super().open(self.processor.hidden_context)
+        self._squares = np.zeros_like(self._state)
+
+    def step(self, gradient: np.ndarray, epoch: int) -> None:
+        """Change the weights by an epoch's mean gradient; a weight that never had one stays."""
+        self._squares += np.square(gradient)
+        sizes = self._learning_rate / np.sqrt(np.where(self._squares > 0.0, self._squares, 1.0))
+        self._state[:-1] *= 1.0 - sizes[:-1] * self._l2
+        self._state -= sizes * gradient
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The output layer's weights, the sums of squared gradients, and the metrics."""
+        return {**super().snapshot(), "squares": self._squares.copy()}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Take all of that over; ValueError when it is of another shape."""
+        super().restore(snapshot)
+        copy_into(self._squares, snapshot["squares"])
 
     def model(self) -> dict[str, np.ndarray]:
         """The network: the hidden layer's arrays (see operators.hidden_layer), and the output's as of linear models."""

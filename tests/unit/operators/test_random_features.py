@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from operator_streams import context_of, higgs, micro_batches, opened, train
+from operator_streams import context_of, micro_batches, opened, train
 
 from codec import make_code
 from codec.errors import ConfigError
@@ -25,25 +25,14 @@ def trained(items: np.ndarray, **options: object) -> Sink:
     return train(*opened(*pair, context_of(items, seed=1)), micro_batches(items, 100))
 
 
-@pytest.mark.parametrize(("activation", "scale"), [("relu", 1.0), ("tanh", 3.0), ("logistic", 6.0)])
+@pytest.mark.parametrize(("activation", "scale"), [("relu", 2.0), ("tanh", 2.0), ("logistic", 4.0)])
 def test_a_circle_is_learnt_which_no_line_divides(circle: np.ndarray, activation: str, scale: float) -> None:
     linear = train(
         *opened(logistic_regression.Gradient(), logistic_regression.Model(), context_of(circle)),
         micro_batches(circle, 100),
     )
     assert linear.metrics()["recent_accuracy"] < 0.6
-    assert trained(circle, activation=activation, scale=scale).metrics()["recent_accuracy"] > 0.8
-
-
-def test_higgs_is_learnt_better_than_by_a_linear_model() -> None:
-    items = higgs()
-    rival = train(
-        *opened(logistic_regression.Gradient(), logistic_regression.Model(), context_of(items)),
-        micro_batches(items, 100, 5),
-    )
-    pair = opened(random_features.Gradient(hidden=128), random_features.Model(), context_of(items))
-    network = train(*pair, micro_batches(items, 100, 5))
-    assert network.metrics()["recent_accuracy"] > rival.metrics()["recent_accuracy"] - 0.005
+    assert trained(circle, activation=activation, scale=scale).metrics()["recent_accuracy"] > 0.93
 
 
 def test_the_hidden_layer_is_the_seeds(circle: np.ndarray) -> None:
