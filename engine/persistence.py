@@ -58,6 +58,11 @@ def fence_of(attempt: int, incarnation: int) -> int:
     return attempt << ATTEMPT_SHIFT | incarnation
 
 
+def records_of(job: str, run: str) -> str:
+    """The name under which a job's records are kept: a later job of the same name must not find them."""
+    return f"{job}-{run}" if run else job
+
+
 def open_store(
     servers: Sequence[str], job: str, worker: str, fence: int, deadline_s: float, wake: Callable[[], None]
 ) -> tuple[Store, Restored]:

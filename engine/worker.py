@@ -24,7 +24,7 @@ from engine.layout import Layout
 from engine.membership import Fenced, Membership
 from engine.network import Network
 from engine.outputs import SinkOutputs
-from engine.persistence import fence_of, open_store
+from engine.persistence import fence_of, open_store, records_of
 from engine.port import WorkerPort
 from engine.schemes import make_scheme
 from engine.tasks.build import make_task, window_blocks
@@ -34,6 +34,7 @@ from engine.tasks.source import SourceTask
 
 IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
+ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
 
 
 class Worker:
@@ -69,8 +70,9 @@ class Worker:
             return
         began = time.monotonic()
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
-        deadline_s = topology.cluster.startup_timeout_s
-        store, restored = open_store(servers, topology.job, str(self.me), fence, deadline_s, self.network.wake)
+        deadline_s = topology.cluster.startup_timeout_s * ANSWER_SHARE
+        job = records_of(topology.job, spec["topology"].get("run", ""))
+        store, restored = open_store(servers, job, str(self.me), fence, deadline_s, self.network.wake)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
         if restored.state is None and not restored.items:
             return
