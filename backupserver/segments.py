@@ -1,0 +1,121 @@
+"""The log: records appended to segments, found again at the start whatever a crash or a bad disk did to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from backupserver import record as records
+from backupserver.record import Head
+from backupserver.storage import Storage
+
+SEGMENT_BYTES = 64 << 20
+
+
+class Place(NamedTuple):
+    """Where a record lies."""
+
+    segment: str
+    offset: int
+    length: int
+
+
+class Segments:
+    """Owned by the server's thread. Invariant: `size` bytes of the active segment are whole records."""
+
+    def __init__(self, storage: Storage, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.storage, self.segment_bytes = storage, segment_bytes
+        self.active = ""
+        self.size = 0
+        self.damage: list[str] = []
+        self._number = 0
+        self._unsynced: set[str] = set()
+
+    def scan(self) -> Iterator[tuple[Head, Place]]:
+        """All whole records, in the order of their segments; what is damaged is noted in `damage` and left out."""
+        for name in self.storage.names():
+            stem = name.partition(".")[0]
+            self._number = max(self._number, int(stem) if stem.isdecimal() else 0)
+            yield from self._scan_segment(name)
+
+    def _scan_segment(self, name: str) -> Iterator[tuple[Head, Place]]:
+        data = memoryview(self.storage.read(name))
+        offset = 0
+        while offset < len(data):
+            found = records.read_header(data, offset)
+            if found is None or offset + found[2] > len(data):
+                following = self._resynchronise(data, offset + 1)
+                if following is None:
+                    self.damage.append(f"{name}: {len(data) - offset} bytes behind offset {offset}, a torn tail")
+                    return
+                self.damage.append(f"{name}: {following - offset} bytes at offset {offset}")
+                offset = following
+                continue
+            head, name_length, length = found
+            whole = records.check(data[offset : offset + length], name_length)
+            if whole is None or head is None:
+                self.damage.append(f"{name}: a record of {length} bytes at offset {offset}")
+            else:
+                yield head._replace(name=whole[0]), Place(name, offset, length)
+            offset += length
+
+    def _resynchronise(self, data: memoryview, offset: int) -> int | None:
+        """Where the next record whose header and body are whole begins."""
+        content = bytes(data)
+        while (offset := content.find(records.MAGIC, offset)) >= 0:
+            found = records.read_header(data, offset)
+            if found and offset + found[2] <= len(data) and records.check(data[offset : offset + found[2]], found[1]):
+                return offset
+            offset += 1
+        return None
+
+    def append(self, group: Sequence[tuple[Head, Sequence[Any]]]) -> list[Place]:
+        """Append records with one write; OSError leaves the log as it was."""
+        if not self.active or self.size >= self.segment_bytes or not self.storage.appends:
+            self._number += 1
+            self.active, self.size = f"{self._number:012d}.segment", 0
+        buffers: list[Any] = []
+        places, offset = [], self.size
+        for head, body in group:
+            packed = records.pack(head, body)
+            length = sum(map(len, packed))
+            buffers += packed
+            places.append(Place(self.active, offset, length))
+            offset += length
+        try:
+            self.storage.append(self.active, buffers, self.size)
+        except OSError:
+            self._undo()
+            raise
+        self.size = offset
+        self._unsynced.add(self.active)
+        return places
+
+    def _undo(self) -> None:
+        try:
+            self.storage.cut(self.active, self.size)
+        except OSError:
+            self.active = ""  # what is torn at its end is found by the next scan
+
+    def sync(self) -> None:
+        """Force everything appended to disk."""
+        for name in list(self._unsynced):
+            self.storage.sync(name)
+            self._unsynced.discard(name)
+
+    def read(self, place: Place) -> tuple[Head, memoryview] | None:
+        """A record's head and body, None when it is damaged."""
+        try:
+            data = memoryview(self.storage.read(place.segment, place.offset, place.length))
+        except OSError:
+            return None
+        found = records.read_header(data, 0)
+        if found is None or found[0] is None or found[2] != len(data):
+            return None
+        whole = records.check(data, found[1])
+        return None if whole is None else (found[0]._replace(name=whole[0]), whole[1])
+
+    def remove(self, name: str) -> None:
+        """Delete a segment of which nothing is needed any more."""
+        self._unsynced.discard(name)
+        self.storage.remove(name)

@@ -1,0 +1,222 @@
+"""The backup server's process: takes what workers save, commits it in groups, and gives it to their next lives."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+
+from backupserver import protocol
+from backupserver.record import BODY_BYTES_MAX, KINDS, NAME_BYTES_MAX, Head
+from backupserver.storage import open_storage
+from backupserver.store import Store
+from codec.errors import ConfigError, FrameError
+
+logger = logging.getLogger(__name__)
+
+GROUP_RECORDS = 1024
+GROUP_BYTES = 32 << 20
+IDLE_MS = 50
+RECEIVE_HWM = 1000
+Frames = Sequence[Any]
+
+
+def serve(listen: str, storage: str, durability: str, interval_ms: int) -> None:
+    """Run a backup server until SIGTERM or SIGINT; call it on the main thread.
+
+    `durability`: acknowledge after fsync (always), after write with an fsync every `interval_ms` (interval), or after
+    write alone (never). ConfigError when the address or the storage cannot be used.
+    """
+    ended: list[int] = []
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda received, frame: ended.append(received))
+    store = Store(open_storage(storage))
+    if store.damage:
+        logger.warning("the storage %s is damaged; left out: %s", storage, store.damage)
+    server = Server(listen, store, durability, interval_ms / 1000)
+    try:
+        while not ended:
+            server.step(IDLE_MS)
+    finally:
+        server.close()
+
+
+class Server:
+    """One socket and one store. A step takes what has come, commits it as one group, and answers."""
+
+    def __init__(self, listen: str, store: Store, durability: str, interval_s: float) -> None:
+        self.store, self._durability, self._interval_s = store, durability, interval_s
+        self.id = uuid.uuid4().hex
+        self.refused = self.malformed = self.groups = self.syncs = self.records = 0
+        self.full = ""
+        self._synced: set[str] = set()
+        self._sync_at = float("inf")
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._router = self._context.socket(zmq.ROUTER)
+        self._router.setsockopt(zmq.LINGER, 0)
+        self._router.setsockopt(zmq.RCVHWM, RECEIVE_HWM)
+        self._router.setsockopt(zmq.SNDHWM, 0)  # answers are small, or asked for once
+        self._router.setsockopt(zmq.MAXMSGSIZE, BODY_BYTES_MAX)
+        self._router.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        try:
+            self._router.bind(listen)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise ConfigError(f"cannot listen at {listen}: {error.strerror}", "name a free address") from error
+
+    def step(self, timeout_ms: float) -> None:
+        """Wait for messages at most this long, and serve them."""
+        due_ms = max(0.0, (self._sync_at - time.monotonic()) * 1000)
+        if self._router.poll(int(min(timeout_ms, due_ms))):
+            self._serve(self._receive())
+        if time.monotonic() >= self._sync_at:
+            self._sync()
+        self.store.compact()
+
+    def close(self) -> None:
+        """Sync what was acknowledged, and give everything back."""
+        if self._durability != "never":
+            self._sync()
+        self.store.segments.storage.close()
+        self._context.destroy(linger=0)
+
+    def _receive(self) -> list[Frames]:
+        """What waits, up to the size of a group."""
+        group: list[Frames] = []
+        size = 0
+        while len(group) < GROUP_RECORDS and size < GROUP_BYTES:
+            try:
+                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
+            group.append(frames)
+            size += sum(len(frame) for frame in frames)
+        return group
+
+    def _serve(self, messages: list[Frames]) -> None:
+        saves: list[tuple[bytes, Head, Frames]] = []
+        for frames in messages:
+            try:
+                self._take(frames, saves)
+            except FrameError as error:
+                self.malformed += 1
+                if self.malformed == 1:
+                    logger.warning("dropped a malformed message (further ones are only counted): %s", error)
+        self._commit(saves)
+
+    def _take(self, frames: Frames, saves: list[tuple[bytes, Head, Frames]]) -> None:
+        if len(frames) < 2:
+            raise FrameError("a message without content")
+        client, message = frames[0].bytes, protocol.unpack(frames[1].bytes)
+        kind = message["type"]
+        if kind == "status":
+            self._send(client, "status", **self.status())
+            return
+        name = protocol.text(message, "name", NAME_BYTES_MAX)
+        if kind == "ping":
+            self._send(client, "pong", server=self.id)
+            return
+        fence = protocol.number(message, "fence")
+        if kind == "open":
+            self._commit(saves)  # what came before belongs to the restore point
+            saves.clear()
+            self._open(client, name, fence)
+        elif fence != self.store.fence(name):
+            self._refuse(client, name, fence)
+        elif kind == "synced":
+            self._commit(saves)
+            saves.clear()
+            if not self.full:
+                self._synced.add(name)
+        elif kind == "save":
+            saves.append((client, self._head(message, name, fence), frames[2:]))
+        else:
+            raise FrameError(f"a message of type {kind[:40]!r}")
+
+    def _head(self, message: dict[str, Any], name: str, fence: int) -> Head:
+        kind = message.get("kind")
+        if kind not in KINDS or kind == "fence":
+            raise FrameError(f"a record of kind {str(kind)[:40]!r}")
+        return Head(kind, name, fence, protocol.number(message, "seq"), protocol.number(message, "epoch"))
+
+    def _refuse(self, client: bytes, name: str, fence: int) -> None:
+        """A life that is over may not write; one that this process has not opened must open first."""
+        known = self.store.fence(name)
+        if fence < known:
+            self.refused += 1
+            self._send(client, "fenced", name=name, fence=known)
+        else:
+            self._send(client, "unknown", name=name, server=self.id)
+
+    def _open(self, client: bytes, name: str, fence: int) -> None:
+        if fence < self.store.fence(name):
+            self._refuse(client, name, fence)
+            return
+        stale, newest = name not in self._synced, self.store.newest(name)
+        if fence > self.store.fence(name):
+            self._synced.discard(name)
+            try:
+                self.store.append([(Head("fence", name, fence, 0, 0), [])])
+                self.store.sync()
+            except OSError as error:
+                self._say_full(error)
+                self._send(client, "full", name=name)
+                return
+        found, dropped = self.store.restore(name)
+        about = [[head.kind, head.epoch, head.fence, head.sequence] for head, _ in found]
+        dropped = "; ".join(filter(None, (self.store.damage, dropped)))
+        head = protocol.pack(
+            "opened", name=name, server=self.id, newest=newest, stale=stale, records=about, dropped=dropped
+        )
+        self._router.send_multipart([client, head, *(body for _, body in found)], copy=False)
+
+    def _commit(self, saves: list[tuple[bytes, Head, Frames]]) -> None:
+        """Write a group, make it as durable as was asked, and acknowledge it."""
+        if not saves:
+            return
+        try:
+            self.store.append([(head, [frame.buffer for frame in body]) for _, head, body in saves])
+            if self._durability == "always":
+                self._sync()
+            elif self._durability == "interval":
+                self._sync_at = min(self._sync_at, time.monotonic() + self._interval_s)
+        except OSError as error:
+            self._say_full(error)
+            for client, name in {(client, head.name) for client, head, _ in saves}:
+                self._send(client, "full", name=name)
+            return
+        self.full = ""
+        self.groups += 1
+        self.records += len(saves)
+        for client, name, sequence in _last(saves):
+            self._send(client, "saved", name=name, seq=sequence)
+
+    def _say_full(self, error: OSError) -> None:
+        if not self.full:
+            logger.error("nothing can be written: %s; records are not acknowledged until it can", error)
+        self.full = str(error)
+
+    def _sync(self) -> None:
+        self._sync_at = float("inf")
+        self.store.sync()
+        self.syncs += 1
+
+    def status(self) -> dict[str, Any]:
+        """Counters of this process, and what the store holds."""
+        counters = {"records": self.records, "groups": self.groups, "syncs": self.syncs, "refused": self.refused}
+        more = {"malformed": self.malformed, "full": self.full, "damage": self.store.damage, "server": self.id}
+        return {**counters, **more, **self.store.statistics()}
+
+    def _send(self, client: bytes, kind: str, /, **fields: Any) -> None:
+        self._router.send_multipart([client, protocol.pack(kind, **fields)])
+
+
+def _last(saves: list[tuple[bytes, Head, Frames]]) -> list[tuple[bytes, str, int]]:
+    """The last record of each client's worker in a group: it acknowledges those before it."""
+    last = {(client, head.name): head.sequence for client, head, _ in saves}
+    return [(client, name, sequence) for (client, name), sequence in last.items()]

@@ -1,0 +1,180 @@
+"""What of the log is live: per worker its fence, its two newest states, and the items that either of them needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from backupserver.record import Head
+from backupserver.segments import SEGMENT_BYTES, Place, Segments
+from backupserver.storage import Storage
+
+STATES_KEPT = 2  # a damaged newest one falls back to the one before
+COMPACT_SHARE = 0.5  # of a sealed segment's bytes; with fewer alive it is rewritten
+COMPACT_STEP_BYTES = 8 << 20
+
+
+class Entry(NamedTuple):
+    """A live record."""
+
+    head: Head
+    place: Place
+
+
+@dataclass
+class WorkerLog:
+    """The live records of one worker. `items` by (fence, sequence); states the oldest first."""
+
+    fence: int = 0
+    fence_entry: Entry | None = None
+    states: list[Entry] = field(default_factory=list)
+    items: dict[tuple[int, int], Entry] = field(default_factory=dict)
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """(fence, sequence) of the record saved last; (0, 0) before the first."""
+        last_item = max(self.items, default=(0, 0))
+        return max([last_item, *((e.head.fence, e.head.sequence) for e in self.states)])
+
+    def entries(self) -> list[Entry]:
+        """All live records."""
+        fence = [self.fence_entry] if self.fence_entry else []
+        return [*fence, *self.states, *self.items.values()]
+
+
+class Store:
+    """Opens a storage, takes records, and gives them back. Not thread-safe."""
+
+    def __init__(self, storage: Storage, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.segments = Segments(storage, segment_bytes)
+        self.logs: dict[str, WorkerLog] = {}
+        self._bytes: Counter[str] = Counter()
+        self._live: Counter[str] = Counter()
+        for head, place in self.segments.scan():
+            self._bytes[place.segment] += place.length
+            self._index(Entry(head, place))
+        self.damage = "; ".join(self.segments.damage)
+
+    def fence(self, name: str) -> int:
+        """The newest life of a worker that was opened here; 0 for none."""
+        return self.logs[name].fence if name in self.logs else 0
+
+    def newest(self, name: str) -> tuple[int, int]:
+        """(fence, sequence) of the worker's last record."""
+        return self.logs[name].newest if name in self.logs else (0, 0)
+
+    def append(self, group: Sequence[tuple[Head, Sequence[Any]]]) -> None:
+        """Append records; OSError leaves everything as it was."""
+        for (head, _), place in zip(group, self.segments.append(group)):
+            self._bytes[place.segment] += place.length
+            self._index(Entry(head, place))
+
+    def sync(self) -> None:
+        """Force everything appended to disk."""
+        self.segments.sync()
+
+    def restore(self, name: str) -> tuple[list[tuple[Head, memoryview]], str]:
+        """The newest whole state first, if there is one, then the items of later epochs in order; what is damaged."""
+        log, dropped = self.logs.get(name, WorkerLog()), []
+        found: list[tuple[Head, memoryview]] = []
+        for entry in reversed(log.states):
+            state = self.segments.read(entry.place)
+            if state:
+                found.append(state)
+                break
+            dropped.append(f"the state of epoch {entry.head.epoch}")
+        least = found[0][0].epoch if found else 0
+        for key in sorted(log.items):
+            entry = log.items[key]
+            if entry.head.epoch > least:
+                item = self.segments.read(entry.place)
+                if item:
+                    found.append(item)
+                else:
+                    dropped.append(f"an item of epoch {entry.head.epoch}")
+        return found, "; ".join(dropped)
+
+    def compact(self) -> None:
+        """Rewrite one sealed segment that is mostly dead, and delete those that are wholly so.
+
+        Live records are copied and synced before their segment is deleted; a crash in between leaves both copies, which
+        are one for the index.
+        """
+        sealed = [name for name in self._bytes if name != self.segments.active]
+        for name in [name for name in sealed if not self._live[name]]:
+            self._drop(name)
+        for name in [name for name in sealed if name in self._bytes]:
+            if self._live[name] < min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES):
+                self._rewrite(name)
+                return
+
+    def statistics(self) -> dict[str, int]:
+        """Workers, live and stored bytes, segments."""
+        return {
+            "workers": len(self.logs),
+            "live_bytes": sum(self._live.values()),
+            "bytes": sum(self._bytes.values()),
+            "segments": len(self._bytes),
+        }
+
+    def _rewrite(self, name: str) -> None:
+        moved = []
+        for log in self.logs.values():
+            for entry in log.entries():
+                if entry.place.segment == name:
+                    whole = self.segments.read(entry.place)
+                    if whole:
+                        moved.append(whole)
+                    else:
+                        self._forget(log, entry)
+        if moved:
+            self.append([(head, [body]) for head, body in moved])
+            self.sync()
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self.segments.remove(name)
+        del self._bytes[name]
+        self._live.pop(name, None)
+
+    def _index(self, entry: Entry) -> None:
+        head = entry.head
+        log = self.logs.setdefault(head.name, WorkerLog())
+        if head.kind == "fence":
+            if head.fence >= log.fence:
+                self._release(filter(None, [log.fence_entry]))
+                log.fence, log.fence_entry = head.fence, entry
+                self._live[entry.place.segment] += entry.place.length
+            return
+        self._live[entry.place.segment] += entry.place.length
+        key = (head.fence, head.sequence)
+        if head.kind == "item":
+            self._release(filter(None, [log.items.get(key)]))
+            log.items[key] = entry
+            return
+        states = {(e.head.fence, e.head.sequence): e for e in log.states}
+        self._release(filter(None, [states.get(key)]))
+        states[key] = entry
+        ordered = [states[key] for key in sorted(states)]
+        self._release(ordered[:-STATES_KEPT])
+        log.states = ordered[-STATES_KEPT:]
+        if len(log.states) == STATES_KEPT:
+            self._trim(log, min(e.head.epoch for e in log.states))
+
+    def _trim(self, log: WorkerLog, epoch: int) -> None:
+        over = [key for key, item in log.items.items() if item.head.epoch <= epoch]
+        self._release(log.items.pop(key) for key in over)
+
+    def _forget(self, log: WorkerLog, entry: Entry) -> None:
+        """Leave a damaged record out."""
+        self._release([entry])
+        log.states = [state for state in log.states if state != entry]
+        log.items = {key: item for key, item in log.items.items() if item != entry}
+        if log.fence_entry == entry:
+            log.fence_entry = None
+
+    def _release(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._live[entry.place.segment] -= entry.place.length
