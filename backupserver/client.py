@@ -217,8 +217,8 @@ class BackupClient:
     def _unavailable(self) -> BackupUnavailable:
         silent = [peer.address for peer in self._peers if peer.answer is None]
         return BackupUnavailable(
-            f"backup servers {', '.join(silent)} did not answer for {self._deadline_s:g} s, and no other is sure to have"
-            f" all of {self._name}",
+            f"backup servers {', '.join(silent)} did not answer for {self._deadline_s:g} s, and no other is sure to"
+            f" have all of {self._name}",
             "start them on their storage; or take them out of backup.servers, to accept what the others have",
         )
 
