@@ -19,7 +19,6 @@ from engine.cli.main import main
 
 REPO = Path(__file__).resolve().parents[2]
 MARK = "RIPRAP_SCENARIO"
-COLUMNS = ["label", "x", "y", "z"]
 
 
 class Cli:
@@ -100,16 +99,17 @@ def await_that(condition: Callable[[], bool], timeout_s: float, what: Callable[[
         time.sleep(0.01)
 
 
-def write_shards(directory: Path, rows: int = 5000) -> Path:
-    """A small shard directory with a label that the features explain."""
+def write_shards(directory: Path, rows: int = 5000, weights: Sequence[float] = (1.0, -2.0, 0.5)) -> Path:
+    """A small shard directory with a label that the features explain, each by its weight."""
     directory.mkdir(parents=True)
-    features = np.random.default_rng(5).standard_normal((rows, len(COLUMNS) - 1))
-    label = (features @ [1.0, -2.0, 0.5] > 0).astype(float)
+    features = np.random.default_rng(5).standard_normal((rows, len(weights)))
+    label = (features @ weights > 0).astype(float)
+    columns = ["label", *(f"x{number}" for number in range(len(weights)))]
     np.save(directory / "part-00000.npy", np.column_stack([label, features]))
     content = (directory / "part-00000.npy").read_bytes()
     shard = {"file": "part-00000.npy", "rows": rows, "bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
     manifest = {"format": "riprap-shards", "version": 1, "dtype": "<f8", "rows": rows}
-    manifest |= {"columns": COLUMNS, "label": "label", "shards": [shard]}
+    manifest |= {"columns": columns, "label": "label", "shards": [shard]}
     (directory / "manifest.json").write_text(json.dumps(manifest))
     return directory
 

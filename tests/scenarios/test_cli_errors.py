@@ -71,6 +71,14 @@ def written(directory: Path) -> set[Path]:
         (["run", "job.yaml", "--faults", "job.yaml"], "job.yaml: expected a list of faults"),
         (["run", "job.yaml", "--out", "shards"], "--out shards: the directory is not empty"),
         (["run", "job.yaml", "--out", "/proc/nowhere"], "the run directory /proc/nowhere"),
+        (["run"], "there is nothing to run"),
+        (["run", "job.yaml", "--resume", "out"], "a TOPOLOGY cannot be given with it"),
+        (["run", "--resume", "out", "--set", "seed=2"], "so --set cannot be given with it"),
+        (["run", "--resume", "out", "--out", "other"], "so --out cannot be given with it"),
+        (["run", "--resume", "none"], "none: not a run directory"),
+        (["run", "--resume", "shards"], "shards: not a run directory"),
+        (["run", "job.yaml", "--fault", "kill:backup.2@epoch=1"], "starts backup for this topology"),
+        (["backup", "--listen", "10.0.0.7:7070", "--storage", "kept"], "--listen 10.0.0.7:7070: not an address"),
         (["submit", "job.yaml"], "no cluster runs on this host"),
         (["status"], "no cluster runs on this host"),
         (["kill", "trial", "processor"], "'processor' is not a worker id"),
@@ -113,6 +121,38 @@ def test_the_users_own_line_is_shown_when_importing_it_fails(cli: Cli, check_ref
     (cli.directory / "mine.py").write_text(OPERATOR_THAT_CANNOT_BE_IMPORTED)
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
     check_refused("run", "job.yaml", words="mine.py:1: import nothing_of_that_name", own_process=True)
+
+
+WHOLE = """\
+from operators.base import Processor
+
+
+class Whole(Processor):
+    def process_data(self, items):
+        return [items.sum(axis=0)]
+"""
+
+INTERCEPT = """\
+from operators.base import Processor
+
+
+class Whole(Processor):
+    def process_linear(self, items):
+        return items[:, :1] + 0.5
+
+    def process_nonlinear(self, linear, items):
+        return [linear > 0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(WHOLE, "does not split its work"), (INTERCEPT, "whole.py:5")], ids=["whole", "intercept"]
+)
+def test_a_processor_that_cannot_be_hybrid(cli: Cli, check_refused: Callable[..., None], code: str, words: str) -> None:
+    (cli.directory / "whole.py").write_text(code)
+    write_topology(cli.directory / "job.yaml", processor="whole:Whole")
+    hybrid = "fault_tolerance={scheme: erasure, code: stable, k: 2, r: 1, attachment: hybrid}"
+    check_refused("run", "job.yaml", "--set", hybrid, words=words, own_process=True)
 
 
 def test_no_java(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -57,7 +57,9 @@ def test_a_run_with_a_kill_gives_the_model_of_a_run_without(cli: Cli) -> None:
     assert 0 < failure["detected_ms"] < failure["restored_ms"]
     assert "fault injected: kill processor." in killed.stderr
     files = {path.name for path in (cli.directory / "killed").iterdir()}
-    assert files == {"topology.yaml", "summary.json", "epochs.csv", "events.jsonl", "logs", "model.npz"}
+    assert files == {
+        *("topology.yaml", "attempts.jsonl", "summary.json", "epochs.csv", "events.jsonl", "logs", "model.npz")
+    }
     assert {"processor.0.log", "source.0.log", "sink.0.log"} <= {
         p.name for p in (cli.directory / "killed/logs").iterdir()
     }
@@ -84,8 +86,9 @@ def test_a_killed_launcher_takes_everything_with_it(cli: Cli) -> None:
 def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> None:
     (cli.directory / "mine.py").write_text(FAILING)
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
-    ended = cli.run("run", "job.yaml", "--out", "out")
+    ended = cli.run("run", "job.yaml", "--out", "out", "--set", "backup.servers=0")
     assert ended.returncode == 1
+    assert "note: a lost sink would end this job" in ended.stderr and "--resume" not in ended.stderr
     assert "ZeroDivisionError: a user's mistake" in ended.stderr
     assert "mine.py:6" in ended.stderr and "remedy: " in ended.stderr and "Traceback" not in ended.stderr
     logs = cli.run("logs", "out", "processor.0")
