@@ -34,8 +34,8 @@ def _definite_target(fault: Fault, topology: Topology, draw: random.Random, draw
             " workers in one",
             "use stop for a worker that neither sends nor answers",
         )
-    if fault.target == "backup":
-        raise ConfigError(f"fault '{fault}': scheme {topology.scheme} has no backup server", "choose another target")
+    if fault.target.partition(".")[0] == "backup" and "backup" not in topology.stages:
+        return _backup_server(fault, topology)
     if fault.target in SERVICES:
         return fault.target
     if fault.target.startswith("random:"):
@@ -51,6 +51,18 @@ def _definite_target(fault: Fault, topology: Topology, draw: random.Random, draw
     if worker.index >= tasks:
         raise ConfigError(f"fault '{fault}': {worker.stage} has only {tasks} tasks", f"choose an index below {tasks}")
     return str(worker)
+
+
+def _backup_server(fault: Fault, topology: Topology) -> str:
+    """A server that this job's launcher starts: `backup`, `backup.2`, ..."""
+    started = topology.backup.servers if isinstance(topology.backup.servers, int) else 0
+    names = ["backup", *(f"backup.{number}" for number in range(2, started + 1))][:started]
+    if fault.target not in names:
+        raise ConfigError(
+            f"fault '{fault}': `riprap run` starts {', '.join(names) or 'no backup server'} for this topology",
+            "choose another target, or set backup.servers to how many are to be started",
+        )
+    return fault.target
 
 
 def _check_stage(fault: Fault, stage: str, topology: Topology) -> None:

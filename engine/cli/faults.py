@@ -14,7 +14,7 @@ from configs.problems import suggestion
 GRAMMAR = """\
 ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
     ACTION   kill (SIGKILL), stop (SIGSTOP, and SIGCONT after `for`), slow (a fraction of CPU), cut (no traffic)
-    TARGET   a worker such as processor.2, random:STAGE, agent, controller, backup, zookeeper
+    TARGET   a worker such as processor.2, random:STAGE, agent, controller, backup (backup.2, ...), zookeeper
     WHEN     epoch=N (N epochs are committed), items=N, seconds=S (since the first item), N% (of all items)
     DURATION 500ms, 5s, 2m"""
 EXAMPLE = "write for example kill:processor.2@epoch=3 or stop:random:processor@25%,for=3s"
@@ -43,7 +43,10 @@ class When:
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault as it was asked for. `target` is a worker id, a service, or `random:STAGE`."""
+    """One fault as it was asked for. `target` is a worker id, a service, or `random:STAGE`.
+
+    `backup.2` reads like a worker id; which of the two it is depends on the topology.
+    """
 
     action: str
     target: str

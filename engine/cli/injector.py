@@ -15,38 +15,50 @@ from engine.cli.summary import Injected
 from engine.cli.targets import Targets, Victim
 
 TICK_S = 0.002
-SLOW_PERIOD_S = 0.05
-"""A slowed process runs and pauses once per period: long against a tick, short against a heartbeat."""
+SLOW_PERIOD_S = 0.02
+"""A slowed process runs and pauses about once per period: short against an epoch and a heartbeat."""
 
 
 @dataclass
 class Effect:
-    """A stop or slow-down under way. `cpu` 0 means stopped throughout."""
+    """A stop or slow-down under way; it begins with the victim stopped. `cpu` 0 means stopped throughout.
+
+    A slowed process is stopped for as long as the time that it really ran demands, so that the fraction holds however
+    late this thread is let onto a busy machine.
+    """
 
     fault: Fault
     victim: Victim
     since: float
-    running: bool = True
+    running: bool = False
+    turned_at: float = 0.0
+    """When it was last stopped or continued."""
+    ran_s: float = 0.0
+    """How long it ran before it was last stopped; at first, as long as a period grants."""
+
+    def __post_init__(self) -> None:
+        self.turned_at, self.ran_s = self.since, self.fault.cpu * SLOW_PERIOD_S
 
     def step(self, now: float) -> bool:
         """Stop or continue the victim as the time demands; False when the effect is over."""
         if now >= self.since + self.fault.for_s:
             self.end()
             return False
-        run = should_run(now - self.since, self.fault.cpu)
-        if run != self.running:
-            self.running = run
-            return self.victim.signal(signal.SIGCONT if run else signal.SIGSTOP)
-        return True
+        if not self.fault.cpu or now < self.turns_at():
+            return True
+        if self.running:
+            self.ran_s = now - self.turned_at
+        self.running, self.turned_at = not self.running, now
+        return self.victim.signal(signal.SIGCONT if self.running else signal.SIGSTOP)
+
+    def turns_at(self) -> float:
+        """When a slowed victim is next to be stopped or continued."""
+        cpu = self.fault.cpu
+        return self.turned_at + (cpu * SLOW_PERIOD_S if self.running else self.ran_s * (1 - cpu) / cpu)
 
     def end(self) -> None:
         """Let the victim run, whatever it was doing."""
         self.victim.signal(signal.SIGCONT)
-
-
-def should_run(elapsed_s: float, cpu: float) -> bool:
-    """Whether a process slowed to the fraction `cpu` runs at this point of its period."""
-    return elapsed_s % SLOW_PERIOD_S < cpu * SLOW_PERIOD_S
 
 
 class Injector(threading.Thread):
@@ -97,7 +109,7 @@ class Injector(threading.Thread):
         if not victim.signal(signal.SIGKILL if fault.action == "kill" else signal.SIGSTOP):
             return False
         if fault.action != "kill":
-            self._effects.append(Effect(fault, victim, at, running=False))
+            self._effects.append(Effect(fault, victim, at))
         self.injected.append(Injected(fault.target, victim.incarnation, fault.action, at))
         self._events.write(
             "fault_injected",

@@ -23,6 +23,7 @@ def topology() -> Topology:
             "edges": [{"from": a, "to": b, "partitioning": "full", "feedback": back} for a, b, back in EDGES],
             "fault_tolerance": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100},
             "links": {"block_bytes": 262144, "window_epochs": 2},
+            "backup": {"servers": 1, "storage": None, "durability": "interval", "interval_ms": 100},
             "cluster": {
                 "heartbeat_timeout_s": 2.0,
                 "startup_timeout_s": 30.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,7 +134,8 @@ def test_a_share_of_the_items_is_rounded_up(items: int, tenths: int) -> None:
         ("kill:procesor.1@epoch=1", "did you mean processor?"),
         ("kill:random:snik@epoch=1", "has no stage snik; it has source, processor, sink"),
         ("cut:processor.1@epoch=1,for=1s", "network namespace of its own"),
-        ("kill:backup@epoch=1", "scheme erasure has no backup server"),
+        ("kill:backup.2@epoch=1", "`riprap run` starts backup for this topology"),
+        ("kill:backup.0@epoch=1", "`riprap run` starts backup for this topology"),
         ("kill:processor.1@items=1001", "the stream ends after 1000 items"),
     ],
 )
@@ -153,3 +156,20 @@ def test_a_faults_file_is_a_list_or_a_mapping_with_one() -> None:
     for wrong in (None, {}, {"faults": "a"}, [1], "a"):
         with pytest.raises(ConfigError, match=r"f.yaml: expected a list of faults"):
             faults_of_file(wrong, "f.yaml")
+
+
+@pytest.mark.parametrize(("servers", "named"), [(0, []), (1, ["backup"]), (3, ["backup", "backup.2", "backup.3"])])
+def test_the_backup_servers_that_are_started_can_be_hit(topology: Topology, servers: int, named: list[str]) -> None:
+    topology = dataclasses.replace(topology, backup=dataclasses.replace(topology.backup, servers=servers))
+    for target in ("backup", "backup.2", "backup.3", "backup.4"):
+        if target in named:
+            assert plan(topology, f"stop:{target}@epoch=1,for=1s")[0].target == target
+        else:
+            with pytest.raises(ConfigError, match=r"backup\.servers"):
+                plan(topology, f"kill:{target}@epoch=1")
+
+
+def test_servers_that_the_user_runs_are_not_hit(topology: Topology) -> None:
+    topology = dataclasses.replace(topology, backup=dataclasses.replace(topology.backup, servers=["tcp://b:1"]))
+    with pytest.raises(ConfigError, match="starts no backup server"):
+        plan(topology, "kill:backup@epoch=1")

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codec.events import EventLog
 from engine.cli.epochs import Committed
 from engine.cli.faults import parse_fault
-from engine.cli.injector import SLOW_PERIOD_S, Injector, should_run
+from engine.cli.injector import SLOW_PERIOD_S, Effect, Injector
 from engine.cli.targets import Targets, Victim, descends_from
 
 SLEEPER = "import time; time.sleep(60)"
@@ -109,19 +111,61 @@ def test_a_slow_down_alternates(tmp_path: Path, child: subprocess.Popen[bytes]) 
     injector = make(tmp_path, child, "slow:processor.1@epoch=0,for=3s,cpu=0.5")
     injector.step(time.monotonic())
     since = injector.injected[0].at
-    for period in range(3):
-        injector.step(since + (period + 0.1) * SLOW_PERIOD_S)
-        await_state(child.pid, "SR")
-        injector.step(since + (period + 0.9) * SLOW_PERIOD_S)
-        await_state(child.pid, "T")
+    # It may run for half a period; having run for 0.7 periods it is stopped for as long.
+    for periods, states in [(0.25, "T"), (0.6, "SR"), (1.0, "SR"), (1.3, "T"), (1.9, "T"), (2.1, "SR"), (2.7, "T")]:
+        injector.step(since + periods * SLOW_PERIOD_S)
+        await_state(child.pid, states)
     injector.step(since + 3.0)
     await_state(child.pid, "SR")
 
 
-@pytest.mark.parametrize("cpu", [0.0, 0.1, 0.5, 0.9])
-def test_the_share_of_time_that_a_slowed_process_runs(cpu: float) -> None:
-    runs = [should_run(n * SLOW_PERIOD_S / 1000, cpu) for n in range(5000)]
-    assert abs(sum(runs) / len(runs) - cpu) < 0.01
+class Noted:
+    """A victim that only notes how long it was let run."""
+
+    def __init__(self) -> None:
+        self.running = False
+
+    def signal(self, signum: signal.Signals) -> bool:
+        self.running = signum == signal.SIGCONT
+        return True
+
+
+@given(st.sampled_from([0.01, 0.1, 0.5, 0.9]), st.lists(st.floats(0.0005, 0.03), min_size=50, max_size=200))
+def test_a_slowed_process_never_gets_more_than_its_share_however_late_the_injector_is(
+    cpu: float, ticks: list[float]
+) -> None:
+    victim, now, ran = Noted(), 0.0, 0.0
+    effect = Effect(parse_fault(f"slow:processor.1@epoch=0,for=3600s,cpu={cpu}"), victim, 0.0)  # type: ignore[arg-type]
+    longest = max(ticks)
+    for tick in ticks:
+        ran += tick * victim.running
+        now += tick
+        assert effect.step(now)
+    assert ran <= cpu * now + SLOW_PERIOD_S + longest, "but for the turn under way"
+
+
+def test_a_busy_process_slowed_to_a_tenth_computes_a_tenth_and_all_of_it_afterwards(tmp_path: Path) -> None:
+    """Its own CPU time against that of a period of the same length after the end."""
+    busy = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    try:
+        injector = make(tmp_path, busy, "slow:processor.1@epoch=0,for=1s,cpu=0.1")
+        before = cpu_seconds(busy.pid)
+        injector.start()
+        injector.join(10)
+        slowed = cpu_seconds(busy.pid) - before
+        await_state(busy.pid, "R")
+        used, since = time.process_time(), cpu_seconds(busy.pid)
+        while cpu_seconds(busy.pid) < since + 0.3:
+            assert state_of(busy.pid) == "R" and time.process_time() - used < 10
+    finally:
+        busy.kill()
+        busy.wait()
+    assert 0.0 < slowed <= 0.15, "a tenth of a second, and the turn under way"
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process with one thread, in the scheduler's nanoseconds."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def test_a_fault_waits_for_its_target(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
