@@ -109,6 +109,15 @@ def extensions() -> Iterator[Check]:
         yield Check("extensions", OK, f"{len(sources)} compiled")
 
 
+def checksums() -> Check:
+    """The package that backup servers check their records with."""
+    try:
+        importlib.import_module("crc32c")
+    except ImportError as error:
+        return Check("crc32c", FAIL, str(error), "pip install crc32c")
+    return Check("crc32c", OK, "importable")
+
+
 def loopback() -> Check:
     """A TCP port on loopback."""
     try:
@@ -178,6 +187,7 @@ CHECKS: tuple[Callable[[], Check | Iterator[Check]], ...] = (
     java,
     jars,
     extensions,
+    checksums,
     loopback,
     unix_sockets,
     shared_memory,

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import select
 import signal
+from pathlib import Path
 
 import click
 
 from codec.errors import RiprapError
-from engine.cli.state import read_state, remove_state
+from engine.cli.state import forget_jobs, read_state, remove_state, state_folder
 
 STOP_TIMEOUT_MS = 15_000
 
 
 @click.command("down")
 def command() -> None:
-    """Stop the cluster services of this host; jobs that run on them end.
+    """Stop the cluster services of this host; jobs that run on them end, and are forgotten.
+
+    Without it they would go on: whatever else ended the services, the next `riprap up` brings the jobs back.
 
     \b
     Example:
@@ -24,6 +27,7 @@ def command() -> None:
     """
     state = read_state()
     if state is None:
+        forget_jobs(state_folder())
         click.echo("nothing is up on this host")
         return
     try:
@@ -36,4 +40,5 @@ def command() -> None:
             raise RiprapError(f"the supervisor {state.pid} did not stop in time and was killed", f"see {state.folder}")
     except ProcessLookupError:
         remove_state()
+    forget_jobs(Path(state.folder))
     click.echo("down")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,9 +82,15 @@ class Committed:
         return min(tail.epoch for tail in self._tails)
 
     @property
-    def rows(self) -> list[EpochRow]:
-        """All rows, sink by sink."""
-        return [row for tail in self._tails for row in tail.rows]
+    def epochs(self) -> list[int]:
+        """The latest epoch that each sink has committed."""
+        return [tail.epoch for tail in self._tails]
+
+    def between(self, after: Sequence[int], until: Sequence[int] | None = None) -> list[EpochRow]:
+        """The rows of the epochs past `after` (of each sink; none given: all) and not past `until`, sink by sink."""
+        first, last = after or [0] * len(self._tails), until or [tail.epoch for tail in self._tails]
+        bounds = zip(self._tails, first, last)
+        return [row for tail, begin, end in bounds for row in tail.rows if begin < row.epoch <= end]
 
     @property
     def items(self) -> int:

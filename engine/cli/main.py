@@ -29,6 +29,7 @@ COMMANDS = {
     "cancel": "End a job before its stream ends.",
     "doctor": "Check this machine and say what to install.",
     "agent": "Run this host's agent in the foreground.",
+    "backup": "Run a backup server in the foreground.",
     "controller": "",
 }
 

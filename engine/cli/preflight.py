@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,12 +11,16 @@ from configs import topology as topologies
 from configs.document import read_document
 from configs.problems import FieldPath, Problem
 from configs.topology import Topology
+from engine.cli.backup_servers import with_servers
 from engine.cli.fault_plan import plan_faults
 from engine.cli.faults import Fault, faults_of_file, parse_fault
 from operators.base import Context, Operator, Processor, Sink, Source
+from operators.linearity import check_linear
 from operators.loading import load_operator, make_operator
 
 POSITIONS: dict[str, type[Operator]] = {"sources": Source, "processors": Processor, "sinks": Sink}
+SAMPLE_ITEMS = 256
+"""On how many items a processor that splits its work is tried."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +34,30 @@ class Schema:
 
 @dataclass(frozen=True)
 class Job:
-    """What may be started, and the faults to inject into it."""
+    """What may be started, and the faults to inject into it.
+
+    `unprotected` says why a lost sink cannot be restored, nor the job be resumed; empty when both can be done.
+    """
 
     topology: Topology
     schema: Schema
     faults: list[Fault]
+    unprotected: str = ""
 
     @property
     def items(self) -> int | None:
         """The length of the whole stream; None when the source does not know it."""
         return self.schema.items
 
-    def submission(self) -> dict[str, Any]:
-        """The topology as it is submitted, with what workers would else have to ask the source."""
+    def submission(self, run: str, attempt: int, backups: Sequence[str]) -> dict[str, Any]:
+        """The topology as it is submitted, with what workers would else have to ask the source or the launcher.
+
+        `run` names the job apart from others of its name, `attempt` counts its starts, `backups` are the addresses of
+        the backup servers that the launcher offers.
+        """
         schema = {"columns": list(self.schema.columns), "label": self.schema.label}
-        return self.topology.to_dict() | {"schema": schema}
+        values = self.topology.to_dict() | {"schema": schema, "run": run, "attempt": attempt}
+        return with_servers(values, backups)
 
 
 def check_job(path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), faults_file: str | None = None) -> Job:
@@ -55,7 +68,7 @@ def check_job(path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), f
     faults = [parse_fault(spec) for spec in specs]
     topology = topologies.load(path, sets, checks=[operator_problems])
     schema = open_operators(topology)
-    return Job(topology, schema, plan_faults(faults, topology, schema.items))
+    return Job(topology, schema, plan_faults(faults, topology, schema.items), _unprotected(topology))
 
 
 def operator_problems(topology: Topology) -> Iterator[Problem]:
@@ -73,9 +86,17 @@ def operator_problems(topology: Topology) -> Iterator[Problem]:
                 yield Problem(("stages", name, "operator"), wrong, f"a {base.__name__}, by its place among the edges")
                 continue
             try:
-                make_operator(stage.operator, stage.options)
+                made = make_operator(stage.operator, stage.options)
             except RiprapError as error:
                 yield _problem(("stages", name, "options"), error, "options that the operator takes")
+                continue
+            if is_hybrid(topology) and isinstance(made, Processor) and not made.is_hybrid:
+                yield Problem(
+                    ("stages", name, "operator"),
+                    f"{stage.operator} does not split its work into process_linear and process_nonlinear",
+                    "a processor that does, for the attachment is hybrid",
+                    "define both in its class, or set fault_tolerance.attachment to lazy",
+                )
 
 
 def open_operators(topology: Topology) -> Schema:
@@ -85,6 +106,8 @@ def open_operators(topology: Topology) -> Schema:
     processor, sink = (_make(topology, stage) for stage in (topology.processors[0], topology.sinks[0]))
     assert isinstance(processor, Processor) and isinstance(sink, Sink)
     processor.open(_context(topology, topology.processors[0], 0, columns, label))
+    if is_hybrid(topology):
+        check_linear(processor, sources[0].read(0, min(SAMPLE_ITEMS, sources[0].items or SAMPLE_ITEMS)))
     sink.processor = processor
     sink.open(_context(topology, topology.sinks[0], 0, columns, label))
     counts = [source.items for source in sources]
@@ -95,6 +118,21 @@ def open_operators(topology: Topology) -> Schema:
         )
     items = None if None in counts else sum(count for count in counts if count is not None)
     return Schema(columns, label, items)
+
+
+def is_hybrid(topology: Topology) -> bool:
+    """Whether processors send linear parts of their work (LEC III-D)."""
+    return topology.fault_tolerance.get("attachment") == "hybrid"
+
+
+def _unprotected(topology: Topology) -> str:
+    """Why a lost sink would end this job; empty when it would not."""
+    if topology.backup.servers == 0:
+        return "backup.servers is 0"
+    name = topology.sinks[0]
+    sink = _make(topology, name)
+    assert isinstance(sink, Sink)
+    return "" if sink.is_restorable else f"{topology.stages[name].operator} defines no snapshot and restore"
 
 
 def _open_source(topology: Topology, index: int) -> Source:

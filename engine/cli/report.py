@@ -25,6 +25,8 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
         f"{summary['epochs']:,}, latency median {latency['median']:.1f} ms, p99 {latency['p99']:.1f} ms,"
         f" max {latency['max']:.1f} ms",
     )
+    if summary["attempts"] > 1:
+        yield "attempts", f"{summary['attempts']}; what follows is of the last one, but for metrics and model"
     yield "bytes", f"{summary['bytes_per_item']:.1f} per item on all edges"
     for failure in summary["failures"]:
         yield "failure", _failure(failure)
@@ -33,6 +35,8 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
         yield "metrics", ", ".join(f"{name} {_number(value)}" for name, value in summary["metrics"].items())
     if summary["model"].get("sha256"):
         yield "model", f"sha256 {summary['model']['sha256'][:16]}  {summary['model'].get('path', '')}"
+    if summary["output"].get("sha256"):
+        yield "output", f"{summary['output']['rows']:,} rows  {summary['output'].get('path', '')}"
     if summary["peak_rss_mb"]:
         yield "memory", f"at most {max(summary['peak_rss_mb'].values()):.0f} MB in a worker"
     yield "traces", str(run_dir)

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from codec.errors import JobFailed
+from codec.errors import ConfigError, JobFailed, RiprapError
 from engine.cli.options import json_option, set_option
+
+if TYPE_CHECKING:
+    from engine.cli.start import Start
 
 
 @click.command("run")
-@click.argument("topology", type=click.Path())
+@click.argument("topology", type=click.Path(), required=False)
 @set_option
 @click.option("--fault", "faults", multiple=True, metavar="SPEC", help="Inject a fault; may be repeated.")
 @click.option("--faults", "faults_file", metavar="FILE.yaml", help="Inject the faults listed in a file.")
 @click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
+@click.option("--resume", metavar="RUNDIR", help="Go on with a job that did not complete, in its run directory.")
 @click.option("--zookeeper", metavar="HOST:PORT", help="Use this ensemble, not an embedded server.")
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
 @json_option
 def command(
-    topology: str,
+    topology: str | None,
     sets: tuple[str, ...],
     faults: tuple[str, ...],
     faults_file: str | None,
     out: str | None,
+    resume: str | None,
     zookeeper: str | None,
     standby: int,
     as_json: bool,
@@ -37,40 +42,85 @@ def command(
     Example:
       riprap run configs/logistic_regression_higgs.yaml \\
           --set fault_tolerance.k=5 --set fault_tolerance.r=1 --fault kill:processor.2@50%
+      riprap run --resume runs/logistic_regression_higgs-20260101-120000
 
     \b
     A fault is ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
       ACTION   kill, stop (and continue after `for`), slow (a fraction of CPU), cut (no traffic)
-      TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper
+      TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper, backup
       WHEN     epoch=N, items=N, seconds=S, N%
+
+    Whatever ended a job before it completed, --resume goes on with it from the last epoch that was made durable, and
+    gives the model that an undisturbed run would have given. A job that has completed is only summed up again.
 
     Exit code: 0 the job completed; 1 it failed; 2 nothing was started, for the command or the configuration is wrong;
     130 interrupted, after a clean stop.
     """
-    from engine.cli.preflight import check_job
-    from engine.cli.run_directory import make_run_directory
+    from engine.cli.run_directory import read_summary
+    from engine.cli.start import start_again, start_anew
 
-    job = check_job(topology, sets, faults, faults_file)
-    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
-    session, summary = _run(job, run_dir, zookeeper, standby)
-    click.echo(json.dumps(summary, indent=2, default=str) if as_json else _text(summary, run_dir))
-    if not summary["completed"]:
-        status = session.status
-        raise JobFailed(
-            f"job {job.topology.job} ended {status.get('phase')}: {status.get('error') or 'no reason was given'}",
-            status.get("remedy") or f"see {run_dir}/logs, then run it again",
-        )
+    if resume is None:
+        if topology is None:
+            raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
+        start = start_anew(topology, sets, faults, faults_file, out)
+    else:
+        _check_alone(topology, sets, out)
+        run_dir = Path(resume).resolve()
+        if (summary := read_summary(run_dir)).get("completed"):
+            click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
+            _print(summary, run_dir, as_json)
+            return
+        start = start_again(run_dir, faults, faults_file)
+    _run(start, zookeeper, standby, as_json)
 
 
-def _run(job: Any, run_dir: Path, zookeeper: str | None, standby: int) -> tuple[Any, dict[str, Any]]:
+def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None) -> None:
+    """A job goes on as it began: in its directory, by the topology that was resolved there."""
+    given = {"a TOPOLOGY": topology, "--set": sets, "--out": out}
+    for name, value in given.items():
+        if value:
+            raise ConfigError(
+                f"--resume goes on with a job as it began, so {name} cannot be given with it",
+                f"leave out {name}, or start another job",
+            )
+
+
+def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> None:
+    """Run to the end and sum up. The error of a job that did not complete says how to go on with it."""
+    from engine.cli.attempts import resume_command
     from engine.cli.display import make_display
     from engine.cli.session import Session
 
-    session = Session(job, run_dir, make_display(), zookeeper, standby)
-    return session, session.run()
+    unprotected = start.job.unprotected
+    resume = "" if unprotected else resume_command(start.run_dir, zookeeper)
+    if unprotected:
+        click.echo(f"note: a lost sink would end this job, and it could not be resumed: {unprotected}", err=True)
+    click.echo(f"run directory: {start.run_dir}", err=True)  # whoever loses this process needs it for --resume
+    session = Session(start, make_display(), zookeeper, standby)
+    try:
+        summary = session.run()
+    except KeyboardInterrupt:
+        if resume:
+            click.echo(f"go on where it ended with: {resume}", err=True)
+        raise
+    except RiprapError as error:
+        error.remedy = _and_resume(error.remedy, resume)
+        raise
+    _print(summary, start.run_dir, as_json)
+    if not summary["completed"]:
+        status = session.status
+        raise JobFailed(
+            f"job {summary['job']} ended {status.get('phase')}: {status.get('error') or 'no reason was given'}",
+            _and_resume(status.get("remedy") or f"see {start.run_dir}/logs", resume),
+        )
 
 
-def _text(summary: dict[str, Any], run_dir: Path) -> str:
+def _and_resume(remedy: str, resume: str) -> str:
+    """A remedy, and how to go on after it."""
+    return f"{remedy.rstrip('.')}; go on where it ended with: {resume}" if resume else remedy
+
+
+def _print(summary: dict[str, Any], run_dir: Path, as_json: bool) -> None:
     from engine.cli.report import report
 
-    return report(summary, run_dir)
+    click.echo(json.dumps(summary, indent=2, default=str) if as_json else report(summary, run_dir))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codec.errors import ConfigError
+from engine.cli.attempts import ATTEMPTS, resume_command
 
 EVENTS = "events.jsonl"
 LOGS = "logs"
@@ -28,7 +29,8 @@ def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
-            raise ConfigError(f"--out {path}: the directory is not empty", "name a new one, or remove it first")
+            resume = f", or go on there with `{resume_command(path)}`" if (path / ATTEMPTS).exists() else ""
+            raise ConfigError(f"--out {path}: the directory is not empty", f"name a new one{resume}")
         (path / LOGS).mkdir()
         with (path / TOPOLOGY).open("w") as stream:
             _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)
@@ -42,6 +44,15 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
     partial = run_dir / f".{SUMMARY}.partial"
     partial.write_text(json.dumps(summary, indent=2, default=str) + "\n")
     os.replace(partial, run_dir / SUMMARY)
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """The summary of the last attempt that lived to write one; empty when none did."""
+    try:
+        summary = json.loads((run_dir / SUMMARY).read_text())
+    except (OSError, ValueError):
+        return {}
+    return summary if isinstance(summary, dict) else {}
 
 
 def read_events(run_dir: Path) -> Iterator[dict[str, Any]]:

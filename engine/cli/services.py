@@ -1,4 +1,4 @@
-"""The services of one host (ZooKeeper, controllers, agent) as child processes that are restarted and die with us."""
+"""The services of one host (ZooKeeper, backup servers, controllers, agent) as children that are restarted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from codec.errors import RiprapError
 from controller.zookeeper import EmbeddedZooKeeper, find_jars, find_java
+from engine.cli.backup_servers import BackupServer
+from engine.cli.state import ZOOKEEPER_DATA
 
 RIPRAP = (sys.executable, "-P", "-m", "engine.cli.main")  # -P: nothing in the current directory replaces ours
-ZOOKEEPER_DATA = ".zookeeper"
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 3.0
@@ -24,7 +25,8 @@ class Services:
     """Starts, watches and stops them; only for the main thread, to whose life the kernel ties the children.
 
     `folder` gets the logs and, for an embedded ZooKeeper, its data. `zookeeper` is the user's ensemble, or None for an
-    embedded one on `port`. Other hosts reach this one at `address`; empty means that there are none.
+    embedded one on `port`. Other hosts reach this one at `address`; empty means that there are none. `backups` are the
+    backup servers to start here.
     """
 
     def __init__(
@@ -36,15 +38,16 @@ class Services:
         address: str = "",
         on_restart: Callable[[str, int], None] = lambda name, code: None,
         launcher: Sequence[str] = RIPRAP,
+        backups: Sequence[BackupServer] = (),
     ) -> None:
         self._folder = folder
         self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port)
         self._zookeeper = zookeeper or ""
         self._launcher = launcher
+        self._backups = {_numbered("backup", n): server.command() for n, server in enumerate(backups)}
         self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
         controller = ["controller", "--address", address or "127.0.0.1"]
-        for number in range(standby + 1):
-            self._commands["controller" if number == 0 else f"controller.{number + 1}"] = controller
+        self._commands |= {_numbered("controller", n): controller for n in range(standby + 1)}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._on_restart = on_restart
         self._restarted_at: list[float] = []
@@ -62,7 +65,7 @@ class Services:
         if self._embedded:
             find_java(), find_jars()
             self._embedded.port = self._embedded.port or _free_port()
-        for name in self._commands:
+        for name in (*self._backups, *self._commands):
             self._start(name)
         if self._embedded:
             self._embedded.start()
@@ -87,25 +90,32 @@ class Services:
             self._embedded.start()
 
     def stop(self) -> None:
-        """End all of them, agents before controllers before ZooKeeper; what does not end in time is killed."""
-        for name in sorted(self._children):
+        """End all of them; what does not end in time is killed.
+
+        Agents and controllers go first, then the backup servers, for workers save until their end, then ZooKeeper.
+        """
+        self._end([name for name in self._children if name not in self._backups])
+        self._end(list(self._children))
+        if self._embedded:
+            self._embedded.stop()
+
+    def _end(self, names: Sequence[str]) -> None:
+        for name in sorted(names):
             self._children[name].terminate()
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        for child in self._children.values():
+        for name in names:
+            child = self._children.pop(name)
             try:
                 child.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-        self._children.clear()
-        if self._embedded:
-            self._embedded.stop()
 
     def _start(self, name: str) -> None:
-        command = [*self._commands[name], "--zookeeper", self.zookeeper, "--die-with-parent", str(os.getpid())]
+        command = self._backups.get(name) or [*self._commands[name], "--zookeeper", self.zookeeper]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._children[name] = subprocess.Popen(
-                [*self._launcher, *command],
+                [*self._launcher, *command, "--die-with-parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -120,6 +130,10 @@ class Services:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             raise RiprapError(f"the {name} keeps dying (last with code {code})\n{tail}", f"see {log}")
         self._on_restart(name, code)
+
+
+def _numbered(name: str, index: int) -> str:
+    return name if index == 0 else f"{name}.{index + 1}"
 
 
 def _free_port() -> int:

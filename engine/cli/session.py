@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 from codec.errors import ConfigError, RiprapError
 from codec.events import EventLog
 from controller.client import Client
+from engine.cli.backup_servers import discard_storage
 from engine.cli.cluster import open_client
 from engine.cli.display import Display
 from engine.cli.environment import describe
@@ -18,10 +19,11 @@ from engine.cli.epochs import Committed
 from engine.cli.holdout import holdout_metrics
 from engine.cli.injector import Injector
 from engine.cli.poller import Poller
-from engine.cli.preflight import Job
 from engine.cli.run_directory import EVENTS, LOGS, write_summary
-from engine.cli.services import ZOOKEEPER_DATA, Services
+from engine.cli.services import Services
 from engine.cli.snapshot import Rate, look
+from engine.cli.start import Start
+from engine.cli.state import ZOOKEEPER_DATA
 from engine.cli.summary import Facts, compose, stats_by_worker, times
 from engine.cli.targets import Targets, listener
 
@@ -36,13 +38,16 @@ TERMINAL = ("COMPLETED", "FAILED", "CANCELLED")
 class Session:
     """One `riprap run`. `run` returns the summary, whatever became of the job; what it started is gone then."""
 
-    def __init__(self, job: Job, run_dir: Path, display: Display, zookeeper: str | None, standby: int) -> None:
-        self._job = job
-        self._run_dir = run_dir
+    def __init__(self, start: Start, display: Display, zookeeper: str | None, standby: int) -> None:
+        self._start = start
+        self._job = job = start.job
+        self._run_dir = run_dir = start.run_dir
         self._display = display
         self._started_at = time.monotonic()
         self._events = EventLog(run_dir / EVENTS)
-        self._services = Services(run_dir / LOGS, zookeeper, standby, on_restart=self._note_restart)
+        shutil.rmtree(run_dir / LOGS / ZOOKEEPER_DATA, ignore_errors=True)  # of a launcher that was killed
+        logs, backups = run_dir / LOGS, start.backups
+        self._services = Services(logs, zookeeper, standby, on_restart=self._note_restart, backups=backups)
         self._service_failures: list[dict[str, Any]] = []
         self._targets = Targets()
         self._leads: tuple[str, int | None] = ("", None)
@@ -63,12 +68,17 @@ class Session:
             self._keep_zookeeper_log()
             summary = self._summary()
             write_summary(self._run_dir, summary)
+            if summary["completed"]:
+                discard_storage(self._start.backups)
             self._events.close()
+            self._start.lock.close()
         return summary
 
     def _run(self) -> None:
         self._services.start()
-        self._events.write("cluster_started", zookeeper=self._services.zookeeper)
+        self._events.write("cluster_started", zookeeper=self._services.zookeeper, attempt=self._start.attempt.number)
+        if self._job.unprotected:
+            self._events.write("sink_unprotected", reason=self._job.unprotected)
         with open_client(self._services.zookeeper, ANSWER_TIMEOUT_S) as client:
             self._submit(client)
             poller = Poller(client, self._job.topology.job, LOOK_EVERY_S)
@@ -86,16 +96,29 @@ class Session:
 
     def _submit(self, client: Client) -> None:
         """Submit until a controller takes the job: the first one is being elected."""
-        topology, deadline = self._job.topology, time.monotonic() + SILENCE_MAX_S
+        attempt, deadline = self._start.attempt, time.monotonic() + SILENCE_MAX_S
+        addresses = [server.address for server in self._start.backups]
+        submission = self._job.submission(attempt.run, attempt.number, addresses)
         while True:
             self._services.supervise()
             try:
-                return client.submit(topology.job, self._job.submission(), str(self._run_dir))
+                self._end_earlier_attempt(client)
+                return client.submit(self._job.topology.job, submission, str(self._run_dir))
             except ConfigError:
                 raise
             except RiprapError:
                 if time.monotonic() > deadline:
                     raise
+
+    def _end_earlier_attempt(self, client: Client) -> None:
+        """The user's ensemble still knows an attempt whose launcher was killed, and would start its workers again."""
+        job = self._job.topology.job
+        if self._start.attempt.number == 1 or client.jobs().get(job, "CANCELLED") in TERMINAL:
+            return
+        status = client.status(job)
+        if status["run_dir"] == str(self._run_dir) and status["phase"] not in TERMINAL:
+            client.cancel(job)
+            raise RiprapError(f"an earlier attempt at job {job} has not ended", "wait until it is CANCELLED")
 
     def _watch(self, poller: Poller) -> None:
         while self.status.get("phase") not in TERMINAL:
@@ -117,7 +140,8 @@ class Session:
         if "agent" in pids:
             self._targets.update_workers(status, pids["agent"])
         stats = [one for lives in stats_by_worker(status).values() for one in lives]
-        self._injector.first_item_at = min(times(stats, "first_emit_at"), default=None)
+        emitted = (moment for moment in times(stats, "first_emit_at") if moment >= self._started_at)
+        self._injector.first_item_at = min(emitted, default=None)
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
         """With standby controllers, the fault target `controller` is whichever of them leads."""
@@ -153,7 +177,8 @@ class Session:
             job=topology.job,
             scheme=topology.scheme,
             status={**self.status, "failures": [*(self.status.get("failures") or ()), *self._service_failures]},
-            epochs=self._committed.rows,
+            epochs=self._committed.between(self._start.attempt.before[-1]),
+            earlier=[self._committed.between(*bounds) for bounds in pairwise(self._start.attempt.before)],
             injected=self._injector.injected,
             started_at=self._started_at,
             environment=describe(),
@@ -170,7 +195,7 @@ class Session:
         shutil.rmtree(data, ignore_errors=True)
 
     def _note_restart(self, name: str, code: int) -> None:
-        service = name.partition(".")[0]  # the fault target `controller` is whichever leads
+        service = "controller" if name.startswith("controller") else name  # as a fault target, whichever leads
         self._events.write("service_restarted", service=service, code=code)
         reason = f"ended with code {code}"
         self._service_failures.append(

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+import shutil
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from codec.errors import ConfigError
+from engine.cli.backup_servers import STORAGE
+
+ZOOKEEPER_DATA = ".zookeeper"
 
 
 @dataclass(frozen=True)
 class State:
-    """The supervisor of the services (`started_ticks` tells it from a later process of the same pid), and where."""
+    """The supervisor of the services (`started_ticks` tells it from a later process of the same pid), and where.
+
+    `backups` are the addresses of the backup servers among the services.
+    """
 
     pid: int
     started_ticks: int
     zookeeper: str
     folder: str
+    backups: list[str] = field(default_factory=list)
 
 
 def state_folder() -> Path:
@@ -48,6 +56,16 @@ def remove_state() -> None:
     (state_folder() / "up.json").unlink(missing_ok=True)
 
 
+def forget_jobs(folder: Path) -> None:
+    """Remove what outlives an unclean end: the jobs in an embedded ZooKeeper, and their states and items.
+
+    With an ensemble of the user's nothing is removed: its jobs may go on elsewhere, or here later.
+    """
+    if (folder / ZOOKEEPER_DATA).exists():
+        shutil.rmtree(folder / ZOOKEEPER_DATA, ignore_errors=True)
+        shutil.rmtree(folder / STORAGE, ignore_errors=True)
+
+
 def started_ticks(pid: int) -> int | None:
     """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None when it does not run."""
     try:
@@ -55,6 +73,12 @@ def started_ticks(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] == b"Z" else int(fields[19])
+
+
+def find_backups(zookeeper: str | None) -> list[str]:
+    """The backup servers that `riprap up` started for the ensemble that a command talks to."""
+    state = read_state()
+    return state.backups if state and zookeeper in (None, state.zookeeper) else []
 
 
 def find_zookeeper(given: str | None) -> str:

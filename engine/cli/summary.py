@@ -24,12 +24,16 @@ class Injected:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a summary is made of. `status` is the controller's last answer, `started_at` when `riprap run` began."""
+    """What a summary is made of. `status` is the controller's last answer, `started_at` when `riprap run` began.
+
+    `epochs` are those committed since then, `earlier` those of each attempt before that at the same job.
+    """
 
     job: str
     scheme: str
     status: Mapping[str, Any]
     epochs: Sequence[EpochRow]
+    earlier: Sequence[Sequence[EpochRow]] = ()
     injected: Sequence[Injected] = ()
     started_at: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -37,32 +41,41 @@ class Facts:
 
 
 def compose(facts: Facts) -> dict[str, Any]:
-    """The content of summary.json; what nobody reported counts as nothing."""
+    """The content of summary.json; what nobody reported counts as nothing.
+
+    Items, epochs, their latencies and `seconds` are those of all attempts (the time between two attempts is nobody's);
+    what workers count and what failed is that of the last one, for lost processes cannot be asked.
+    """
     stats = stats_by_worker(facts.status)
     every = [one for lives in stats.values() for one in lives]
-    items = sum(row.items for row in facts.epochs)
-    seconds = _seconds(every, facts.epochs)
-    first_emit = _first_emit(every, facts.epochs)
+    rows = [row for attempt in (*facts.earlier, facts.epochs) for row in attempt]
+    items = sum(row.items for row in rows)
+    items_now = sum(row.items for row in facts.epochs)
+    first_emit = _first_emit(every, facts.epochs, facts.started_at)
+    seconds = _seconds(first_emit, every, facts.epochs)
+    seconds += sum(_seconds(_first_emit([], attempt), [], attempt) for attempt in facts.earlier)
     bytes_sent = _bytes_sent(every)
-    model, metrics = _sinks_view(stats)
+    model, metrics = _sinks_view(stats, "model"), _metrics(stats)
     return {
         "job": facts.job,
         "scheme": facts.scheme,
         "completed": facts.status.get("phase") == "COMPLETED",
+        "attempts": len(facts.earlier) + 1,
         "items": items,
         "seconds": seconds,
         "items_per_second": items / seconds if seconds else 0.0,
-        "epochs": len(facts.epochs),
-        "epoch_latency_ms": _latency([row.latency_ms for row in facts.epochs]),
+        "epochs": len(rows),
+        "epoch_latency_ms": _latency([row.latency_ms for row in rows]),
         "startup_seconds": first_emit - facts.started_at if first_emit is not None else None,
         "bytes_sent": bytes_sent,
-        "bytes_per_item": sum(bytes_sent.values()) / items if items else 0.0,
+        "bytes_per_item": sum(bytes_sent.values()) / items_now if items_now else 0.0,
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
         **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
         "lost": {"items": _total(every, "lost_items"), "states": _total(every, "lost_states")},
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),
         "model": model,
+        "output": _sinks_view(stats, "output"),
         "metrics": {**metrics, **facts.metrics},
         "peak_rss_mb": {worker: max(_numbers(lives, "peak_rss_mb"), default=0) for worker, lives in stats.items()},
         "cpu_seconds": {worker: sum(_numbers(lives, "cpu_seconds")) for worker, lives in stats.items()},
@@ -129,17 +142,20 @@ def _failure(
     }
 
 
-def _seconds(every: list[Stats], epochs: Sequence[EpochRow]) -> float:
+def _seconds(first: float | None, every: list[Stats], epochs: Sequence[EpochRow]) -> float:
     """From the first item emitted to the last epoch committed; 0 when either is not known."""
-    first = _first_emit(every, epochs)
     last = max([*times(every, "last_commit_at"), *(row.committed_at for row in epochs)], default=None)
     return max(0.0, last - first) if first is not None and last is not None else 0.0
 
 
-def _first_emit(every: list[Stats], epochs: Sequence[EpochRow]) -> float | None:
-    """As a worker said; if none of them lived to say it, the first epoch began its latency before its commit."""
+def _first_emit(every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0) -> float | None:
+    """As a worker said; if none of them lived to say it, the first epoch began its latency before its commit.
+
+    A sink that goes on where an earlier attempt ended also remembers the beginning of that; it lies before `since`.
+    """
+    said = (moment for moment in times(every, "first_emit_at") if moment >= since)
     began = (row.committed_at - row.latency_ms / 1000 for row in epochs)
-    return min(times(every, "first_emit_at"), default=min(began, default=None))
+    return min(said, default=min(began, default=None))
 
 
 def _latency(values: list[float]) -> dict[str, float]:
@@ -159,14 +175,19 @@ def _bytes_sent(every: list[Stats]) -> dict[str, int]:
     return total
 
 
-def _sinks_view(stats: Mapping[str, list[Stats]]) -> tuple[dict[str, Any], dict[str, float]]:
-    """Model and metrics as the first sink last reported them; with several sinks, every model under `all`."""
-    models = {worker: one["model"] for worker, lives in sorted(stats.items()) for one in lives if one.get("model")}
+def _sinks_view(stats: Mapping[str, list[Stats]], name: str) -> dict[str, Any]:
+    """A file (`model`, `output`) as the first sink last reported it; with several sinks, each one's under `all`."""
+    files = {worker: one[name] for worker, lives in sorted(stats.items()) for one in lives if one.get(name)}
+    view = dict(next(iter(files.values()), {}))
+    if len(files) > 1:
+        view["all"] = files
+    return view
+
+
+def _metrics(stats: Mapping[str, list[Stats]]) -> dict[str, float]:
+    """As the first sink last reported them."""
     metrics = [one["metrics"] for _, lives in sorted(stats.items()) for one in lives[-1:] if one.get("metrics")]
-    model = dict(next(iter(models.values()), {}))
-    if len(models) > 1:
-        model["all"] = models
-    return model, dict(metrics[0]) if metrics else {}
+    return dict(metrics[0]) if metrics else {}
 
 
 def times(every: Iterable[Stats], name: str) -> list[float]:

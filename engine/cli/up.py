@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -25,10 +24,16 @@ SUPERVISE_EVERY_S = 0.2
 @click.option("--standby", type=click.IntRange(0, 4), default=1, show_default=True, help="Standby controllers.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The embedded ZooKeeper's port (default: free).")
 @click.option("--address", default="", metavar="IP", help="Where other hosts reach this one (default: one host only).")
+@click.option("--backups", type=click.IntRange(0, 5), default=1, show_default=True, help="Backup servers.")
 @click.option("--foreground", is_flag=True, help="Stay in the foreground until interrupted.")
 @json_option
-def command(zookeeper: str | None, standby: int, port: int, address: str, foreground: bool, as_json: bool) -> None:
-    """Start cluster services on this host: ZooKeeper, controllers, an agent. Says what runs if they run already.
+def command(
+    zookeeper: str | None, standby: int, port: int, address: str, backups: int, foreground: bool, as_json: bool
+) -> None:
+    """Start cluster services on this host: ZooKeeper, controllers, backup servers, an agent.
+
+    Says what runs if they run already. Jobs of a cluster whose processes were lost, and not ended by `riprap down`, go
+    on from their last durable epoch.
 
     \b
     Example:
@@ -38,22 +43,25 @@ def command(zookeeper: str | None, standby: int, port: int, address: str, foregr
     """
     state = read_state()
     if state is None and foreground:
-        _serve(zookeeper, standby, port, address)
+        _serve(zookeeper, standby, port, address, backups)
         return
     already = state is not None
-    state = state or _start(zookeeper, standby, port, address)
+    state = state or _start(zookeeper, standby, port, address, backups)
     if as_json:
-        click.echo(json.dumps({"already": already, "zookeeper": state.zookeeper, "pid": state.pid}))
+        known = {"already": already, "zookeeper": state.zookeeper, "pid": state.pid, "backups": state.backups}
+        click.echo(json.dumps(known))
     else:
         word = "already up" if already else "up"
-        click.echo(f"{word}: ZooKeeper {state.zookeeper}, supervisor {state.pid}, logs in {state.folder}")
+        named = f"backup servers {', '.join(state.backups)}" if state.backups else "no backup server"
+        click.echo(f"{word}: ZooKeeper {state.zookeeper}, {named}, supervisor {state.pid}, logs in {state.folder}")
 
 
-def _start(zookeeper: str | None, standby: int, port: int, address: str) -> State:
+def _start(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> State:
     """Start the supervisor detached from this terminal, and wait until it has written its state."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     arguments = ["up", "--foreground", "--standby", str(standby), "--port", str(port), "--address", address]
+    arguments += ["--backups", str(backups)]
     arguments += ["--zookeeper", zookeeper] if zookeeper else []
     log_path = folder / "up.log"
     with log_path.open("wb") as log:
@@ -74,17 +82,18 @@ def _start(zookeeper: str | None, standby: int, port: int, address: str) -> Stat
     return state
 
 
-def _serve(zookeeper: str | None, standby: int, port: int, address: str) -> None:
+def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> None:
     """Be the supervisor: services up, restarted when they die, down when interrupted."""
-    from engine.cli.services import ZOOKEEPER_DATA, Services
+    from engine.cli.backup_servers import servers_of_cluster
+    from engine.cli.services import Services
 
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shutil.rmtree(folder / ZOOKEEPER_DATA, ignore_errors=True)  # jobs that `down` ended do not come back to life
-    services = Services(folder, zookeeper, standby, port, address, on_restart=_note_restart)
+    servers = servers_of_cluster(folder, backups, address)
+    services = Services(folder, zookeeper, standby, port, address, on_restart=_note_restart, backups=servers)
     try:
         services.start()
-        write_state(_own_state(services.zookeeper, folder))
+        write_state(_own_state(services.zookeeper, folder, [server.address for server in servers]))
         while True:
             services.supervise()
             time.sleep(SUPERVISE_EVERY_S)
@@ -93,10 +102,10 @@ def _serve(zookeeper: str | None, standby: int, port: int, address: str) -> None
         remove_state()
 
 
-def _own_state(zookeeper: str, folder: Path) -> State:
+def _own_state(zookeeper: str, folder: Path, backups: list[str]) -> State:
     ticks = started_ticks(os.getpid())
     assert ticks is not None
-    return State(os.getpid(), ticks, zookeeper, str(folder))
+    return State(os.getpid(), ticks, zookeeper, str(folder), backups)
 
 
 def _note_restart(name: str, code: int) -> None:

@@ -59,4 +59,16 @@ def test_an_epoch_is_committed_when_every_sink_has_committed_it(tmp_path: Path) 
         rows = "".join(f"{n},10,0.5,1.0\n" for n in range(1, epochs + 1))
         (tmp_path / f"epochs.{index}.csv").write_text(HEADING + rows)
     committed.refresh()
-    assert (committed.epoch, committed.items, len(committed.rows)) == (2, 50, 5)
+    assert (committed.epoch, committed.items, len(committed.between([]))) == (2, 50, 5)
+
+
+def test_rows_are_told_apart_by_attempt(tmp_path: Path) -> None:
+    committed = Committed(tmp_path, sinks=2)
+    for index, epochs in enumerate((3, 2)):
+        rows = "".join(f"{n},10,0.5,1.0\n" for n in range(1, epochs + 1))
+        (tmp_path / f"epochs.{index}.csv").write_text(HEADING + rows)
+    committed.refresh()
+    assert committed.epochs == [3, 2]
+    assert [row.epoch for row in committed.between([0, 0], [2, 1])] == [1, 2, 1]
+    assert [row.epoch for row in committed.between([2, 1])] == [3, 2]
+    assert [row.epoch for row in committed.between([], [])] == [1, 2, 3, 1, 2]

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from codec.errors import RiprapError
+from engine.cli.backup_servers import BackupServer
 from engine.cli.services import RESTARTS_MAX, Services
 
 
-def make(folder: Path, program: str) -> tuple[Services, list[str]]:
+def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[str]]:
     """Services all of whose commands are this program, and the list of those that were started again."""
     restarted: list[str] = []
     launcher = (sys.executable, "-S", "-c", program)
-    return Services(folder, "127.0.0.1:1", on_restart=lambda name, code: restarted.append(name), launcher=launcher), (
-        restarted
-    )
+    servers = [BackupServer(f"ipc://@{number}", str(folder)) for number in range(backups)]
+    note = lambda name, code: restarted.append(name)  # noqa: E731
+    return Services(folder, "127.0.0.1:1", on_restart=note, launcher=launcher, backups=servers), restarted
 
 
 def ended(pid: int) -> None:
@@ -43,6 +44,46 @@ def test_what_dies_is_started_again(tmp_path: Path) -> None:
     finally:
         services.stop()
     assert services.pids() == {}
+
+
+TELLING = """\
+import signal, sys, time
+def end(signum, frame):
+    print("ended", sys.argv[1], time.monotonic_ns(), flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+print("began", " ".join(sys.argv[1:]), flush=True)
+time.sleep(60)
+"""
+
+
+def test_backup_servers_are_restarted_alike_and_end_last(tmp_path: Path) -> None:
+    services, restarted = make(tmp_path, TELLING, backups=2)
+    names = ["agent", "backup", "backup.2", "controller"]
+    try:
+        services.start()
+        before = services.pids()
+        assert sorted(before) == names
+        await_words(tmp_path, names, "began")
+        os.kill(before["backup.2"], signal.SIGKILL)
+        ended(before["backup.2"])
+        services.supervise()
+        assert restarted == ["backup.2"]
+        await_words(tmp_path, ["backup.2"], "began", times=2)
+    finally:
+        services.stop()
+    words = (tmp_path / "backup.2.log").read_text().splitlines()
+    assert words[0] == words[1] and words[0].startswith("began backup --listen ipc://@1 --storage"), "as it was"
+    assert "--zookeeper" not in words[0]
+    at = {name: int((tmp_path / f"{name}.log").read_text().split()[-1]) for name in names}
+    assert max(at["agent"], at["controller"]) < min(at["backup"], at["backup.2"])
+
+
+def await_words(folder: Path, names: list[str], word: str, times: int = 1) -> None:
+    deadline = time.monotonic() + 20
+    while any((folder / f"{name}.log").read_text().count(word) < times for name in names):
+        assert time.monotonic() < deadline, f"{names} did not say {word}"
+        time.sleep(0.005)
 
 
 def test_what_keeps_dying_is_an_error_that_shows_its_last_words(tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from codec.errors import ConfigError
-from engine.cli.state import State, find_zookeeper, read_state, remove_state, started_ticks, write_state
+from engine.cli.state import (
+    State,
+    find_backups,
+    find_zookeeper,
+    forget_jobs,
+    read_state,
+    remove_state,
+    started_ticks,
+    write_state,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def own_state(ticks_off: int = 0) -> State:
     ticks = started_ticks(os.getpid())
     assert ticks
-    return State(os.getpid(), ticks + ticks_off, "127.0.0.1:2181", "/tmp")
+    return State(os.getpid(), ticks + ticks_off, "127.0.0.1:2181", "/tmp", ["ipc://@backup"])
 
 
 def test_a_state_is_read_back_until_it_is_removed() -> None:
@@ -48,3 +57,20 @@ def test_a_damaged_file_is_no_state(folder: Path, content: str) -> None:
 
 def test_a_process_that_does_not_run_has_no_start() -> None:
     assert started_ticks(2**22 + 1) is None
+
+
+def test_backup_servers_are_those_of_the_same_cluster() -> None:
+    assert find_backups(None) == []
+    write_state(own_state())
+    assert find_backups(None) == find_backups("127.0.0.1:2181") == ["ipc://@backup"]
+    assert find_backups("other:1") == []
+
+
+def test_jobs_are_forgotten_with_their_zookeeper_and_not_without(folder: Path) -> None:
+    for name in ("backup/1", "logs"):
+        (folder / name).mkdir(parents=True)
+    forget_jobs(folder)
+    assert (folder / "backup/1").exists(), "an ensemble of the user's still knows the jobs"
+    (folder / ".zookeeper").mkdir()
+    forget_jobs(folder)
+    assert [path.name for path in folder.iterdir()] == ["logs"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from engine.cli.epochs import EpochRow
@@ -13,6 +14,7 @@ CONTRACT = {
     "job",
     "scheme",
     "completed",
+    "attempts",
     "items",
     "seconds",
     "items_per_second",
@@ -27,6 +29,7 @@ CONTRACT = {
     "duplicates_dropped",
     "lost",
     "model",
+    "output",
     "metrics",
     "peak_rss_mb",
     "cpu_seconds",
@@ -158,6 +161,30 @@ def test_when_no_worker_lived_to_say_when_it_began_the_first_epoch_does() -> Non
     found = summary(status={"phase": "FAILED"})
     assert abs(found["seconds"] - (ROWS[-1].committed_at - (ROWS[0].committed_at - 0.001))) < 1e-9
     assert found["startup_seconds"] == ROWS[0].committed_at - 0.001 - 97.5
+
+
+def test_a_job_that_was_resumed_is_summed_up_whole() -> None:
+    """Two attempts on two clocks, as after a restart of the machine: 20 epochs in 20 s, then 80 in 80 s."""
+    found = summary(epochs=ROWS[20:], earlier=[[replace(row, committed_at=row.epoch) for row in ROWS[:20]]])
+    assert (found["attempts"], found["items"], found["epochs"]) == (2, 100_000, 100)
+    earlier = 20 - (1 - 0.001)
+    assert abs(found["seconds"] - (earlier + 100.0)) < 1e-9, "the last attempt began at 100, as its source says"
+    assert found["epoch_latency_ms"]["max"] == 100.0
+    assert found["bytes_per_item"] == 1000 / 80_000, "what was sent in the first attempt, nobody lived to tell"
+    assert found["startup_seconds"] == 2.5
+
+
+def test_what_a_restored_sink_remembers_of_an_earlier_attempt_is_not_counted_twice() -> None:
+    sink = {"sink.0": {"stats": {"first_emit_at": 3.0, "last_commit_at": 200.0}}}
+    found = summary(status={"workers": sink}, epochs=ROWS[20:], earlier=[ROWS[:20]])
+    assert found["startup_seconds"] == ROWS[20].committed_at - 0.021 - 97.5
+    assert 0 < found["seconds"] < 100.0
+
+
+def test_an_attempt_that_had_nothing_left_to_commit() -> None:
+    found = summary(status={"phase": "COMPLETED"}, epochs=[], earlier=[ROWS])
+    assert (found["completed"], found["items"], found["startup_seconds"]) == (True, 100_000, None)
+    assert abs(found["seconds"] - (99.0 + 0.001)) < 1e-9
 
 
 def test_several_sinks_keep_all_their_models() -> None:

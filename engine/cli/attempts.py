@@ -1,0 +1,98 @@
+"""Counts the attempts at one job in its run directory, and lets one launcher at a time work there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codec.errors import ConfigError
+
+ATTEMPTS = "attempts.jsonl"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a job: the `number` counts them from 1, and `run` names the job apart from all of the same name.
+
+    `before` says how many epochs each sink had committed when each attempt began, this one last.
+    """
+
+    number: int
+    run: str
+    before: tuple[tuple[int, ...], ...] = ()
+
+
+class Attempts:
+    """The file `attempts.jsonl`, one line an attempt; locked from the opening until it is closed or the process ends.
+
+    `run` names the job apart from all of the same name. The lock is the kernel's (flock(2)), so a launcher that was
+    killed holds it no longer. ConfigError when another launcher holds it, or the file cannot be opened.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        path = run_dir / ATTEMPTS
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock(run_dir)
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}", "name a run directory that you may write to") from error
+        lines = os.pread(self._fd, os.fstat(self._fd).st_size, 0).splitlines()
+        self._entries = [_entry(line) for line in lines]
+        self.run = next((str(entry["run"]) for entry in self._entries if "run" in entry), uuid.uuid4().hex[:12])
+
+    def begin(self, before: Sequence[int] = ()) -> Attempt:
+        """Count a new attempt, durable on return; `before` are the epochs that each sink has committed so far."""
+        earlier = tuple(tuple(entry.get("before", ())) for entry in self._entries)
+        attempt = Attempt(len(earlier) + 1, self.run, (*earlier, tuple(before)))
+        line = {"attempt": attempt.number, "run": self.run, "before": list(before)}
+        line |= {"pid": os.getpid(), "wall": time.time()}
+        os.write(self._fd, self._separator() + json.dumps(line).encode() + b"\n")
+        os.fsync(self._fd)
+        return attempt
+
+    def close(self) -> None:
+        """Let the next launcher in."""
+        os.close(self._fd)
+
+    def __enter__(self) -> Attempts:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _lock(self, run_dir: Path) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            raise ConfigError(
+                f"the run directory {run_dir} is in use by another `riprap run`", "wait for its end, or interrupt it"
+            ) from None
+
+    def _separator(self) -> bytes:
+        """A line that a crash cut short still counts, and ends before the next begins."""
+        size = os.fstat(self._fd).st_size
+        return b"\n" if size and os.pread(self._fd, 1, size - 1) != b"\n" else b""
+
+
+def resume_command(run_dir: Path, zookeeper: str | None = None) -> str:
+    """The command that goes on with the job of a run directory."""
+    words = ["riprap", "run", "--resume", str(run_dir), *(["--zookeeper", zookeeper] if zookeeper else [])]
+    return shlex.join(words)
+
+
+def _entry(line: bytes) -> Mapping[str, Any]:
+    """What a line says; nothing when it was cut short."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}

@@ -1,0 +1,40 @@
+"""`riprap backup`: a backup server in the foreground, which keeps states and items for workers that may die."""
+
+from __future__ import annotations
+
+import click
+
+from engine.cli.options import die_with_parent_option
+
+
+@click.command("backup")
+@click.option("--listen", required=True, metavar="ADDRESS", help="tcp://IP:PORT, or ipc://PATH for this host alone.")
+@click.option("--storage", required=True, metavar="DIR_OR_URL", help="A directory, or a URL that fsspec knows.")
+@click.option(
+    "--durability",
+    type=click.Choice(["always", "interval", "never"]),
+    default="interval",
+    show_default=True,
+    help="When records are forced to disk: before they are acknowledged, at intervals, or when the system likes.",
+)
+@click.option("--interval-ms", type=click.IntRange(1, 60_000), default=100, show_default=True, help="Of `interval`.")
+@die_with_parent_option
+def command(listen: str, storage: str, durability: str, interval_ms: int, die_with_parent: int | None) -> None:
+    """Run a backup server in the foreground; topologies name it under backup.servers.
+
+    \b
+    Example:
+      riprap backup --listen tcp://10.0.0.7:7070 --storage /var/lib/riprap --durability always
+      riprap run job.yaml --set 'backup.servers=[tcp://10.0.0.7:7070]'
+    """
+    from codec.errors import ConfigError
+    from engine.cli.daemon import begin
+
+    begin(die_with_parent)  # before the imports that take long
+    if not listen.startswith(("tcp://", "ipc://")):
+        raise ConfigError(
+            f"--listen {listen}: not an address", "write tcp://IP:PORT, or ipc://PATH for this host alone"
+        )
+    from backupserver.server import serve
+
+    serve(listen, storage, durability, interval_ms)

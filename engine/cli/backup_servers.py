@@ -1,0 +1,98 @@
+"""Decides which backup servers a launcher starts: where each listens, and where it keeps what it gets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.topology import Topology
+
+STORAGE = "backup"
+ADDRESSES = "addresses.json"
+
+
+@dataclass(frozen=True)
+class BackupServer:
+    """One backup server to be started; `storage` is a directory or an fsspec URL of its own."""
+
+    address: str
+    storage: str
+    durability: str = "interval"
+    interval_ms: int = 100
+
+    def command(self) -> list[str]:
+        """The words of `riprap backup`."""
+        words = ["backup", "--listen", self.address, "--storage", self.storage]
+        return [*words, "--durability", self.durability, "--interval-ms", str(self.interval_ms)]
+
+
+def servers_of_run(topology: Topology, run_dir: Path, run: str) -> list[BackupServer]:
+    """Those of one `riprap run`, none when the topology names servers that run already.
+
+    Their names are abstract, so that nothing is left behind, and the same in every attempt. Without a storage of the
+    topology's own they keep everything in the run directory.
+    """
+    backup = topology.backup
+    if not isinstance(backup.servers, int):
+        return []
+    base = f"{backup.storage.rstrip('/')}/{topology.job}-{run}" if backup.storage else str(run_dir / STORAGE)
+    numbers = range(1, backup.servers + 1)
+    return [
+        BackupServer(f"ipc://@riprap-backup-{run}-{n}", f"{base}/{n}", backup.durability, backup.interval_ms)
+        for n in numbers
+    ]
+
+
+def servers_of_cluster(folder: Path, count: int, address: str) -> list[BackupServer]:
+    """Those of `riprap up`: what an earlier cluster in this folder used and did not give up, and more up to `count`.
+
+    Submitted jobs know them by address, so that addresses outlive an unclean end, as their storage does.
+    """
+    known = _known(folder)
+    addresses = known + [_address(address, n) for n in range(len(known) + 1, count + 1)]
+    (folder / STORAGE).mkdir(parents=True, exist_ok=True)
+    partial = folder / STORAGE / f".{ADDRESSES}.partial"
+    partial.write_text(json.dumps(addresses))
+    os.replace(partial, folder / STORAGE / ADDRESSES)
+    return [BackupServer(one, str(folder / STORAGE / str(n))) for n, one in enumerate(addresses, 1)]
+
+
+def with_servers(submission: Mapping[str, Any], addresses: Sequence[str]) -> dict[str, Any]:
+    """A submission that names the backup servers its workers are to use: the launcher's, or the user's own; or none."""
+    backup = submission["backup"]
+    wanted = backup["servers"]
+    servers = wanted if not isinstance(wanted, int) else addresses if wanted else ()
+    return {**submission, "backup": {**backup, "servers": list(servers)}}
+
+
+def discard_storage(servers: Sequence[BackupServer]) -> None:
+    """Remove the folders of servers that have ended and whose job has completed; URLs are the user's to clear."""
+    for server in servers:
+        if "://" not in server.storage:
+            shutil.rmtree(server.storage, ignore_errors=True)
+    for parent in {Path(server.storage).parent for server in servers if "://" not in server.storage}:
+        with contextlib.suppress(OSError):
+            parent.rmdir()  # only when nothing else is in it
+
+
+def _known(folder: Path) -> list[str]:
+    try:
+        return [str(address) for address in json.loads((folder / STORAGE / ADDRESSES).read_text())]
+    except (OSError, ValueError):
+        return []
+
+
+def _address(host: str, number: int) -> str:
+    if not host:
+        return f"ipc://@riprap-backup-{uuid.uuid4().hex[:12]}-{number}"
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return f"tcp://{host}:{probe.getsockname()[1]}"
