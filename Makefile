@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 HIGGS  ?=
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test build debug sim fuzz bench lint clean
+.PHONY: help demo test build debug sim fuzz soak bench lint clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ sim: build ## run the schemes through thousands of simulated faults (SEEDS=40 a 
 
 fuzz: build ## send a million malformed messages through the gate of a worker
 	$(BIN)/python tests/fuzz/fuzz_frames.py --count 1000000 --seed 1
+
+soak: build ## kill everybody in COUNT=200 random schedules of SEED=1, in parts with FIRST=n (about 20 minutes)
+	$(BIN)/python tests/soak/soak.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),200)
 
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"

@@ -1,0 +1,192 @@
+"""Whoever dies, the job goes on: by itself, by `riprap run --resume`, or with the cluster's next `riprap up`.
+
+The schedules here are a few of those that `make soak` draws by the hundred. All end with the undisturbed model.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_harness import Cli, await_that, write_shards, write_topology
+
+from controller.zookeeper import EmbeddedZooKeeper
+
+sys.path.append(str(Path(__file__).parents[1] / "soak"))
+from schedules import EPOCHS, Hit, Schedule
+from trial import Arena
+
+SETS = ("--set", "input.repeat=60")
+JOB_EPOCHS = 600
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    return Arena(tmp_path_factory.mktemp("arena"))
+
+
+def hit(role: str, epoch: int, *targets: str) -> Hit:
+    return Hit(role, epoch, tuple(f"kill:{target}@epoch={epoch}" for target in targets))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "hits", "attempts"),
+    [
+        ("erasure (4,2) lazy", [hit("source and sink", 20, "source.0", "sink.0")], 1),
+        ("erasure (4,2) lazy", [hit("launcher", 30), hit("processor", 50, "processor.1"), hit("launcher", 70)], 3),
+        ("erasure (4,2) lazy", [hit("backup", 20, "backup"), hit("sink", 40, "sink.0")], 1),
+        ("erasure (4,2) lazy", [hit("agent", 40, "agent", "controller", "zookeeper")], 1),
+        ("reactive", [hit("processor", 30, "processor.0", "processor.4"), hit("source", 60, "source.0")], 1),
+        ("reactive", [hit("launcher", EPOCHS // 2)], 2),
+    ],
+    ids=["source and sink", "launcher twice", "backup, then sink", "all services", "reactive", "reactive, launcher"],
+)
+def test_whoever_is_killed_the_model_is_the_undisturbed_one(
+    arena: Arena, scheme: str, hits: list[Hit], attempts: int
+) -> None:
+    summary = arena.run(Schedule(0, 0, scheme, tuple(hits)))
+    assert summary["attempts"] == attempts
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, np.ndarray]]:
+    """The model of the whole job, by name."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    write_shards(directory / "shards")
+    cli = Cli(directory)
+    ended = cli.run("run", str(write_topology(directory / "job.yaml")), "--out", "out", *SETS)
+    assert ended.returncode == 0, ended.stderr
+    yield dict(np.load(directory / "out" / "model.npz"))
+    cli.kill_all()
+
+
+def start_and_interrupt(cli: Cli, signum: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """A run that is sent a signal after a few epochs."""
+    process = cli.start("run", "job.yaml", "--out", "out", *SETS, *words)
+    await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 60, lambda: "nothing was committed")
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=30)
+    cli.await_no_process()
+    assert epochs(cli) < JOB_EPOCHS, "it was over too soon"
+    return subprocess.CompletedProcess([], process.returncode, out, err)
+
+
+def epochs(cli: Cli, out: str = "out") -> int:
+    path = cli.directory / out / "epochs.csv"
+    return max(0, path.read_bytes().count(b"\n") - 1) if path.exists() else 0
+
+
+def check_whole(out: Path, undisturbed: dict[str, np.ndarray]) -> None:
+    with (out / "epochs.csv").open() as file:
+        assert [int(row["epoch"]) for row in csv.DictReader(file)] == list(range(1, JOB_EPOCHS + 1))
+    found = np.load(out / "model.npz")
+    assert {name: found[name].tobytes() for name in found} == {n: a.tobytes() for n, a in undisturbed.items()}
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_that_works(
+    cli: Cli, undisturbed: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ended = start_and_interrupt(cli, signal.SIGINT)
+    assert ended.returncode == 130
+    said = next(line for line in ended.stderr.splitlines() if line.startswith("go on where it ended with: "))
+    words = shlex.split(said.partition(": riprap ")[2])
+    before = epochs(cli)
+    cli.directory = tmp_path_factory.mktemp("elsewhere")
+    resumed = cli.run(*words, "--json", "--fault", f"kill:processor.1@epoch={before + 50}")
+    assert resumed.returncode == 0, resumed.stderr
+    summary, out = json.loads(resumed.stdout), Path(words[-1])
+    assert (summary["attempts"], summary["epochs"], summary["items"]) == (2, JOB_EPOCHS, 300_000)
+    assert [failure["worker"] for failure in summary["failures"]] == ["processor.1"]
+    check_whole(out, undisturbed)
+    assert not (out / "backup").exists(), "a completed job needs no backups"
+    again = cli.run(*words, "--json")
+    assert again.returncode == 0 and json.loads(again.stdout) == summary
+    assert "job trial has completed; there is nothing to go on with" in again.stderr
+    cli.await_no_process()
+
+
+def test_a_run_directory_has_one_launcher_at_a_time(cli: Cli) -> None:
+    process = cli.start("run", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
+    await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 60, lambda: "nothing was committed")
+    second = cli.run("run", "--resume", "out")
+    assert second.returncode == 2 and "in use by another `riprap run`" in second.stderr
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    cli.await_no_process()
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"), [("shards", "input.path: there is no directory"), ("out/backup", "backup storage is gone")]
+)
+def test_what_cannot_go_on_says_so_before_anything_starts(cli: Cli, lost: str, words: str) -> None:
+    start_and_interrupt(cli, signal.SIGKILL)
+    attempts = (cli.directory / "out/attempts.jsonl").read_bytes()
+    (cli.directory / lost).rename(cli.directory / "lost")
+    refused = cli.run("run", "--resume", "out")
+    assert refused.returncode == 2 and words in refused.stderr and refused.stderr.count("remedy: ") == 1
+    assert (cli.directory / "out/attempts.jsonl").read_bytes() == attempts, "nothing was attempted"
+    assert cli.processes() == []
+
+
+def test_backup_servers_that_are_not_there_are_named_within_the_deadline(cli: Cli) -> None:
+    servers = ["ipc://@riprap-nobody-1", "ipc://@riprap-nobody-2"]
+    words = ["--set", f"backup.servers=[{', '.join(servers)}]", "--set", "cluster.startup_timeout_s=3"]
+    ended = cli.run("run", "job.yaml", "--out", "out", *words)
+    assert ended.returncode != 0
+    error = ended.stderr[ended.stderr.index("error: ") :]
+    assert all(server in error for server in servers) and "remedy: " in error
+    assert epochs(cli) == 0
+    cli.await_no_process()
+
+
+def test_a_job_in_an_ensemble_of_the_users_is_taken_from_its_dead_launcher(
+    cli: Cli, undisturbed: dict[str, np.ndarray]
+) -> None:
+    with EmbeddedZooKeeper(cli.directory / "ensemble") as ensemble:
+        words = ("--zookeeper", ensemble.connect_string)
+        start_and_interrupt(cli, signal.SIGKILL, *words)
+        resumed = cli.run("run", "--resume", "out", "--json", *words)
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["attempts"] == 2
+    check_whole(cli.directory / "out", undisturbed)
+
+
+def test_a_cluster_that_was_killed_goes_on_where_it_was(cli: Cli, undisturbed: dict[str, np.ndarray]) -> None:
+    def said(*arguments: str) -> str:
+        ended = cli.run(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    first = json.loads(said("up", "--standby", "0", "--json"))
+    said("submit", "job.yaml", "--out", "out", *SETS)
+    await_that(lambda: epochs(cli) >= 5, 60, lambda: "nothing was committed")
+    for pid in [first["pid"], *cli.processes()]:
+        kill(pid)
+    cli.await_no_process()
+    assert epochs(cli) < JOB_EPOCHS, "it was over too soon"
+    second = json.loads(said("up", "--standby", "0", "--json"))
+    assert second["backups"] == first["backups"] and second["pid"] != first["pid"]
+    await_that(lambda: "COMPLETED" in said("status"), 60, lambda: "it was not completed")
+    check_whole(cli.directory / "out", undisturbed)
+    said("down")
+    cli.await_no_process()
+    left = {path.name for path in (cli.directory / "runtime/riprap").iterdir()}
+    assert not left & {".zookeeper", "backup", "up.json"}
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, also for one that its parent's death has taken already."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
