@@ -165,6 +165,13 @@ def test_no_java(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert cli.run("doctor", environment=environment).returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("storage", "words"), [("job.yaml", "the storage job.yaml"), ("nowhere://bucket/a", "Protocol not known: nowhere")]
+)
+def test_a_backup_server_without_storage(check_refused: Callable[..., None], storage: str, words: str) -> None:
+    check_refused("backup", "--listen", "ipc://@riprap-errors", "--storage", storage, words=words, own_process=True)
+
+
 def test_a_port_that_is_taken(cli: Cli) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -83,6 +83,25 @@ def test_a_killed_launcher_takes_everything_with_it(cli: Cli) -> None:
     cli.await_no_process()
 
 
+def test_backup_servers_of_the_users_keep_jobs_of_one_name_apart(cli: Cli) -> None:
+    address = f"ipc://@riprap-{cli.mark}"
+    server = cli.start("backup", "--listen", address, "--storage", "kept", "--durability", "always")
+    words = ("run", "job.yaml", "--json", "--set", f"backup.servers=[{address}]", "--set", "input.repeat=10")
+    await_that((cli.directory / "kept").exists, 20, lambda: "the server did not begin")
+    first = cli.run(*words, "--out", "first", "--fault", "kill:sink.0@epoch=50")
+    second = cli.run(*words, "--out", "second", "--set", "seed=2")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    one, two = json.loads(first.stdout), json.loads(second.stdout)
+    assert one["epochs"] == two["epochs"] == 100 and one["model"]["sha256"] == two["model"]["sha256"]
+    assert [failure["worker"] for failure in one["failures"]] == ["sink.0"] and two["failures"] == []
+    events = [(cli.directory / out / "events.jsonl").read_text() for out in ("first", "second")]
+    assert ['"restored"' in text for text in events] == [True, False], "the second began anew"
+    assert cli.processes() == [server.pid], "it is not the run's to end"
+    server.terminate()
+    assert server.communicate(timeout=20) and server.returncode == 0
+    cli.await_no_process()
+
+
 def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> None:
     (cli.directory / "mine.py").write_text(FAILING)
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
