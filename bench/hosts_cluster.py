@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from bench.namespaces import HUB_ADDRESS, Hosts
@@ -20,6 +21,7 @@ from engine.cli.summary import Facts, compose
 
 RIPRAP = [sys.executable, "-m", "engine.cli.main"]
 JOB_TIMEOUT_S = 300.0
+BACKUP_PORT = 7070
 
 
 class HostsCluster:
@@ -31,6 +33,7 @@ class HostsCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._agents: dict[int, subprocess.Popen[bytes]] = {}
         self._jobs = 0
+        self._backup = ["backup.servers=0"]
 
     @property
     def zookeeper(self) -> str:
@@ -76,8 +79,16 @@ class HostsCluster:
         """SIGKILL the agent of a host."""
         self._agents[host].kill()
 
+    def start_backup(self) -> None:
+        """Start a backup server on the hub, whose link is not limited; jobs submitted from now on use it."""
+        address = f"tcp://{HUB_ADDRESS}:{BACKUP_PORT}"
+        storage = str(self.folder / "backup")
+        self._start("backup", [*RIPRAP, "backup", "--listen", address, "--storage", storage])
+        self._backup = [f"backup.servers=[{address}]"]
+
     def submit(self, config: str, sets: list[str]) -> tuple[str, Path]:
         """Submit a job; its name and run directory."""
+        sets = [*self._backup, *sets]
         self._jobs += 1
         name, out = f"job{self._jobs}", self.folder / f"job{self._jobs}"
         words = ["submit", config, "--zookeeper", self.zookeeper, "--out", str(out), "--set", f"job={name}"]
@@ -103,9 +114,26 @@ class HostsCluster:
             ]
         return compose(Facts(name, "", status, epochs))
 
-    def run(self, config: str, sets: list[str]) -> dict[str, Any]:
-        """Submit and wait."""
-        return self.wait(*self.submit(config, sets))
+    def run(self, config: str, sets: list[str], slow: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
+        """Submit and wait; the links of the workers in `slow` are limited to so many Mbit/s for this job."""
+        name, out = self.submit(config, sets)
+        hosts = {self._host_of(name, worker): rate for worker, rate in slow.items()}
+        for host, rate in hosts.items():
+            self.hosts.reshape(host, rate)
+        try:
+            return self.wait(name, out)
+        finally:
+            for host in hosts:
+                self.hosts.reshape(host, self.hosts.rate_mbit or 0)
+
+    def _host_of(self, name: str, worker: str) -> int:
+        deadline = time.monotonic() + 30
+        with Client(self.zookeeper, timeout_s=30) as client:
+            while not (host := client.status(name)["workers"].get(worker, {}).get("host")):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{worker} of {name} has no host")
+                time.sleep(0.02)
+        return int(host.removeprefix("h"))
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         tied = [*command, "--die-with-parent", str(os.getpid())]

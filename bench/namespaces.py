@@ -49,6 +49,12 @@ class Hosts:
         """Set a host's link "up" or "down", as if its cable were pulled."""
         _ip("link", "set", f"v{host}", state)
 
+    def reshape(self, host: int, rate_mbit: int) -> None:
+        """Limit the link of one host anew, in both directions; it must be limited already."""
+        shape = ["root", "tbf", "rate", f"{rate_mbit}mbit", "burst", "256kb", "limit", "2mb"]
+        _run("tc", "qdisc", "replace", "dev", f"v{host}", *shape)
+        _run("tc", "-n", self.name(host), "qdisc", "replace", "dev", "eth0", *shape)
+
     def __enter__(self) -> Hosts:
         _check_permitted()
         _remove_leftovers()

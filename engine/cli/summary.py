@@ -71,6 +71,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "bytes_per_item": sum(bytes_sent.values()) / items_now if items_now else 0.0,
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
         **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
+        **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "lost": {"items": _total(every, "lost_items"), "states": _total(every, "lost_states")},
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),
