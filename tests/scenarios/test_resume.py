@@ -20,6 +20,7 @@ import pytest
 from cli_harness import Cli, await_that, write_shards, write_topology
 
 from controller.zookeeper import EmbeddedZooKeeper
+from engine.cli.run_directory import read_events
 
 sys.path.append(str(Path(__file__).parents[1] / "soak"))
 from schedules import EPOCHS, Hit, Schedule
@@ -106,6 +107,8 @@ def test_an_interrupted_run_says_how_to_go_on_and_that_works(
     summary, out = json.loads(resumed.stdout), Path(words[-1])
     assert (summary["attempts"], summary["epochs"], summary["items"]) == (2, JOB_EPOCHS, 300_000)
     assert [failure["worker"] for failure in summary["failures"]] == ["processor.1"]
+    starts = [event["attempt"] for event in read_events(out) if event["event"] == "cluster_started"]
+    assert starts == [1, 2], "the number by which backup servers shut the first attempt out"
     check_whole(out, undisturbed)
     assert not (out / "backup").exists(), "a completed job needs no backups"
     again = cli.run(*words, "--json")
