@@ -73,8 +73,8 @@ class Model(logistic_regression.Model):
     """The sink: a step of the output layer per epoch, of a size of its own for each weight.
 
     Hidden outputs are of very different sizes and depend on one another, so that one size for all learns slowly. It is
-    learning_rate / sqrt(the sum of the weight's squared gradients so far): Duchi, Hazan and Singer, Adaptive Subgradient
-    Methods, JMLR 12 (2011). Options as for every linear model.
+    learning_rate / sqrt(the sum of the weight's squared gradients so far): Duchi, Hazan and Singer, Adaptive
+    Subgradient Methods, JMLR 12 (2011). Options as for every linear model.
     """
 
     def __init__(

@@ -52,6 +52,17 @@ def test_what_was_trained_predicts(circle: np.ndarray) -> None:
     assert sink.metrics()["accuracy"] > 0.85
 
 
+def test_the_model_is_the_network_that_the_processors_judge(circle: np.ndarray) -> None:
+    pair = opened(random_features.Gradient(), random_features.Model(), context_of(circle, seed=1))
+    sink = train(*pair, micro_batches(circle[:5000], 100))
+    _, (items, loss, _) = pair[0].process_data(circle[5000:6000])
+    model = {name: array.tolist() for name, array in sink.model().items()}
+    processor, _ = opened(network_prediction.Network(model=model), Predictions(), context_of(circle))
+    probabilities = processor.process_data(circle[5000:6000])[0][:, 0]
+    right = np.where(circle[5000:6000, 0] == 1.0, probabilities, 1.0 - probabilities)
+    assert loss / items == pytest.approx(-np.log(right).mean(), rel=1e-9)
+
+
 def test_gradients_from_decoded_linear_parts_train_the_same_model(circle: np.ndarray) -> None:
     code = make_code("stable", 4, 2)
     context = context_of(circle, seed=1)
