@@ -21,7 +21,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "six healthy processors": ([], []),
     "five healthy processors, EC(4,1)": (FIVE, []),
     "one of six at 10 % of a CPU": ([], ["slow:processor.2@epoch=5,for=300s,cpu=0.1"]),
-    "one of six stopped": (["cluster.heartbeat_timeout_s=600"], ["stop:processor.2@epoch=5,for=300s"]),
+    "one of six stopped": (["cluster.heartbeat_timeout_s=10"], ["stop:processor.2@epoch=5,for=300s"]),
 }
 
 

@@ -12,6 +12,7 @@ GAIN_VARIATION = 0.25
 VARIATIONS = 4
 """Of the retransmission timer of TCP, which solves the same problem (RFC 6298, section 2)."""
 EPOCHS = 3
+EPOCH_AT_FIRST_S = 1 / EPOCHS  # before one has been measured
 PENALTY_S = 0.5
 PENALTY_MAX_S = 16.0
 SLOW_SHARE = 0.3  # of an epoch's time, by which a slow worker is later than the others
@@ -38,7 +39,8 @@ class Hedge:
         self._owed: Counter[WorkerId] = Counter()
         self._since: float | None = None
         self._disturbed = False
-        self._wait_s = self._variation_s = self._epoch_s = 0.0
+        self._wait_s = self._variation_s = 0.0
+        self._epoch_s: float | None = None
         self._began_at = 0.0
         self._ended_at: float | None = None
         self._late: dict[WorkerId, float] = {}
@@ -48,7 +50,8 @@ class Hedge:
     @property
     def delay_s(self) -> float:
         """How long the last few are waited for."""
-        return max(self.least_s, self._wait_s + VARIATIONS * self._variation_s, EPOCHS * self._epoch_s)
+        epoch_s = EPOCH_AT_FIRST_S if self._epoch_s is None else self._epoch_s
+        return max(self.least_s, self._wait_s + VARIATIONS * self._variation_s, EPOCHS * epoch_s)
 
     def begin(self, workers: Iterable[WorkerId], owed: Iterable[WorkerId], now: float) -> None:
         """The current epoch is emitted whole, to `workers`; `owed` names the holder of each block without a result."""
@@ -84,7 +87,8 @@ class Hedge:
     def ended(self, now: float) -> None:
         """The current epoch is committed."""
         if self._ended_at is not None:
-            self._epoch_s += GAIN * (now - self._ended_at - self._epoch_s) if self._epoch_s else now - self._ended_at
+            took = now - self._ended_at
+            self._epoch_s = took if self._epoch_s is None else self._epoch_s + GAIN * (took - self._epoch_s)
         self._ended_at = now
         if not self._disturbed and not self._owed:
             if self._since is not None:
@@ -126,7 +130,7 @@ class Hedge:
         ordered = sorted((lag for _, lag in self._lags.values()), reverse=True)
         usual = ordered[self.few] if len(ordered) > self.few else float("inf")
         for worker, (samples, lag) in list(self._lags.items()):
-            apart = lag - usual > SLOW_SHARE * self._epoch_s and lag > SLOW_FACTOR * usual
+            apart = lag - usual > SLOW_SHARE * (self._epoch_s or 0.0) and lag > SLOW_FACTOR * usual
             if samples >= SLOW_SAMPLES and apart and lag > 0 and len(self.avoided) < self.few:
                 self._avoid(worker, now)
 
