@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from bench.namespaces import HUB_ADDRESS, Hosts
 from controller.client import Client
 from controller.phases import TERMINAL
 from controller.zookeeper import EmbeddedZooKeeper
-from engine.cli.epochs import EpochRow
+from engine.cli.epochs import Committed
 from engine.cli.summary import Facts, compose
 
 RIPRAP = [sys.executable, "-m", "engine.cli.main"]
@@ -107,12 +106,9 @@ class HostsCluster:
                 time.sleep(0.1)
         if status["phase"] != "COMPLETED":
             raise RuntimeError(f"{name} is {status['phase']}: {status['error']}")
-        with open(out / "epochs.csv") as file:
-            epochs = [
-                EpochRow(int(row["epoch"]), int(row["items"]), float(row["latency_ms"]), float(row["committed_at"]))
-                for row in csv.DictReader(file)
-            ]
-        return compose(Facts(name, "", status, epochs))
+        committed = Committed(out, sum(worker.startswith("sink.") for worker in status["workers"]))
+        committed.refresh()
+        return compose(Facts(name, "", status, committed.rows))
 
     def run(self, config: str, sets: list[str], slow: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
         """Submit and wait; the links of the workers in `slow` are limited to so many Mbit/s for this job."""
