@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 HIGGS  ?=
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test build debug sim fuzz soak bench lint clean
+.PHONY: help demo test build debug sim fuzz soak bench bench-streamlec lint clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ soak: build ## kill everybody in COUNT=200 random schedules of SEED=1, in parts 
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"
 	for name in codes rings network throughput cluster_throughput recovery latency scale; do $(BIN)/python -m bench.$$name || exit 1; done
+	$(BIN)/python -m bench.report
+
+bench-streamlec: build ## the five experiments of the StreamLEC paper, and what is ours (about 40 minutes)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || $(BIN)/pip install --quiet matplotlib
+	for name in exp1_normal exp2_failures exp3_encoding exp4_hybrid exp5_scaling attachment stragglers; do \
+	  $(BIN)/python -m bench.streamlec.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 lint: build ## ruff and mypy

@@ -53,15 +53,16 @@ def measure(scheme: str, at_once: int, kills: int) -> dict[str, Any]:
 
 
 def latencies(rows: list[EpochRow], failure: dict[str, Any]) -> tuple[float, float, float] | None:
-    """Of the last micro-batch before a failure, of the one it falls into, and of the first begun after recovery."""
+    """Of the last micro-batch before a failure, the slowest one under way during it, and the first begun later."""
     killed_at = failure["injected_at"]
     back_at = killed_at + (failure["restored_ms"] or 0.0) / 1000
-    before = [row for row in rows if row.committed_at < killed_at]
-    hit = [row for row in rows if row.committed_at >= killed_at]
-    after = [row for row in hit if row.committed_at - row.latency_ms / 1000 > back_at]
+    before = [row.latency_ms for row in rows if row.committed_at < killed_at]
+    begun_at = {row.epoch: row.committed_at - row.latency_ms / 1000 for row in rows}
+    hit = [row.latency_ms for row in rows if row.committed_at >= killed_at and begun_at[row.epoch] <= back_at]
+    after = [row.latency_ms for row in rows if begun_at[row.epoch] > back_at]
     if not before or not hit or not after:
         return None
-    return before[-1].latency_ms, hit[0].latency_ms, after[0].latency_ms
+    return before[-1], max(hit), after[0]
 
 
 def parts(failures: list[dict[str, Any]], events: list[dict[str, Any]]) -> dict[str, list[float]]:
