@@ -106,9 +106,10 @@ class HostsCluster:
                 time.sleep(0.1)
         if status["phase"] != "COMPLETED":
             raise RuntimeError(f"{name} is {status['phase']}: {status['error']}")
-        committed = Committed(out, sum(worker.startswith("sink.") for worker in status["workers"]))
+        sinks = sum(worker.startswith("sink.") for worker in status["workers"])
+        committed = Committed(out, sinks)
         committed.refresh()
-        return compose(Facts(name, "", status, committed.rows))
+        return compose(Facts(name, "", status, committed.between([0] * sinks)))
 
     def run(self, config: str, sets: list[str], slow: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
         """Submit and wait; the links of the workers in `slow` are limited to so many Mbit/s for this job."""

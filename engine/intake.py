@@ -150,11 +150,9 @@ def _is_ack(block: Block) -> bool:
 
 def _names(block: Block) -> set[str]:
     """The processors that a message to or from a source tells of."""
-    return {
-        *block.meta.get("avoided", ()),
-        *block.meta.get("participants", ()),
-        *(m[2] for m in block.meta.get("moved", ())),
-    }
+    if block.kind == Kind.ACK:
+        return set(block.meta.get("avoided", ()))
+    return {*block.meta.get("participants", ()), *(m[2] for m in block.meta.get("moved", ()))}
 
 
 def _is_resend(block: Block) -> bool:

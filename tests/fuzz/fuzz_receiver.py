@@ -22,6 +22,7 @@ from engine.intake import Intake
 from engine.layout import Edge
 from engine.links import Links
 from engine.schemes import make_scheme
+from engine.schemes.scheme import Boundary
 from engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
 from operators.base import Processor, Sink
 
@@ -29,8 +30,9 @@ WINDOW = 400
 COLUMNS = 3
 SCHEMES: tuple[dict[str, Any], ...] = (
     {"scheme": "none"},
-    {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100},
-    {"scheme": "erasure", "code": "stable", "k": 2, "r": 1, "hedge_ms": 100},
+    {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100, "attachment": "lazy"},
+    {"scheme": "erasure", "code": "stable", "k": 2, "r": 1, "hedge_ms": 100, "attachment": "eager"},
+    {"scheme": "reactive"},
     {"scheme": "replication", "copies": 2},
 )
 ROLES = (source(), processor(1), sink())
@@ -59,6 +61,19 @@ class Counting(Sink):
 
     def commit(self, epoch: int) -> Sequence[np.ndarray]:
         return [np.zeros(1)]
+
+
+class Silent:
+    """A journal that nobody reads."""
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None: ...
+
+    def durable(self, epoch: Epoch) -> None: ...
+
+    def notes(self) -> dict[str, Any]:
+        return {}
+
+    def resume(self, notes: Any) -> None: ...
 
 
 class Receiver:
@@ -117,13 +132,15 @@ def make_task(me: WorkerId, options: dict[str, Any], port: FakePort) -> Task:
     if me in layout.sources:
         source_task = SourceTask(layout, scheme, port, lambda a, b: stream[a:b], len(stream), 20, 72, 3)
         source_task.start()
+        source_task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(0)))
         for _ in range(30):
             source_task.work()
         task = source_task
     elif me in layout.sinks:
-        task = SinkTask(layout, scheme, port, Counting(), lambda boundary, seconds: None)
+        task = SinkTask(layout, scheme, port, Counting(), Silent())
     else:
-        task = ProcessorTask(layout, scheme, port, [Summing()])
+        task = ProcessorTask(layout, scheme, port, Summing)
+        task.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(0)))
     task.columns = COLUMNS
     return task
 
@@ -150,12 +167,12 @@ def commits(epoch: Epoch) -> list[Block]:
 
 
 def answer(worker: WorkerId, block: Block, options: dict[str, Any]) -> Block:
-    """The result of a data block, by the processor's own scheme."""
+    """What a processor's scheme makes of a block: a result, or under lazy attachment parity that was asked for."""
     port = FakePort(layout_of(worker))
-    task = ProcessorTask(layout_of(worker), make_scheme(layout_of(worker), options), port, [Summing()])
+    task = ProcessorTask(layout_of(worker), make_scheme(layout_of(worker), options), port, Summing)
     task.known = [Epoch(block.epoch - 1)]
     task.on_block(DATA, source(), block)
-    return port.sent_on(RESULT)[0][1]
+    return next((made for _, made in port.sent_on(RESULT)), block)
 
 
 Corpus = dict[tuple[WorkerId, int], list[tuple[Edge, WorkerId, Block]]]

@@ -16,6 +16,7 @@ EPOCH_AT_FIRST_S = 1 / EPOCHS  # before one has been measured
 PENALTY_S = 0.5
 PENALTY_MAX_S = 16.0
 SLOW_SHARE = 0.3  # of an epoch's time, by which a slow worker is later than the others
+SLOW_LEAST = 0.1  # of `least_s`: what is less is noise
 SLOW_FACTOR = 3  # times what the others differ among themselves
 SLOW_SAMPLES = 4
 
@@ -130,8 +131,9 @@ class Hedge:
         ordered = sorted((lag for _, lag in self._lags.values()), reverse=True)
         usual = ordered[self.few] if len(ordered) > self.few else float("inf")
         for worker, (samples, lag) in list(self._lags.items()):
-            apart = lag - usual > SLOW_SHARE * (self._epoch_s or 0.0) and lag > SLOW_FACTOR * usual
-            if samples >= SLOW_SAMPLES and apart and lag > 0 and len(self.avoided) < self.few:
+            much = max(SLOW_SHARE * (self._epoch_s or 0.0), SLOW_LEAST * self.least_s)
+            apart = lag - usual > much and lag > SLOW_FACTOR * usual
+            if samples >= SLOW_SAMPLES and apart and len(self.avoided) < self.few:
                 self._avoid(worker, now)
 
     def _avoid(self, worker: WorkerId, now: float) -> None:

@@ -19,7 +19,9 @@ Write = Callable[..., Path]
 def test_defaults_are_filled_in(write: Write, shards: Path) -> None:
     topology = load(write())
     assert topology.input.path == str(shards)
-    assert topology.fault_tolerance == {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100}
+    scheme = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100}
+    assert topology.fault_tolerance == scheme | {"attachment": "lazy", "incremental": True}
+    assert (topology.backup.servers, topology.backup.durability, topology.backup.addresses) == (1, "interval", ())
     assert (topology.links.block_bytes, topology.links.window_epochs) == (262_144, 2)
     assert (topology.cluster.heartbeat_timeout_s, topology.cluster.startup_timeout_s) == (2.0, 30.0)
     assert topology.stages["source"].parallelism == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def layout_of(me: WorkerId, processors: int = 6, pairs: int = 1, feedback: bool 
         tuple(source(i) for i in range(pairs)),
         tuple(processor(i) for i in range(processors)),
         tuple(sink(i) for i in range(pairs)),
-        DATA, RESULT, FEEDBACK if feedback else None, PUNCTUATION, COMMIT,
+        DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT, feedback,
     )  # fmt: skip
 
 
@@ -50,7 +51,9 @@ class FakePort:
         self.window = window
         self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
         self.sent: list[tuple[Edge, WorkerId, Block]] = []
-        self.acked: list[tuple[Edge, WorkerId]] = []
+        self.acked: list[tuple[Any, ...]] = []
+        self.saved: list[tuple[str, Epoch, dict[str, Any], tuple[np.ndarray, ...]]] = []
+        self.full = False
         self.alarms: list[float] = []
         self.counts: dict[str, int] = {}
         self.reports: list[tuple[str, dict[str, Any]]] = []
@@ -69,8 +72,17 @@ class FakePort:
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         return self.window - self.rooms[to]
 
-    def ack(self, edge: Edge, sender: WorkerId) -> None:
-        self.acked.append((edge, sender))
+    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
+        self.acked.append((edge, sender) if seq is None else (edge, sender, seq))
+
+    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
+        return [block for its_edge, its_to, block in self.sent if (its_edge, its_to) == (edge, to)]
+
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        if self.full:
+            return 0
+        self.saved.append((kind, epoch, meta, tuple(arrays)))
+        return len(self.saved)
 
     def incarnation(self, worker: WorkerId) -> Incarnation:
         return self.lives.get(worker, Incarnation(0))
@@ -130,6 +142,9 @@ def samples() -> dict[str, tuple[Edge, WorkerId, Block]]:
         "relayed": (
             RESULT, processor(3), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta={"of": 4, "counts": [4] * 4}),
         ),
+        "piece": (RESULT, processor(2), Block(Kind.DATA, one, key, 4, (keep,), meta={"of": 4})),
+        "ask": (FEEDBACK, sink(), Block(Kind.RESEND, one, meta={"pieces": [(0, 1)]})),
+        "avoid": (COMMIT, sink(), Block(Kind.ACK, one, meta={"avoided": ["processor.1"]})),
         "end": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta=end)),
         "moved": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [(0, 1, "processor.0", 2)]})),
         "commit": (COMMIT, sink(), Block(Kind.ACK, one)),

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_port import DATA, PUNCTUATION, RESULT, FakePort, items, layout_of, processor, sink, source
+from fake_port import DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, items, layout_of, processor, sink, source
 
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, WorkerId
-from engine.schemes.erasure import ErasureSink, ErasureSource
+from engine.schemes.erasure import ErasureSource, make_processor, make_sink
+from engine.schemes.parts.stripe import Pieces, Row
 from engine.schemes.scheme import Boundary
 
 K, R = 4, 2
-OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge_ms": 100}
+OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge_ms": 100, "attachment": "eager"}
 
 
 class Epochs:
@@ -24,7 +25,7 @@ class Epochs:
     def __init__(self, counts: Iterable[int], options: dict[str, Any] = OPTIONS, epochs: int = 1) -> None:
         self.counts = list(counts)
         self.port = FakePort(layout_of(sink()))
-        self.sink = ErasureSink(layout_of(sink()), options)
+        self.sink: Any = make_sink(layout_of(sink()), options)
         self.ready: list[Block | Boundary] = []
         emitter, scheme = FakePort(layout_of(source())), ErasureSource(layout_of(source()), options)
         for epoch in range(1, epochs + 1):
@@ -80,6 +81,10 @@ def decoded(ready: list[Block | Boundary]) -> dict[int, np.ndarray]:
     }
 
 
+def is_empty(pieces: Pieces) -> bool:
+    return not pieces._pieces and not pieces._counts
+
+
 def closed(ready: list[Block | Boundary]) -> list[int]:
     return [entry.epoch for entry in ready if isinstance(entry, Boundary)]
 
@@ -91,7 +96,7 @@ def test_nothing_is_decoded_when_nothing_is_missing() -> None:
         job.answer(piece[1], piece[2])
     assert closed(job.ready) == [1] and decoded(job.ready) == {}
     assert not job.port.reports and "decoded_items" not in job.port.counts
-    assert not job.sink._pieces and not job.sink._counts, "what a row kept is freed"
+    assert is_empty(job.sink.pieces), "what a row kept is freed"
 
 
 @pytest.mark.parametrize("lost", [(0,), (3,), (0, 1), (1, 3), (2, 3)])
@@ -155,7 +160,7 @@ def test_late_parity_and_late_results_change_nothing() -> None:
     before = dict(job.port.counts)
     assert job.answer(0, 5) == [] and job.answer(0, 3) == []
     assert job.port.counts == before | {"duplicates_dropped": 1}
-    assert not job.sink._pieces and not job.sink._counts
+    assert is_empty(job.sink.pieces)
 
 
 def test_late_parity_of_a_row_that_is_whole_is_not_kept() -> None:
@@ -163,7 +168,7 @@ def test_late_parity_of_a_row_that_is_whole_is_not_kept() -> None:
     job.end()
     for s in range(K):
         job.answer(0, s)
-    assert job.answer(0, 4) == [] and not job.sink._pieces
+    assert job.answer(0, 4) == [] and not job.sink.pieces.of(Row(Epoch(1), 0))
 
 
 def test_a_straggler_is_waited_for_until_the_alarm_and_no_longer() -> None:
@@ -171,50 +176,143 @@ def test_a_straggler_is_waited_for_until_the_alarm_and_no_longer() -> None:
     job.end()
     for s in (0, 1, 2, 4, 5):
         job.answer(0, s)
-    assert job.port.alarms[-1] == pytest.approx(0.1) and decoded(job.ready) == {}
-    ready = job.alarm()
     late = job.holder(0, 3)
+    assert job.port.alarms[-1] == pytest.approx(1.0), "no epoch has been measured yet"
+    job.port.clock = 0.9
+    assert job.alarm() == [] and job.port.alarms[-1] == pytest.approx(0.1), "too early"
+    job.port.clock = 1.1
+    ready = job.alarm()
     assert list(decoded(ready)) == [3] and closed(ready) == [1]
     assert ("hedge", {"epoch": 1, "workers": [str(late)]}) in job.port.reports
-    assert job.sink.straggling == {late}
+    advice = [block.meta for _, block in job.port.sent_on(job.sink.layout.commit)]
+    assert advice == [{"avoided": [str(late)]}], "the source is told to do without it"
 
 
-def test_a_known_straggler_is_not_waited_for_again_until_it_sends_something() -> None:
-    job = Epochs([3] * 4, epochs=3)
+def test_a_known_straggler_is_not_waited_for_in_epochs_under_way() -> None:
+    job = Epochs([3] * 4, epochs=2)
     job.end()
     for s in (0, 1, 2, 4):
         job.answer(0, s)
+    job.port.clock = 1.1
     job.alarm()
     late = job.holder(0, 3)
     (slow,) = [s for s in range(K + R) if job.holder(0, s, epoch=2) == late]
     job.end(2)
     ready = [entry for s in range(K + R) if s != slow for entry in job.answer(0, s, epoch=2)]
-    assert closed(ready) == [2], "its piece was not waited for"
+    assert closed(ready) == [2] and not job.sink.hedge.stragglers - {late}
+
+
+def test_parity_alone_never_causes_a_decoding() -> None:
+    job = Epochs([3] * 4)
+    for s in (4, 5, 0, 1):
+        job.answer(0, s)
+    job.end()
+    assert decoded(job.ready) == {} and closed(job.ready) == []
+    job.answer(0, 2)
     job.answer(0, 3)
-    assert job.sink.straggling == set()
-    (slow,) = [s for s in range(K + R) if job.holder(0, s, epoch=3) == late]
-    job.end(3)
-    data = [s for s in range(K + R) if s != slow]
-    ready = [entry for s in data for entry in job.answer(0, s, epoch=3)]
-    assert closed(ready) == ([] if slow < K else [3]), "it is given time again"
+    assert closed(job.ready) == [1] and decoded(job.ready) == {}
 
 
-def test_the_alarm_waits_at_least_two_epochs_and_repeats_while_something_lacks() -> None:
-    job = Epochs([3] * 4, epochs=3)
-    for epoch, clock in ((1, 10.0), (2, 12.0)):
-        job.port.clock = clock
-        job.end(epoch)
-        for s in range(K):
-            job.answer(0, s, epoch=epoch)
-    job.answer(0, 0, epoch=3)
-    assert job.port.alarms[-1] == pytest.approx(4.0)
-    job.port.alarms.clear()
-    assert job.alarm() == [] and job.port.alarms == [pytest.approx(4.0)]
-    for s in (1, 2, 3):
-        job.answer(0, s, epoch=3)
-    job.end(3)
-    job.port.alarms.clear()
-    assert job.alarm() == [] and not job.port.alarms, "nothing is under way"
+LAZY = OPTIONS | {"attachment": "lazy"}
+
+
+class LazyEpochs(Epochs):
+    """The same with processors that keep their blocks; `hand_out` answers what the sink asks of one."""
+
+    def __init__(self, counts: Iterable[int], epochs: int = 1) -> None:
+        super().__init__(counts, LAZY, epochs)
+        self.ports = {processor(i): FakePort(layout_of(processor(i))) for i in range(6)}
+        self.shelves = {w: make_processor(layout_of(w), LAZY) for w in self.ports}
+        for to, block in self.sent.values():
+            self.shelves[to].on_receive(self.ports[to], DATA, source(), block)
+
+    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Boundary]:
+        to, block = self.sent[epoch, row, s_index]
+        assert block.kind == Kind.DATA
+        total = (block.arrays[0].sum(0),)
+        return self.give(RESULT, to, Block(Kind.RESULT, block.epoch, block.key, block.items, total, None, block.meta))
+
+    def questions(self) -> list[tuple[WorkerId, list[Any]]]:
+        asked = self.port.sent_on(FEEDBACK)
+        self.port.sent = [entry for entry in self.port.sent if entry[0] != FEEDBACK]
+        return [(to, block.meta["pieces"]) for to, block in asked if block.kind == Kind.RESEND]
+
+    def hand_out(self, worker: WorkerId, pieces: list[Any]) -> list[Block | Boundary]:
+        port, ask = self.ports[worker], Block(Kind.RESEND, self.sink.current, meta={"pieces": pieces})
+        port.sent.clear()
+        self.shelves[worker].on_receive(port, FEEDBACK, sink(), ask)
+        return [entry for _, block in port.sent_on(RESULT) for entry in self.give(RESULT, worker, block)]
+
+
+def test_lazy_processors_send_results_only_and_drop_what_is_committed() -> None:
+    job = LazyEpochs([3] * 8)
+    assert not any(port.sent for port in job.ports.values()), "neither items nor parity travel on"
+    for worker, shelf in job.shelves.items():
+        shelf.on_commit(job.ports[worker], 0, Epoch(1))
+        assert not shelf.shelf._blocks
+    job.end()
+    for _, row, s_index in job.sent:
+        if s_index < K:
+            job.answer(row, s_index)
+    assert closed(job.ready) == [1] and not job.questions()
+
+
+@pytest.mark.parametrize("lost", [(0,), (3,), (0, 1), (1, 3), (2, 3)])
+def test_a_lazy_sink_asks_the_living_for_k_pieces(lost: tuple[int, ...]) -> None:
+    job = LazyEpochs([3, 3, 3, 1])
+    job.end()
+    for i in set(range(K)) - set(lost):
+        job.answer(0, i)
+    for i in lost:
+        job.kill(job.holder(0, i))
+    questions = job.questions()
+    holders = {job.holder(0, s): s for s in range(K + R)}
+    assert all(pieces == [(0, holders[worker])] for worker, pieces in questions)
+    latest = {worker: pieces for worker, pieces in questions if holders[worker] not in lost}
+    assert len(latest) == K, "k of those that live, each asked once"
+    ready = [entry for worker, pieces in latest.items() for entry in job.hand_out(worker, pieces)]
+    assert sorted(decoded(ready)) == list(lost) and closed(ready) == [1]
+    for i, array in decoded(ready).items():
+        assert np.array_equal(array, job.sent[1, 0, i][1].arrays[0])
+
+
+def test_another_is_asked_when_one_that_was_asked_dies() -> None:
+    job = LazyEpochs([3] * 4)
+    job.end()
+    for i in (1, 2, 3):
+        job.answer(0, i)
+    job.kill(job.holder(0, 0))
+    asked = dict(job.questions())
+    victim = next(worker for worker in asked if job.holder(0, 1) == worker)
+    job.kill(victim)
+    more = dict(job.questions())
+    assert len(more) == 1 and not set(more) & set(asked), "the piece that nobody was asked for yet"
+    ready = []
+    for worker, pieces in {**asked, **more}.items():
+        if worker != victim:
+            ready += job.hand_out(worker, pieces)
+    assert list(decoded(ready)) == [0] and closed(ready) == [1]
+
+
+def test_a_lazy_sink_asks_the_source_beyond_r_deaths() -> None:
+    job = LazyEpochs([3] * 4)
+    job.end()
+    for i in (0, 1, 2):
+        job.kill(job.holder(0, i))
+    asks = [block.meta["pieces"] for _, block in job.port.sent_on(job.sink.layout.commit) if block.kind == Kind.RESEND]
+    assert asks == [[(0, 0), (0, 1), (0, 2)]]
+
+
+def test_a_piece_that_is_asked_for_too_early_is_sent_when_it_comes() -> None:
+    shelf, port = make_processor(layout_of(processor(0)), LAZY), FakePort(layout_of(processor(0)))
+    job = Epochs([3] * 4, LAZY)
+    (s_index,) = [s for s in range(K + R) if job.holder(0, s) == processor(0)]
+    ask = Block(Kind.RESEND, Epoch(1), meta={"pieces": [(0, s_index)]})
+    shelf.on_receive(port, FEEDBACK, sink(), ask)
+    assert not port.sent
+    block = job.sent[1, 0, s_index][1]
+    shelf.on_receive(port, DATA, source(), block)
+    assert [sent for _, sent in port.sent_on(RESULT)] == [block]
 
 
 def test_more_than_r_deaths_are_asked_for_once() -> None:

@@ -155,9 +155,11 @@ def test_control_fields_that_are_odd(name: str, meta: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["processor.6", "sink.0", "processor", "", "processor.00", "x" * 99])
 def test_punctuations_about_workers_that_are_no_processors(name: str) -> None:
     edge, sender, block = SAMPLES["end"]
-    words = "a punctuation about workers that are no processors"
+    words = "it names workers that are no processors"
     assert reason(edge, sender, replace(block, meta=END | {"participants": {name: 1}})) == words
     assert reason(edge, sender, replace(block, meta={"moved": [[0, 0, name, 1]]})) == words
+    edge, sender, block = SAMPLES["avoid"]
+    assert reason(edge, sender, replace(block, meta={"avoided": [name]})) == words
 
 
 WORKER = processor(0)

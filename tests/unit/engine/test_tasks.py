@@ -33,7 +33,7 @@ from engine.tasks.source import cut
 from operators.base import Processor, Sink
 
 Made = tuple[Any, FakePort]
-ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100}
+ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100, "attachment": "eager"}
 
 
 @given(st.integers(1, 10_000), st.integers(1, 500), st.integers(1, 10_000), st.integers(1, 16))
@@ -55,13 +55,23 @@ def test_block_sizes(count: int, item_bytes: int, block_bytes: int, unit: int, e
     assert cut(count, item_bytes, block_bytes, unit) == expected
 
 
-def source_task(options: dict[str, Any], item_count: int = 50, window: int = 2, block_bytes: int = 72) -> Made:
+def place(task: SourceTask, epoch: int = 0) -> None:
+    """The sink says where the stream goes on."""
+    task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(epoch)))
+
+
+def source_task(
+    options: dict[str, Any], item_count: int = 50, window: int = 2, block_bytes: int = 72, placed: bool = True
+) -> Made:
     layout = layout_of(source())
     port = FakePort(layout)
     stream = items(item_count)
     task = SourceTask(
         layout, make_scheme(layout, options), port, lambda a, b: stream[a:b], item_count, 20, block_bytes, window
     )
+    if placed:
+        place(task)
+        port.acked.clear()
     return task, port
 
 
@@ -71,9 +81,11 @@ def emit(task: SourceTask) -> int:
 
 
 def test_a_source_waits_for_its_start_and_for_commits() -> None:
-    task, port = source_task({"scheme": "none"})
+    task, port = source_task({"scheme": "none"}, placed=False)
     assert not task.work(), "not before all workers are up"
     task.start()
+    assert not task.work(), "not before the sink has said where the stream goes on"
+    place(task)
     assert emit(task) == 20 and task.epoch == 2
     ends = [block for _, block in port.sent_on(PUNCTUATION)]
     assert [(end.epoch, end.meta["items"], end.meta["blocks"], end.meta["last"]) for end in ends] == [
@@ -197,10 +209,16 @@ class Doubling(Processor):
         self.factor = float(feedback[0][0])
 
 
-def processor_task(pairs: int = 1, feedback: bool = True, options: dict[str, Any] = ERASURE) -> Made:
+def processor_task(
+    pairs: int = 1, feedback: bool = True, options: dict[str, Any] = ERASURE, begun: bool = True
+) -> Made:
     layout = layout_of(processor(1), pairs=pairs, feedback=feedback)
     port = FakePort(layout)
-    return ProcessorTask(layout, make_scheme(layout, options), port, [Doubling() for _ in range(pairs)]), port
+    task = ProcessorTask(layout, make_scheme(layout, options), port, Doubling)
+    for pair in range(pairs if begun else 0):
+        task.on_block(FEEDBACK, sink(pair), Block(Kind.FEEDBACK, Epoch(0)))
+    port.acked.clear()
+    return task, port
 
 
 def data(epoch: int, row: int = 0, s_index: int = 0, pair: int = 0, count: int = 2) -> Block:
@@ -244,7 +262,7 @@ def test_a_feedback_that_skips_epochs_drops_what_was_held_for_them() -> None:
     for epoch in (2, 3, 4):
         task.on_block(DATA, source(), data(epoch))
     feed(task, 3, 2.0)
-    assert results(port) == [(4, 0, 12.0)] and port.counts == {"stale_blocks": 2}
+    assert results(port) == [(4, 0, 12.0)] and port.counts == {}
 
 
 def test_input_is_acknowledged_once_its_epoch_is_committed() -> None:
@@ -253,6 +271,7 @@ def test_input_is_acknowledged_once_its_epoch_is_committed() -> None:
     assert not port.acked
     feed(task, 1, 2.0)
     assert port.acked == [(DATA, source()), (FEEDBACK, sink())]
+    assert not any(task._blocks), "what is committed is not kept"
 
 
 def test_pairs_do_not_touch_each_other() -> None:
@@ -279,17 +298,69 @@ def test_results_carry_their_items_and_parity_passes_through() -> None:
     task.on_block(DATA, source(), parity)
     (_, result), (_, passed) = port.sent_on(RESULT)
     assert result.attachment is block.arrays[0] and result.meta == {"of": 8} and result.items == 2
-    assert passed is parity
+    assert passed.kind == Kind.PARITY and passed.arrays[0] is parity.arrays[0] and passed.attachment is None
 
 
 def test_results_wait_for_a_sink_that_is_not_known_yet() -> None:
     task, port = processor_task()
-    port.kill(sink())
+    port.rooms[sink()] = 0
     task.on_block(DATA, source(), data(1))
     assert not port.sent_on(RESULT)
-    port.up.add(sink())
+    port.rooms[sink()] = 1
     task.on_worker_restored(sink())
     assert results(port) == [(1, 0, 6.0)]
+
+
+def test_a_new_life_of_the_sink_may_go_back_and_gets_every_result_again() -> None:
+    """The sink goes on from its last durable epoch; it has nothing of what its former life was sent."""
+    task, port = processor_task()
+    for epoch in (1, 2, 3):
+        task.on_block(DATA, source(), data(epoch))
+    feed(task, 1, 10.0)
+    assert results(port) == [(1, 0, 6.0), (2, 0, 60.0)]
+    port.kill(sink())
+    task.on_worker_failed(sink())
+    port.sent.clear()
+    task.on_block(DATA, source(), data(2, 1))
+    assert results(port) == [], "the state is unknown until the new life says which"
+    port.restart(sink())
+    task.on_worker_restored(sink())
+    feed(task, 1, 10.0)
+    assert results(port) == [(2, 0, 60.0), (2, 1, 60.0)]
+    port.restart(sink())
+    task.on_worker_failed(sink())
+    port.sent.clear()
+    task.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(0)))
+    assert task.operators[0].factor == 1.0, "a sink without anything durable starts from the beginning"
+    task.on_block(DATA, source(), data(1))
+    assert results(port) == [(1, 0, 6.0)]
+
+
+def test_a_restored_source_goes_on_where_the_sink_says() -> None:
+    task, port = source_task({"scheme": "none"}, placed=False)
+    task.start()
+    place(task, 1)
+    assert emit(task) == 15 and task.finished
+    assert min(block.epoch for _, block in port.sent_on(DATA)) == 2
+    first = next(block for _, block in port.sent_on(DATA) if block.key.row == block.key.s_index == 0)
+    assert np.array_equal(first.arrays[0][0], items(50)[20])
+
+
+def test_a_source_goes_back_for_a_new_life_of_its_sink() -> None:
+    task, port = source_task({"scheme": "none"}, item_count=100, window=3)
+    task.start()
+    emit(task)
+    place(task, 2)
+    port.kill(sink())
+    task.on_worker_failed(sink())
+    port.sent.clear()
+    assert not task.work(), "it waits for the sink's word"
+    assert not task.admits(Block(Kind.ACK, Epoch(99))) and task.admits(Block(Kind.ACK, Epoch(1)))
+    port.restart(sink())
+    task.on_worker_restored(sink())
+    place(task, 1)
+    emit(task)
+    assert sorted({block.epoch for _, block in port.sent_on(DATA)}) == [2, 3, 4]
 
 
 @pytest.mark.parametrize("options", [{"scheme": "none"}, {"scheme": "replication", "copies": 2}])
@@ -314,6 +385,12 @@ class Listing(Sink):
     def __init__(self) -> None:
         self.processor, self.seen = Doubling(), []
 
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"seen": np.array(self.seen, dtype=float)}
+
+    def restore(self, snapshot: Any) -> None:
+        self.seen = list(snapshot["seen"])
+
     def aggregate(self, result: Sequence[np.ndarray]) -> None:
         self.seen.append(float(result[0][0]))
 
@@ -321,11 +398,29 @@ class Listing(Sink):
         return [np.array([float(epoch + 1)])]
 
 
+class Notebook:
+    """A journal that lists what it is told."""
+
+    def __init__(self) -> None:
+        self.committed_, self.durable_, self.resumed = [], [], None
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        self.committed_.append((boundary, latency_s))
+
+    def durable(self, epoch: Epoch) -> None:
+        self.durable_.append(epoch)
+
+    def notes(self) -> dict[str, Any]:
+        return {"epochs": len(self.committed_)}
+
+    def resume(self, notes: Any) -> None:
+        self.resumed = notes
+
+
 def sink_task(options: dict[str, Any], processors: int = 3) -> tuple[SinkTask, FakePort, list[tuple[Boundary, float]]]:
     layout = layout_of(sink(), processors=processors)
-    port, committed = FakePort(layout), []
-    task = SinkTask(layout, make_scheme(layout, options), port, Listing(), lambda b, s: committed.append((b, s)))
-    return task, port, committed
+    port, journal = FakePort(layout), Notebook()
+    return SinkTask(layout, make_scheme(layout, options), port, Listing(), journal), port, journal.committed_
 
 
 def result(epoch: int, row: int, s_index: int, value: float | None = None) -> Block:
@@ -402,13 +497,78 @@ def test_a_late_result_of_a_lost_block_is_not_aggregated() -> None:
 def test_a_restarted_processor_gets_the_newest_feedback_at_once() -> None:
     task, port, _ = sink_task({"scheme": "none"})
     task.on_worker_restored(processor(1))
-    assert not port.sent
+    ((to, first),) = port.sent_on(FEEDBACK)
+    assert (to, first.epoch, first.arrays) == (processor(1), 0, ()), "the state that every processor starts from"
     task.on_block(PUNCTUATION, source(), end(1, 1))
     task.on_block(RESULT, processor(0), result(1, 0, 0))
     port.sent.clear()
     task.on_worker_restored(processor(1))
     task.on_worker_restored(source())
     assert [(to, block.epoch, block.arrays[0][0]) for to, block in port.sent_on(FEEDBACK)] == [(processor(1), 1, 2.0)]
+    assert [(to, block.kind, block.epoch) for to, block in port.sent_on(COMMIT)] == [(source(), Kind.ACK, 1)]
+
+
+def test_a_commit_is_announced_once_it_is_durable() -> None:
+    task, port, committed = sink_task({"scheme": "none"})
+    for epoch in (1, 2, 3):
+        task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
+        task.on_block(PUNCTUATION, source(), end(epoch, 1, last=epoch == 3))
+    assert [boundary.epoch for boundary, _ in committed] == [1, 2, 3] and task.journal.durable_ == []
+    assert [(kind, epoch) for kind, epoch, _, _ in port.saved] == [("state", 1), ("state", 2), ("state", 3)]
+    task.on_durable(2)
+    assert task.journal.durable_ == [2] and not task.safe
+    task.on_durable(3)
+    assert task.journal.durable_ == [2, 3] and task.safe
+
+
+def test_a_state_that_cannot_be_saved_now_is_saved_later_once() -> None:
+    task, port, _ = sink_task({"scheme": "none"})
+    port.full = True
+    for epoch in (1, 2):
+        task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
+        task.on_block(PUNCTUATION, source(), end(epoch, 1))
+    task.work()
+    port.full = False
+    task.work()
+    task.work()
+    assert [(kind, epoch) for kind, epoch, _, _ in port.saved] == [("state", 2)]
+
+
+def test_a_restored_sink_goes_on_as_if_nothing_had_happened() -> None:
+    def run(task: SinkTask, epochs: range) -> None:
+        for epoch in epochs:
+            task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
+            task.on_block(PUNCTUATION, source(), end(epoch, 1, last=epoch == 4))
+
+    first, port, _ = sink_task({"scheme": "none"})
+    run(first, range(1, 4))
+    kind, epoch, meta, arrays = port.saved[1]
+    second, fresh, committed = sink_task({"scheme": "none"})
+    second.restore(Block(Kind.FEEDBACK, epoch, arrays=arrays, meta=meta))
+    assert kind == "state" and second.epoch == 2 and second.items == 4 and second.journal.resumed == {"epochs": 2}
+    assert second.operator.seen == [1, 2] and second.operator.processor.factor == 3.0
+    second.on_worker_restored(source())
+    second.on_worker_restored(processor(2))
+    assert [block.epoch for _, block in fresh.sent_on(COMMIT)] == [2]
+    assert [(block.epoch, block.arrays[0][0]) for _, block in fresh.sent_on(FEEDBACK)] == [(2, 3.0)]
+    second.on_block(RESULT, processor(0), result(2, 0, 0, 9))
+    run(second, range(3, 5))
+    assert [boundary.epoch for boundary, _ in committed] == [3, 4] and second.operator.seen == [1, 2, 3, 4]
+
+
+def test_a_new_life_of_the_source_deals_the_open_epoch_anew() -> None:
+    """What is done stays done; who took part is forgotten until the new life's punctuation says."""
+    task, port, committed = sink_task({"scheme": "replication", "copies": 3})
+    task.on_block(PUNCTUATION, source(), end(1, 2))
+    task.on_block(RESULT, processor(0), result(1, 0, 0, 5))
+    port.kill(source())
+    task.on_worker_failed(source())
+    task.on_block(RESULT, processor(0), result(1, 1, 0, 6))
+    assert not committed, "its punctuation died with it"
+    port.restart(source())
+    task.on_worker_restored(source())
+    task.on_block(PUNCTUATION, source(), end(1, 2))
+    assert [boundary.epoch for boundary, _ in committed] == [1] and task.operator.seen == [5, 6]
 
 
 def test_a_sink_admits_only_epochs_and_blocks_that_may_be() -> None:
