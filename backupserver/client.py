@@ -128,6 +128,8 @@ class BackupClient:
 
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is durable, and end the thread; False when it was not in time."""
+        if self._stopped:
+            return self.durable >= self._sequence
         deadline = time.monotonic() + deadline_s
         while self.durable < self._sequence and not self.fenced and time.monotonic() < deadline:
             self._grown.wait(max(0.0, min(PING_S, deadline - time.monotonic())))

@@ -31,7 +31,11 @@ class FsspecStorage:
 
     def names(self) -> list[str]:
         self._files.invalidate_cache(self._folder)
-        found = (str(path).rpartition("/")[2] for path in self._files.ls(self._folder, detail=False))
+        try:
+            paths = self._files.ls(self._folder, detail=False)
+        except FileNotFoundError:
+            return []  # an object store knows no empty folders
+        found = (str(path).rpartition("/")[2] for path in paths)
         return sorted(name for name in found if name.endswith(SUFFIX))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:

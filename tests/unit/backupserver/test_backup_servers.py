@@ -1,0 +1,284 @@
+"""Real backup servers and clients: what is acknowledged survives, whoever is killed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import s3fs
+import zmq
+from moto.server import ThreadedMotoServer
+from test_backup_store import found, save
+
+from backupserver import BackupClient, BackupUnavailable
+from backupserver.storage import open_storage
+from backupserver.store import Store
+
+WAIT_S = 20.0
+
+
+class Cluster:
+    """Backup servers as processes, on abstract addresses that outlive them, and the clients of a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.prefix = folder, f"ipc://@riprap-test-{uuid.uuid4().hex[:12]}"
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.clients: list[BackupClient] = []
+
+    def address(self, number: int) -> str:
+        return f"{self.prefix}-{number}"
+
+    def start(self, number: int = 1, durability: str = "interval", limit_bytes: int = 0) -> None:
+        code = "import resource, sys; from backupserver.server import serve\n"
+        if limit_bytes:
+            code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes}, {limit_bytes}))\n"
+        code += "serve(sys.argv[1], sys.argv[2], sys.argv[3], 20)"
+        words = [sys.executable, "-c", code, self.address(number), str(self.folder / str(number)), durability]
+        self.processes[number] = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+
+    def kill(self, number: int = 1) -> None:
+        self.processes[number].kill()
+        self.processes.pop(number).wait()
+
+    def client(self, incarnation: int, *numbers: int, deadline_s: float = WAIT_S, **more: Any) -> BackupClient:
+        servers = [self.address(number) for number in numbers or (1,)]
+        client = BackupClient(servers, "job", "sink.0", incarnation, deadline_s=deadline_s, **more)
+        self.clients.append(client)
+        return client
+
+    def ask(self, number: int = 1, *frames: bytes) -> dict[str, Any]:
+        """Send a raw message, then ask for the server's status."""
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.RCVTIMEO, int(WAIT_S * 1000))
+            socket.connect(self.address(number))
+            if frames:
+                socket.send_multipart(frames)
+            socket.send(msgpack.packb({"type": "status"}))
+            while (answer := msgpack.unpackb(socket.recv_multipart()[0]))["type"] != "status":
+                pass
+        return dict(answer)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close(0.0)
+        for number in list(self.processes):
+            self.kill(number)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+def await_that(client: BackupClient, condition: Callable[[], bool]) -> None:
+    """Wait, on the client's own notice of progress."""
+    for _ in range(int(WAIT_S / 0.05)):
+        if condition():
+            return
+        client._grown.wait(0.05)
+        client._grown.clear()
+    raise AssertionError("it did not happen in time")
+
+
+def state(epoch: int) -> tuple[str, int, dict[str, Any], list[np.ndarray]]:
+    return "state", epoch, {"epoch": epoch}, [np.full(5, float(epoch))]
+
+
+def test_what_was_saved_is_restored_to_the_last_bit(cluster: Cluster) -> None:
+    cluster.start()
+    first = cluster.client(1)
+    assert first.open().state is None
+    rng = np.random.default_rng(1)
+    saved = [
+        ("item", 7, {"n": n}, [rng.random((500, 5)), rng.integers(0, 9, 3), np.array([True, False])]) for n in range(20)
+    ]
+    first.save(*state(6))
+    for one in saved:
+        assert first.save(*one)
+    assert first.close(WAIT_S), "everything is durable"
+    point = cluster.client(2).open()
+    assert point.state is not None and point.state.epoch == 6 and point.dropped == ""
+    assert [record.meta for record in point.items] == [{"n": n} for n in range(20)]
+    for record, (_, _, _, arrays) in zip(point.items, saved):
+        assert all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(record.arrays, arrays))
+
+
+@pytest.mark.parametrize("durability", ["always", "interval", "never"])
+def test_a_server_killed_under_load_has_everything_that_was_acknowledged(cluster: Cluster, durability: str) -> None:
+    rng = random.Random(7)
+    cluster.start(durability=durability)
+    client, epoch = cluster.client(1), 0
+    client.open()
+    for _ in range(3):
+        for _ in range(rng.randrange(30, 200)):
+            epoch += 1
+            client.save(*state(epoch))
+        await_that(client, lambda: client.durable > 0)
+        durable = client.durable
+        cluster.kill()
+        cluster.start(durability=durability)
+        await_that(client, lambda: client.durable >= client._sequence)
+        assert client.durable >= durable
+    cluster.kill()
+    cluster.start(durability=durability)
+    point = cluster.client(2).open()
+    assert point.state is not None and point.state.epoch == epoch
+
+
+def test_commits_are_grouped_and_synced_as_was_asked(cluster: Cluster) -> None:
+    for number, durability in enumerate(("always", "never"), 1):
+        cluster.start(number, durability)
+        client = cluster.client(1, number)
+        client.open()
+        for epoch in range(1, 401):
+            client.save(*state(epoch))
+        await_that(client, lambda client=client: client.durable == 400)
+        status = cluster.ask(number)
+        assert 0 < status["groups"] < 400 and status["records"] <= 400
+        assert status["syncs"] == (status["groups"] if durability == "always" else 0)
+
+
+def test_an_older_life_can_neither_write_nor_read(cluster: Cluster) -> None:
+    cluster.start()
+    old, new = cluster.client(1), cluster.client(2)
+    old.open()
+    old.save(*state(1))
+    await_that(old, lambda: old.durable == 1)
+    point = new.open()
+    assert point.state is not None and point.state.epoch == 1
+    old.save(*state(99))
+    await_that(old, lambda: old.fenced)
+    assert old.durable == 1 and cluster.ask()["refused"] >= 1
+    with pytest.raises(BackupUnavailable, match="a newer life"):
+        cluster.client(1).open()
+    cluster.kill()
+    cluster.start()
+    with pytest.raises(BackupUnavailable, match="a newer life"):
+        cluster.client(1).open()
+    again = cluster.client(3).open()
+    assert again.state is not None and again.state.epoch == 1
+
+
+def test_a_standby_takes_over_and_the_one_that_comes_back_is_brought_in_sync(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    client = cluster.client(1, 1, 2)
+    client.open()
+    client.save(*state(1))
+    await_that(client, lambda: client.durable == 1)
+    cluster.kill(1)
+    client.save(*state(2))
+    await_that(client, lambda: client.durable == 2)
+    second = cluster.client(2, 1, 2)
+    point = second.open()
+    assert point.state is not None and point.state.epoch == 2, "the standby's answer is enough: it was in sync"
+    second.save(*state(3))
+    cluster.start(1)
+    await_that(second, lambda: all(peer.in_sync for peer in second._peers) and second.durable == second._sequence)
+    cluster.kill(2)
+    third = cluster.client(3, 1, 2)
+    point = third.open()
+    assert point.state is not None and point.state.epoch == 3
+
+
+def test_a_server_that_may_have_missed_something_is_not_trusted_alone(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    client = cluster.client(1, 1, 2)
+    client.open()
+    cluster.kill(1)
+    client.save(*state(2))
+    await_that(client, lambda: client.durable == 1)
+    client.close(0.0)
+    cluster.kill(2)
+    cluster.start(1)
+    with pytest.raises(BackupUnavailable, match=f"{cluster.prefix}-2 did not answer") as error:
+        cluster.client(2, 1, 2, deadline_s=1.0).open()
+    assert "take them out of backup.servers" in error.value.remedy
+    cluster.start(2)
+    point = cluster.client(2, 1, 2).open()
+    assert point.state is not None and point.state.epoch == 2, "the newest of all answers"
+
+
+def test_servers_that_are_not_there_are_named_at_the_deadline(cluster: Cluster) -> None:
+    with pytest.raises(BackupUnavailable, match=cluster.address(1)):
+        cluster.client(1, deadline_s=0.2).open()
+
+
+def test_a_full_disk_holds_up_and_is_survived(cluster: Cluster) -> None:
+    cluster.start(limit_bytes=60_000)
+    client = cluster.client(1, window_bytes=100_000)
+    client.open()
+    number, refused = 0, False
+    while not refused and number < 200:
+        number += 1
+        refused = not client.save("item", number, {}, [np.full(1000, float(number))])
+    assert refused, "the window gives back-pressure"
+    assert client.durable < number and "File too large" in cluster.ask()["full"]
+    cluster.kill()
+    cluster.start()
+    await_that(client, lambda: client.durable == client._sequence)
+    client.close(WAIT_S)
+    items = cluster.client(2).open().items
+    assert [record.epoch for record in items] == list(range(1, number))
+    assert all(record.arrays[0][0] == record.epoch for record in items)
+
+
+def test_malformed_messages_are_dropped_and_counted(cluster: Cluster) -> None:
+    cluster.start()
+    rng = random.Random(3)
+    pack = msgpack.packb
+    odd = [
+        b"", b"\xc1", pack(5), pack({}), pack({"type": 3}), pack({"type": "open"}), pack({"type": "open", "name": "x"}),
+        pack({"type": "open", "name": "x" * 600, "fence": 1}), pack({"type": "open", "name": "x", "fence": -1}),
+        pack({"type": "open", "name": "x", "fence": 2**63}), pack({"type": "nonsense", "name": "x", "fence": 0}),
+        pack({"type": "save", "name": "x", "fence": 0, "kind": "fence", "seq": 1, "epoch": 1}),
+        pack({"type": "save", "name": "x", "fence": 0, "kind": "state", "seq": "1", "epoch": 1}),
+        *(rng.randbytes(rng.randrange(1, 80)) for _ in range(200)),
+    ]  # fmt: skip
+    for frame in odd:
+        before = cluster.ask()["malformed"]
+        assert cluster.ask(1, frame)["malformed"] == before + 1, frame
+    assert cluster.ask()["records"] == 0 and cluster.processes[1].poll() is None
+
+
+def test_the_worker_is_woken_when_something_has_become_durable(cluster: Cluster) -> None:
+    cluster.start()
+    woken = threading.Event()
+    client = cluster.client(1, wake=woken.set)
+    client.open()
+    client.save(*state(1))
+    assert woken.wait(WAIT_S) and client.durable == 1
+
+
+def test_an_s3_bucket_holds_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        s3fs.S3FileSystem().mkdir("bucket")
+        store = Store(open_storage("s3://bucket/riprap"))
+        for number in (1, 2, 3):
+            save(store, "item", number + 1, 2 * number)
+            save(store, "state", number, 2 * number + 1)
+            store.compact()
+        assert found(Store(open_storage("s3://bucket/riprap"))) == (3, [(4, 6)])
+    finally:
+        server.stop()

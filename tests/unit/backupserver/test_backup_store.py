@@ -1,0 +1,286 @@
+"""The log of a backup server: whatever a crash, a bad disk or a full one does to it, it serves whole records only."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backupserver.record import Head, pack_body, unpack_body
+from backupserver.storage import open_storage
+from backupserver.storage_local import LocalStorage
+from backupserver.store import Store
+from codec.errors import ConfigError, FrameError
+
+NAME, OTHER = "job/sink.0", "job/processor.1"
+Found = tuple[int | None, list[tuple[int, int]]]
+
+
+def body(value: float) -> list[Any]:
+    return pack_body({"value": value}, [np.arange(3) + value, np.array([value])])
+
+
+def save(store: Store, kind: str, epoch: int, sequence: int, name: str = NAME, fence: int = 1) -> None:
+    store.append([(Head(kind, name, fence, sequence, epoch), body(epoch * 1000 + sequence))])
+
+
+def found(store: Store, name: str = NAME) -> Found:
+    """(epoch of the state, (epoch, sequence) of the items), after a check of every value."""
+    records, _ = store.restore(name)
+    state, items = None, []
+    for head, content in records:
+        meta, arrays = unpack_body(content)
+        value = head.epoch * 1000 + head.sequence
+        assert meta == {"value": value} and np.array_equal(arrays[0], np.arange(3) + value) and arrays[1][0] == value
+        if head.kind == "state":
+            state = head.epoch
+        else:
+            items.append((head.epoch, head.sequence))
+    return state, items
+
+
+def closed(store: Store) -> None:
+    store.segments.storage.close()
+
+
+def small_log(folder: Path) -> tuple[bytes, list[Found], list[int]]:
+    """A log of ten records: its bytes, and after each record what can be restored and where the log ends."""
+    store = Store(LocalStorage(str(folder)))
+    truths, ends = [(None, [])], [0]
+    steps = [("fence", 0, 0), ("item", 1, 1), ("state", 1, 2), ("item", 2, 3), ("item", 3, 4), ("state", 2, 5)]
+    steps += [("item", 3, 6), ("state", 3, 7), ("item", 4, 8), ("item", 4, 9)]
+    for kind, epoch, sequence in steps:
+        save(store, kind, epoch, sequence)
+        truths.append(found(store))
+        ends.append(store.segments.size)
+    closed(store)
+    (segment,) = folder.glob("*.segment")
+    return segment.read_bytes(), truths, ends
+
+
+def reopened(folder: Path, content: bytes) -> Store:
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.segment"):
+        old.unlink()
+    (folder / "000000000001.segment").write_bytes(content)
+    return Store(LocalStorage(str(folder)))
+
+
+def test_a_log_that_is_cut_anywhere_serves_what_was_whole(tmp_path: Path) -> None:
+    content, truths, ends = small_log(tmp_path / "whole")
+    for size in range(len(content) + 1):
+        store = reopened(tmp_path / "cut", content[:size])
+        records = sum(end <= size for end in ends) - 1
+        assert found(store) == truths[records], f"cut after {size} bytes"
+        assert bool(store.damage) == (size not in ends), "a torn tail is told of"
+        save(store, "state", 50, 99)
+        assert found(store) == (50, [])
+        closed(store)
+        again = Store(LocalStorage(str(tmp_path / "cut")))
+        assert found(again) == (50, []), "what is written behind a torn tail is found again"
+        closed(again)
+
+
+def test_a_flipped_bit_anywhere_costs_one_record_and_is_told_of(tmp_path: Path) -> None:
+    content, _, ends = small_log(tmp_path / "whole")
+    steps = [(1, 1), (2, 3), (3, 4), (3, 6), (4, 8), (4, 9)]
+    for offset in range(len(content)):
+        damaged = bytearray(content)
+        damaged[offset] ^= 1 << (offset % 8)
+        store = reopened(tmp_path / "flipped", bytes(damaged))
+        assert store.damage, f"offset {offset}"
+        state, items = found(store)
+        hit = sum(end <= offset for end in ends)  # the number of the record, from 1
+        newest = 2 if hit == 8 else 3
+        assert state == newest, f"offset {offset}: the newest whole state"
+        expected = [entry for entry in steps if entry[0] > newest and entry != _item_of(hit)]
+        assert items == expected, f"offset {offset}"
+        closed(store)
+
+
+def _item_of(number: int) -> tuple[int, int] | None:
+    return {2: (1, 1), 4: (2, 3), 5: (3, 4), 7: (3, 6), 9: (4, 8), 10: (4, 9)}.get(number)
+
+
+def test_a_record_that_rots_while_the_server_runs_is_not_served(tmp_path: Path) -> None:
+    store = Store(LocalStorage(str(tmp_path)))
+    save(store, "state", 1, 1)
+    save(store, "item", 2, 2)
+    end = store.segments.size
+    save(store, "state", 2, 3)
+    (segment,) = tmp_path.glob("*.segment")
+    content = bytearray(segment.read_bytes())
+    content[end + 60] ^= 4
+    segment.write_bytes(content)
+    assert found(store) == (1, [(2, 2)])
+    assert "the state of epoch 2" in store.restore(NAME)[1]
+
+
+class Model:
+    """What a dictionary would keep of one worker."""
+
+    def __init__(self) -> None:
+        self.states: dict[tuple[int, int], int] = {}
+        self.items: dict[tuple[int, int], int] = {}
+
+    def found(self) -> Found:
+        state = self.states[max(self.states)] if self.states else None
+        kept = sorted(key for key, epoch in self.items.items() if epoch > (state or 0))
+        return state, [(self.items[key], key[1]) for key in kept]
+
+
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["state", "item", "item", "life", "reopen", "compact"]), st.integers(1, 3)), max_size=60
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(actions=ACTIONS)
+def test_random_histories_agree_with_a_dictionary(tmp_path_factory: pytest.TempPathFactory, actions: list) -> None:
+    folder = str(tmp_path_factory.mktemp("history"))
+    store = Store(LocalStorage(folder), segment_bytes=600)
+    models, fences, epochs = {NAME: Model(), OTHER: Model()}, {NAME: 1, OTHER: 1}, {NAME: 0, OTHER: 0}
+    for sequence, (action, number) in enumerate(actions, 1):
+        name = NAME if number < 3 else OTHER
+        if action == "life":
+            fences[name] += number
+            store.append([(Head("fence", name, fences[name], 0, 0), [])])
+        elif action == "reopen":
+            closed(store)
+            store = Store(LocalStorage(folder), segment_bytes=600)
+            assert not store.damage
+        elif action == "compact":
+            store.compact()
+        else:
+            epoch = epochs[name] + number
+            if action == "state":
+                epochs[name] = epoch
+                models[name].states[fences[name], sequence] = epoch
+            else:
+                models[name].items[fences[name], sequence] = epoch
+            save(store, action, epoch, sequence, name, fences[name])
+        for one, model in models.items():
+            assert found(store, one) == model.found()
+            assert store.fence(one) in (0, fences[one])
+    closed(store)
+
+
+def test_states_without_end_take_bounded_space(tmp_path: Path) -> None:
+    store = Store(LocalStorage(str(tmp_path)), segment_bytes=4096)
+    for number in range(1, 3000):
+        save(store, "item", number + 1, 2 * number)
+        save(store, "state", number, 2 * number + 1)
+        store.compact()
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.segment")) < 4 * 4096
+    assert found(store) == (2999, [(3000, 5998)])
+
+
+class Flaky(LocalStorage):
+    """Fails at the call whose number is given, part of a write done."""
+
+    fail_at = 0
+    calls = 0
+
+    def append(self, name: str, buffers: Sequence[Any], at: int) -> None:
+        if self._fails():
+            super().append(name, [b"".join(map(bytes, buffers))[:30]], at)
+            raise OSError(errno.ENOSPC, "no space left")
+        super().append(name, buffers, at)
+
+    def sync(self, name: str) -> None:
+        if self._fails():
+            raise OSError(errno.EIO, "input/output error")
+        super().sync(name)
+
+    def remove(self, name: str) -> None:
+        if self._fails():
+            raise OSError(errno.EIO, "input/output error")
+        super().remove(name)
+
+    def _fails(self) -> bool:
+        self.calls += 1
+        return self.calls == self.fail_at
+
+
+def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    storage = Flaky(str(tmp_path))
+    store = Store(storage)
+    save(store, "state", 1, 1)
+    storage.fail_at = storage.calls + 1
+    with pytest.raises(OSError, match="no space"):
+        save(store, "state", 2, 2)
+    assert found(store) == (1, [])
+    save(store, "state", 3, 3)
+    assert found(store) == (3, [])
+    closed(store)
+    again = Store(LocalStorage(str(tmp_path)))
+    assert found(again) == (3, []) and not again.damage, "the torn part was cut off"
+    closed(again)
+
+
+def test_a_crash_at_every_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None:
+    for fail_at in range(1, 8):
+        folder = tmp_path / str(fail_at)
+        storage = Flaky(str(folder))
+        store = Store(storage, segment_bytes=500)
+        save(store, "item", 9, 1, OTHER)
+        for number in range(1, 12):
+            save(store, "state", number, number + 1)
+        truth, other = found(store), found(store, OTHER)
+        storage.calls, storage.fail_at = 0, fail_at
+        try:
+            for _ in range(6):
+                store.compact()
+        except OSError:
+            pass
+        closed(store)
+        again = Store(LocalStorage(str(folder)))
+        assert found(again) == truth and found(again, OTHER) == other
+        closed(again)
+
+
+def test_two_servers_on_one_directory_are_refused(tmp_path: Path) -> None:
+    first = open_storage(str(tmp_path))
+    with pytest.raises(ConfigError, match="another backup server's"):
+        open_storage(str(tmp_path))
+    first.close()
+    open_storage(str(tmp_path)).close()
+
+
+def test_objects_of_a_memory_file_system_hold_the_same() -> None:
+    address = "memory://riprap-test-store"
+    store = Store(open_storage(address))
+    for number in range(1, 30):
+        save(store, "item", number + 1, 2 * number)
+        save(store, "state", number, 2 * number + 1)
+        store.compact()
+    assert store.statistics()["segments"] < 12
+    again = Store(open_storage(address))
+    assert found(again) == (29, [(30, 58)]) and not again.damage
+
+
+def test_an_unknown_file_system_says_what_to_do() -> None:
+    with pytest.raises(ConfigError, match="nosuch"):
+        open_storage("nosuch://bucket/path")
+
+
+@given(st.binary(max_size=200))
+def test_bodies_that_are_no_bodies_are_refused(data: bytes) -> None:
+    with pytest.raises(FrameError):
+        unpack_body(memoryview(data))
+
+
+@given(st.integers(0, 10_000), st.integers(0, 7))
+def test_a_damaged_body_is_refused_or_still_a_body(offset: int, bit: int) -> None:
+    """The checksum has refused it before; here nothing but FrameError may come out."""
+    whole = bytearray(b"".join(map(bytes, body(5.0))))
+    whole[offset % len(whole)] ^= 1 << bit
+    with contextlib.suppress(FrameError):
+        unpack_body(memoryview(bytes(whole)))
