@@ -50,7 +50,7 @@ def main() -> None:
     tables, results, pictures = {}, {}, []
     for place, context in places.places(True, HOSTS, options.rate):
         shaped = "namespaces" in place
-        items = {"kdd12": 1_000_000, "higgs": 500_000} if shaped else {"kdd12": 10_000_000, "higgs": 5_000_000}
+        items = {"kdd12": 600_000, "higgs": 300_000} if shaped else {"kdd12": 6_000_000, "higgs": 3_000_000}
         if options.quick:
             items = {data: count // 2 for data, count in items.items()}
         found = places.measure(place, context, runs, cases(items, algorithms))
