@@ -144,7 +144,8 @@ class RowsFile:
         """Append rows (n, columns), the same columns each time."""
         rows = np.ascontiguousarray(rows, dtype="<f8")
         if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            # rows of a former life that were never durable are written anew
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             self._columns = rows.shape[1]
         os.pwrite(self._fd, rows.tobytes(), self._offset())
         self.count += len(rows)

@@ -22,7 +22,6 @@ from engine.intake import Intake
 from engine.layout import Edge
 from engine.links import Links
 from engine.schemes import make_scheme
-from engine.schemes.scheme import Boundary
 from engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
 from operators.base import Processor, Sink
 
@@ -61,19 +60,6 @@ class Counting(Sink):
 
     def commit(self, epoch: int) -> Sequence[np.ndarray]:
         return [np.zeros(1)]
-
-
-class Silent:
-    """A journal that nobody reads."""
-
-    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None: ...
-
-    def durable(self, epoch: Epoch) -> None: ...
-
-    def notes(self) -> dict[str, Any]:
-        return {}
-
-    def resume(self, notes: Any) -> None: ...
 
 
 class Receiver:

@@ -12,6 +12,7 @@ from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.intake import identity
 from engine.layout import Edge, Layout
+from engine.schemes.scheme import Boundary
 
 NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
 DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT = EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))
@@ -113,6 +114,19 @@ class FakePort:
     def sent_on(self, edge: Edge) -> list[tuple[WorkerId, Block]]:
         """What was sent on one edge, in order."""
         return [(to, block) for its_edge, to, block in self.sent if its_edge == edge]
+
+
+class Silent:
+    """A journal that nobody reads."""
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None: ...
+
+    def durable(self, epoch: Epoch) -> None: ...
+
+    def notes(self) -> dict[str, Any]:
+        return {}
+
+    def resume(self, notes: Any) -> None: ...
 
 
 def packed(

@@ -272,6 +272,31 @@ def test_an_older_life_is_fenced_and_a_newer_one_starts_anew() -> None:
     assert accept(links, 1, life=3)
 
 
+def test_what_a_dead_peer_said_last_is_refused() -> None:
+    """It might contradict its next life: an old sink's word would place a source where the new sink is not."""
+    links, _ = receiver()
+    assert accept(links, 1)
+    links.lower(A)
+    assert not accept(links, 2) and links.fenced == 1
+    links.raise_(A, Incarnation(2))
+    assert not accept(links, 2) and accept(links, 1, life=2)
+
+
+def test_some_of_what_came_can_be_safe_and_what_was_sent_is_known_after_a_death() -> None:
+    links, _ = receiver()
+    for seq in (1, 2, 3):
+        accept(links, seq)
+    links.ack(EDGE, A, Seq(2))
+    links.ack(EDGE, A, Seq(1))
+    assert links._in[EDGE, A].safe == 2
+    ours, _ = sender()
+    for number in range(3):
+        ours.send(EDGE, B, block(number))
+    ours.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(1))
+    ours.lower(B)
+    assert [kept.items for kept in ours.kept(EDGE, B)] == [1, 2]
+
+
 def test_messages_that_come_before_the_news_of_their_life_are_kept() -> None:
     links, wire = receiver()
     assert not accept(links, 1, life=3) and not accept(links, 1, life=2) and not accept(links, 2, life=3)

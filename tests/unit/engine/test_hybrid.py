@@ -1,0 +1,82 @@
+"""Hybrid coded computation through the tasks: linear parts travel, are decoded, and are finished (LEC III-D)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_port import DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, sink, source
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch
+from engine.schemes import make_scheme
+from engine.tasks import ProcessorTask, SinkTask
+from operators.base import Processor, Sink
+
+K, R = 4, 2
+HYBRID = {"scheme": "erasure", "code": "stable", "k": K, "r": R, "hedge_ms": 100, "attachment": "hybrid"}
+
+
+class Squash(Processor):
+    """Three columns to two linear ones, and a squashed sum of these."""
+
+    weights = np.array([[1.0, 0.5], [-2.0, 0.25], [0.125, 3.0]])
+
+    def process_linear(self, items: np.ndarray) -> np.ndarray:
+        return items @ self.weights
+
+    def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> list[np.ndarray]:
+        return [np.tanh(linear.sum(axis=1))]
+
+    def process_feedback(self, feedback: Any) -> None:
+        pass
+
+
+class Keeping(Sink):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.processor, self.kept = Squash(), []
+
+    def aggregate(self, result: Any) -> None:
+        self.kept.append(result[0])
+
+    def commit(self, epoch: int) -> list[np.ndarray]:
+        return []
+
+
+@pytest.mark.parametrize("lost", [(), *itertools.combinations(range(K), 2)])
+def test_results_of_dead_processors_are_finished_from_decoded_linear_parts(lost: tuple[int, ...]) -> None:
+    layout = layout_of(source())
+    emitter, scheme = FakePort(layout), make_scheme(layout, HYBRID)
+    scheme.on_open(emitter, Epoch(1), K)
+    blocks = [items(3, 3 * i) / 50 - 0.5 for i in range(K)]
+    for block in blocks:
+        scheme.on_emit(emitter, Block(Kind.DATA, Epoch(1), items=3, arrays=(block,)))
+    scheme.on_epoch(emitter, Epoch(1), 12, last=True)
+    here = layout_of(sink(), feedback=False)
+    port = FakePort(here)
+    task = SinkTask(here, make_scheme(here, HYBRID), port, Keeping(), Silent())
+    task.columns = 3
+    task.on_block(PUNCTUATION, source(), emitter.sent_on(PUNCTUATION)[0][1])
+    for to, block in emitter.sent_on(DATA):
+        there = layout_of(to, feedback=False)
+        wire = FakePort(there)
+        worker = ProcessorTask(there, make_scheme(there, HYBRID), wire, Squash)
+        worker.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(0)))
+        worker.on_block(DATA, source(), block)
+        ((_, answer),) = wire.sent_on(RESULT)
+        part = answer.arrays[0] if answer.kind == Kind.PARITY else answer.attachment
+        assert part is not None and part.shape == (3, 2), "the linear part travels in place of the block"
+        if block.key.s_index in lost:
+            port.kill(to)
+            task.on_worker_failed(to)
+        else:
+            assert task.admits(answer)
+            task.on_block(RESULT, to, answer)
+    assert task.finished and len(task.operator.kept) == K
+    for kept, block in zip(task.operator.kept, blocks):
+        np.testing.assert_allclose(kept, np.tanh((block @ Squash.weights).sum(axis=1)), rtol=1e-9, atol=1e-12)
+    assert port.counts.get("decoded_items", 0) == 3 * len(lost) == port.counts.get("recomputed_items", 0)

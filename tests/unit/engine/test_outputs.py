@@ -1,0 +1,103 @@
+"""What a sink leaves behind, over several lives: lines announced once, rows cut and written again."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from codec.ids import Epoch
+from engine.outputs import HEADING, SinkOutputs
+from engine.schemes.scheme import Boundary
+
+
+def boundary(epoch: int, items: int = 3, lost: int = 0) -> Boundary:
+    return Boundary(Epoch(epoch), items, lost, False)
+
+
+def rows(epoch: int) -> np.ndarray:
+    return np.arange(6.0).reshape(3, 2) + 100 * epoch
+
+
+def announced(folder: Path) -> list[int]:
+    text = (folder / "epochs.csv").read_text()
+    assert text.startswith(HEADING) and text.endswith("\n")
+    return [int(line.partition(",")[0]) for line in text.splitlines()[1:]]
+
+
+def test_an_epoch_is_announced_when_it_is_durable_and_not_before(tmp_path: Path) -> None:
+    outputs = SinkOutputs(tmp_path, 0, 1)
+    for epoch in (1, 2, 3):
+        outputs.committed(boundary(epoch), 0.01, None)
+    assert not (tmp_path / "epochs.csv").exists()
+    outputs.durable(2)
+    assert announced(tmp_path) == [1, 2]
+    outputs.durable(3)
+    assert announced(tmp_path) == [1, 2, 3]
+
+
+def test_what_a_former_life_saved_but_did_not_announce_is_announced_once(tmp_path: Path) -> None:
+    first = SinkOutputs(tmp_path, 0, 1)
+    notes = []
+    for epoch in range(1, 6):
+        first.committed(boundary(epoch), 0.01, None)
+        notes.append(first.notes())
+        if epoch == 3:
+            first.durable(2)
+    first.close()
+    second = SinkOutputs(tmp_path, 0, 1)
+    second.resume(notes[3])  # the state of epoch 4 became durable, and nobody lived to say so
+    second.durable(4)
+    assert announced(tmp_path) == [1, 2, 3, 4]
+    second.committed(boundary(5), 0.01, None)
+    second.durable(5)
+    assert announced(tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
+    first = SinkOutputs(tmp_path, 0, 1)
+    first.committed(boundary(1), 0.01, None)
+    first.durable(1)
+    first.close()
+    with (tmp_path / "epochs.csv").open("a") as file:
+        file.write("2,3,1.0")
+    second = SinkOutputs(tmp_path, 0, 1)
+    second.committed(boundary(2), 0.01, None)
+    second.durable(2)
+    assert announced(tmp_path) == [1, 2]
+
+
+def test_rows_can_be_loaded_at_every_moment(tmp_path: Path) -> None:
+    outputs = SinkOutputs(tmp_path, 0, 1)
+    for epoch in range(1, 40):
+        outputs.committed(boundary(epoch), 0.01, rows(epoch))
+        loaded = np.load(tmp_path / "output.npy")
+        assert np.array_equal(loaded, np.concatenate([rows(n) for n in range(1, epoch + 1)]))
+
+
+def test_rows_behind_the_restored_epoch_are_written_again(tmp_path: Path) -> None:
+    first = SinkOutputs(tmp_path, 0, 1)
+    for epoch in (1, 2, 3, 4):
+        first.committed(boundary(epoch), 0.01, rows(epoch))
+        if epoch == 2:
+            notes = first.notes()
+    first.close()
+    second = SinkOutputs(tmp_path, 0, 1)
+    second.resume(notes)
+    assert np.array_equal(np.load(tmp_path / "output.npy"), np.concatenate([rows(1), rows(2)]))
+    second.committed(boundary(3), 0.01, rows(30))
+    expected = np.concatenate([rows(1), rows(2), rows(30)])
+    assert np.array_equal(np.load(tmp_path / "output.npy"), expected)
+    assert second._rows.digest() == hashlib.sha256(expected.tobytes()).hexdigest()
+
+
+def test_a_life_that_begins_anew_keeps_no_row_of_the_former_one(tmp_path: Path) -> None:
+    first = SinkOutputs(tmp_path, 0, 1)
+    for epoch in (1, 2, 3):
+        first.committed(boundary(epoch), 0.01, rows(epoch))
+    first.close()
+    second = SinkOutputs(tmp_path, 0, 1)
+    second.committed(boundary(1), 0.01, rows(1))
+    assert np.array_equal(np.load(tmp_path / "output.npy"), rows(1))
+    assert second._rows.digest() == hashlib.sha256(rows(1).tobytes()).hexdigest()
