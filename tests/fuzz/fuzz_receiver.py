@@ -13,7 +13,8 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / 
 
 # ruff: noqa: E402, F401, I001  (the path comes first; the other files of this folder take their names from here)
 from fake_port import (
-    COMMIT, DATA, FEEDBACK, JOB, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, packed, processor, sink, source,
+    COMMIT, DATA, FEEDBACK, JOB, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, packed, processor, sink,
+    source,
 )  # fmt: skip
 
 from codec.blocks import Block, Kind
