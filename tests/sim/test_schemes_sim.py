@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from simulator import Case, Simulation
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "4"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 
