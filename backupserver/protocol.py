@@ -1,10 +1,14 @@
 """What clients and servers say to each other: a small msgpack map, and the buffers of record bodies behind it.
 
-client: open(name, fence)                      server: opened(server, newest, stale, records, dropped) | fenced(fence)
-        save(name, fence, seq, epoch, kind)            saved(name, seq), all up to seq | unknown(name) | full(name)
-        synced(name, fence)                            (the client has brought this server up to date)
-        ping(name)                                     pong(server)
-        status()                                       status(...)
+client: open(name, fence, fetch)     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
+        save(name, fence, seq, life,         saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
+             number, epoch, kind)            | full(name), nothing of it was kept
+        synced(name, fence, stalls)          (the client has brought this server up to date)
+        ping(name, fence, ping)              pong(ping, server, stalls, synced)
+        status()                             status(...)
+
+`seq` orders what one client sends; (`life`, `number`) is the record's own: a record that a later life sends to another
+server is the same record.
 """
 
 from __future__ import annotations

@@ -98,9 +98,17 @@ class Segments:
             self.active = ""  # what is torn at its end is found by the next scan
 
     def sync(self) -> None:
-        """Force everything appended to disk."""
+        """Force everything appended to disk.
+
+        After an OSError the segment is not appended to any more: the system may have given up pages that it could not
+        write (https://wiki.postgresql.org/wiki/Fsync_Errors), and what is saved again must not rely on them.
+        """
         for name in list(self._unsynced):
-            self.storage.sync(name)
+            try:
+                self.storage.sync(name)
+            except OSError:
+                self.active = "" if name == self.active else self.active
+                raise
             self._unsynced.discard(name)
 
     def read(self, place: Place) -> tuple[Head, memoryview] | None:

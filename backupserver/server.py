@@ -7,7 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import zmq
 
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 GROUP_RECORDS = 1024
 GROUP_BYTES = 32 << 20
 IDLE_MS = 50
+STALL_S = 1.5  # shorter than the silence after which clients go on without a server
+COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
 Frames = Sequence[Any]
 
@@ -46,16 +48,34 @@ def serve(listen: str, storage: str, durability: str, interval_ms: int) -> None:
         server.close()
 
 
+class Save(NamedTuple):
+    """A record that has come: from whom, and its place among what that one sent."""
+
+    client: bytes
+    sequence: int
+    head: Head
+    body: Frames
+
+
 class Server:
-    """One socket and one store. A step takes what has come, commits it as one group, and answers."""
+    """One socket and one store. A step takes what has come, commits it as one group, and answers.
+
+    Of each worker one connection may write: the one that its newest life opened last. What comes on another may have
+    lost something in between.
+    """
 
     def __init__(self, listen: str, store: Store, durability: str, interval_s: float) -> None:
         self.store, self._durability, self._interval_s = store, durability, interval_s
         self.id = uuid.uuid4().hex
         self.refused = self.malformed = self.groups = self.syncs = self.records = 0
         self.full = ""
-        self._synced: set[str] = set()
+        self._writers: dict[str, bytes] = {}
+        self._synced: set[str] = set()  # workers of which nothing is lacking here
+        self._stale: dict[str, bool] = {}  # what their lives were told when they opened
+        self.stalls = 0
+        self._stepped_at = time.monotonic()
         self._sync_at = float("inf")
+        self._compact_at = 0.0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.LINGER, 0)
@@ -73,10 +93,17 @@ class Server:
         """Wait for messages at most this long, and serve them."""
         due_ms = max(0.0, (self._sync_at - time.monotonic()) * 1000)
         if self._router.poll(int(min(timeout_ms, due_ms))):
+            self._look_at_clock()
             self._serve(self._receive())
-        if time.monotonic() >= self._sync_at:
-            self._sync()
-        self.store.compact()
+        now = self._look_at_clock()
+        try:
+            if now >= self._sync_at:
+                self._sync()
+            if now >= self._compact_at:
+                self.store.compact()
+        except OSError as error:
+            self._compact_at = now + COMPACT_RETRY_S
+            self._say_full(error)
 
     def close(self) -> None:
         """Sync what was acknowledged, and give everything back."""
@@ -84,6 +111,16 @@ class Server:
             self._sync()
         self.store.segments.storage.close()
         self._context.destroy(linger=0)
+
+    def _look_at_clock(self) -> float:
+        """Who stood still may have been left behind: nobody is in sync here until their clients say so again."""
+        now = time.monotonic()
+        if now > self._stepped_at + STALL_S:
+            self.stalls += 1
+            self._synced.clear()
+            self._stale.clear()
+        self._stepped_at = now
+        return now
 
     def _receive(self) -> list[Frames]:
         """What waits, up to the size of a group."""
@@ -99,7 +136,7 @@ class Server:
         return group
 
     def _serve(self, messages: list[Frames]) -> None:
-        saves: list[tuple[bytes, Head, Frames]] = []
+        saves: list[Save] = []
         for frames in messages:
             try:
                 self._take(frames, saves)
@@ -109,7 +146,7 @@ class Server:
                     logger.warning("dropped a malformed message (further ones are only counted): %s", error)
         self._commit(saves)
 
-    def _take(self, frames: Frames, saves: list[tuple[bytes, Head, Frames]]) -> None:
+    def _take(self, frames: Frames, saves: list[Save]) -> None:
         if len(frames) < 2:
             raise FrameError("a message without content")
         client, message = frames[0].bytes, protocol.unpack(frames[1].bytes)
@@ -118,83 +155,93 @@ class Server:
             self._send(client, "status", **self.status())
             return
         name = protocol.text(message, "name", NAME_BYTES_MAX)
-        if kind == "ping":
-            self._send(client, "pong", server=self.id)
-            return
         fence = protocol.number(message, "fence")
-        if kind == "open":
+        if kind == "ping":
+            number = protocol.number(message, "ping")
+            self._send(client, "pong", ping=number, server=self.id, stalls=self.stalls, synced=name in self._synced)
+        elif kind == "open":
             self._commit(saves)  # what came before belongs to the restore point
-            saves.clear()
-            self._open(client, name, fence)
-        elif fence != self.store.fence(name):
-            self._refuse(client, name, fence)
+            self._open(client, name, fence, bool(message.get("fetch")))
         elif kind == "synced":
+            stalls = protocol.number(message, "stalls")
             self._commit(saves)
-            saves.clear()
-            if not self.full:
+            if self._may_write(client, name, fence) and stalls == self.stalls:
                 self._synced.add(name)
         elif kind == "save":
-            saves.append((client, self._head(message, name, fence), frames[2:]))
+            save = Save(client, protocol.number(message, "seq"), self._head(message, name, fence), frames[2:])
+            if self._may_write(client, name, fence):
+                saves.append(save)
         else:
             raise FrameError(f"a message of type {kind[:40]!r}")
 
     def _head(self, message: dict[str, Any], name: str, fence: int) -> Head:
-        kind = message.get("kind")
-        if kind not in KINDS or kind == "fence":
-            raise FrameError(f"a record of kind {str(kind)[:40]!r}")
-        return Head(kind, name, fence, protocol.number(message, "seq"), protocol.number(message, "epoch"))
+        kind, life = message.get("kind"), protocol.number(message, "life")
+        if kind not in KINDS or kind == "fence" or life > fence:
+            raise FrameError(f"a record of kind {str(kind)[:40]!r} and life {life}")
+        return Head(kind, name, life, protocol.number(message, "number"), protocol.number(message, "epoch"))
+
+    def _may_write(self, client: bytes, name: str, fence: int) -> bool:
+        if fence == self.store.fence(name) and client == self._writers.get(name):
+            return True
+        self._refuse(client, name, fence)
+        return False
 
     def _refuse(self, client: bytes, name: str, fence: int) -> None:
-        """A life that is over may not write; one that this process has not opened must open first."""
+        """A life that is over may not write; one that has not opened on this connection must do so first."""
         known = self.store.fence(name)
         if fence < known:
             self.refused += 1
             self._send(client, "fenced", name=name, fence=known)
         else:
-            self._send(client, "unknown", name=name, server=self.id)
+            self._send(client, "unknown", name=name)
 
-    def _open(self, client: bytes, name: str, fence: int) -> None:
+    def _open(self, client: bytes, name: str, fence: int, fetch: bool) -> None:
         if fence < self.store.fence(name):
             self._refuse(client, name, fence)
             return
-        stale, newest = name not in self._synced, self.store.newest(name)
         if fence > self.store.fence(name):
-            self._synced.discard(name)
+            self._stale[name] = name not in self._synced
             try:
-                self.store.append([(Head("fence", name, fence, 0, 0), [])])
-                self.store.sync()
+                self.store.begin_life(name, fence)
             except OSError as error:
                 self._say_full(error)
-                self._send(client, "full", name=name)
-                return
-        found, dropped = self.store.restore(name)
+        self._synced.discard(name)
+        self._writers[name] = client
+        found, dropped = self.store.restore(name) if fetch else ([], "")
         about = [[head.kind, head.epoch, head.fence, head.sequence] for head, _ in found]
-        dropped = "; ".join(filter(None, (self.store.damage, dropped)))
         head = protocol.pack(
-            "opened", name=name, server=self.id, newest=newest, stale=stale, records=about, dropped=dropped
-        )
+            "opened", name=name, server=self.id, stalls=self.stalls, records=about,
+            newest=max(((head.fence, head.sequence) for head, _ in found), default=(0, 0)),
+            stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, dropped))),
+        )  # fmt: skip
         self._router.send_multipart([client, head, *(body for _, body in found)], copy=False)
 
-    def _commit(self, saves: list[tuple[bytes, Head, Frames]]) -> None:
-        """Write a group, make it as durable as was asked, and acknowledge it."""
-        if not saves:
-            return
+    def _commit(self, saves: list[Save]) -> None:
+        """Write a group, make it as durable as was asked, and acknowledge it; no group is left behind."""
+        if saves:
+            group = list(saves)
+            saves.clear()
+            self._write(group)
+
+    def _write(self, saves: list[Save]) -> None:
         try:
-            self.store.append([(head, [frame.buffer for frame in body]) for _, head, body in saves])
+            self.store.append([(save.head, [frame.buffer for frame in save.body]) for save in saves])
             if self._durability == "always":
                 self._sync()
             elif self._durability == "interval":
                 self._sync_at = min(self._sync_at, time.monotonic() + self._interval_s)
         except OSError as error:
             self._say_full(error)
-            for client, name in {(client, head.name) for client, head, _ in saves}:
+            for name, client in {save.head.name: save.client for save in saves}.items():
+                self._synced.discard(name)
+                self._writers.pop(name, None)  # what follows would leave a gap
                 self._send(client, "full", name=name)
             return
         self.full = ""
         self.groups += 1
         self.records += len(saves)
-        for client, name, sequence in _last(saves):
-            self._send(client, "saved", name=name, seq=sequence)
+        for save in {save.head.name: save for save in saves}.values():  # the last of each acknowledges those before it
+            self._send(save.client, "saved", name=save.head.name, seq=save.sequence)
 
     def _say_full(self, error: OSError) -> None:
         if not self.full:
@@ -214,9 +261,3 @@ class Server:
 
     def _send(self, client: bytes, kind: str, /, **fields: Any) -> None:
         self._router.send_multipart([client, protocol.pack(kind, **fields)])
-
-
-def _last(saves: list[tuple[bytes, Head, Frames]]) -> list[tuple[bytes, str, int]]:
-    """The last record of each client's worker in a group: it acknowledges those before it."""
-    last = {(client, head.name): head.sequence for client, head, _ in saves}
-    return [(client, name, sequence) for (client, name), sequence in last.items()]

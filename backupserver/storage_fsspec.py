@@ -5,7 +5,8 @@ Objects cannot grow there, so that each group of records is written as one objec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import fsspec
@@ -13,6 +14,17 @@ import fsspec
 from codec.errors import ConfigError
 
 SUFFIX = ".segment"
+
+
+@contextlib.contextmanager
+def _medium() -> Iterator[None]:
+    """Turn what a file system's library raises into OSError."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 class FsspecStorage:
@@ -24,7 +36,7 @@ class FsspecStorage:
         try:
             self._files, self._folder = fsspec.core.url_to_fs(url)
             self._files.makedirs(self._folder, exist_ok=True)
-        except (ImportError, ValueError, OSError) as error:
+        except Exception as error:  # each library raises its own
             raise ConfigError(
                 f"the storage {url}: {error}", "install the package that the message names, or correct the URL"
             ) from error
@@ -32,7 +44,8 @@ class FsspecStorage:
     def names(self) -> list[str]:
         self._files.invalidate_cache(self._folder)
         try:
-            paths = self._files.ls(self._folder, detail=False)
+            with _medium():
+                paths = self._files.ls(self._folder, detail=False)
         except FileNotFoundError:
             return []  # an object store knows no empty folders
         found = (str(path).rpartition("/")[2] for path in paths)
@@ -40,11 +53,13 @@ class FsspecStorage:
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         end = None if length is None else offset + length
-        return bytes(self._files.cat_file(self._path(name), start=offset, end=end))
+        with _medium():
+            return bytes(self._files.cat_file(self._path(name), start=offset, end=end))
 
     def append(self, name: str, buffers: Sequence[Any], at: int) -> None:
         assert at == 0, "each object is written once"
-        self._files.pipe_file(self._path(name), b"".join(bytes(buffer) for buffer in buffers))
+        with _medium():
+            self._files.pipe_file(self._path(name), b"".join(buffers))
 
     def sync(self, name: str) -> None:
         pass  # an object that was put is stored
@@ -54,7 +69,7 @@ class FsspecStorage:
             self.remove(name)
 
     def remove(self, name: str) -> None:
-        if self._files.exists(self._path(name)):
+        with _medium(), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
     def close(self) -> None:

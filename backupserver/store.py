@@ -32,12 +32,6 @@ class WorkerLog:
     states: list[Entry] = field(default_factory=list)
     items: dict[tuple[int, int], Entry] = field(default_factory=dict)
 
-    @property
-    def newest(self) -> tuple[int, int]:
-        """(fence, sequence) of the record saved last; (0, 0) before the first."""
-        last_item = max(self.items, default=(0, 0))
-        return max([last_item, *((e.head.fence, e.head.sequence) for e in self.states)])
-
     def entries(self) -> list[Entry]:
         """All live records."""
         fence = [self.fence_entry] if self.fence_entry else []
@@ -61,9 +55,15 @@ class Store:
         """The newest life of a worker that was opened here; 0 for none."""
         return self.logs[name].fence if name in self.logs else 0
 
-    def newest(self, name: str) -> tuple[int, int]:
-        """(fence, sequence) of the worker's last record."""
-        return self.logs[name].newest if name in self.logs else (0, 0)
+    def begin_life(self, name: str, fence: int) -> None:
+        """Shut older lives out, for good.
+
+        OSError when that cannot be written: they are shut out while this process lives, and once the new life has
+        saved something.
+        """
+        self.logs.setdefault(name, WorkerLog()).fence = fence
+        self.append([(Head("fence", name, fence, 0, 0), [])])
+        self.sync()
 
     def append(self, group: Sequence[tuple[Head, Sequence[Any]]]) -> None:
         """Append records; OSError leaves everything as it was."""
@@ -97,13 +97,16 @@ class Store:
         return found, "; ".join(dropped)
 
     def compact(self) -> None:
-        """Rewrite one sealed segment that is mostly dead, and delete those that are wholly so.
+        """Rewrite one sealed segment that is mostly dead, and delete those that are wholly so; OSError loses nothing.
 
-        Live records are copied and synced before their segment is deleted; a crash in between leaves both copies, which
-        are one for the index.
+        What supersedes the records of a segment, and the copies of those that are live, are synced before it is
+        deleted; a crash in between leaves both copies, which are one for the index.
         """
         sealed = [name for name in self._bytes if name != self.segments.active]
-        for name in [name for name in sealed if not self._live[name]]:
+        dead = [name for name in sealed if not self._live[name]]
+        if dead:
+            self.sync()
+        for name in dead:
             self._drop(name)
         for name in [name for name in sealed if name in self._bytes]:
             if self._live[name] < min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES):
@@ -124,15 +127,21 @@ class Store:
         for log in self.logs.values():
             for entry in log.entries():
                 if entry.place.segment == name:
-                    whole = self.segments.read(entry.place)
+                    whole = self._whole(entry)
                     if whole:
                         moved.append(whole)
                     else:
                         self._forget(log, entry)
         if moved:
             self.append([(head, [body]) for head, body in moved])
-            self.sync()
+        self.sync()
         self._drop(name)
+
+    def _whole(self, entry: Entry) -> tuple[Head, memoryview] | None:
+        """A record, None when it is damaged; a fence is all in its head."""
+        if entry.head.kind == "fence":
+            return entry.head, memoryview(b"")
+        return self.segments.read(entry.place)
 
     def _drop(self, name: str) -> None:
         self.segments.remove(name)
@@ -142,10 +151,11 @@ class Store:
     def _index(self, entry: Entry) -> None:
         head = entry.head
         log = self.logs.setdefault(head.name, WorkerLog())
+        log.fence = max(log.fence, head.fence)  # a life that saved something was begun
         if head.kind == "fence":
-            if head.fence >= log.fence:
+            if head.fence == log.fence:
                 self._release(filter(None, [log.fence_entry]))
-                log.fence, log.fence_entry = head.fence, entry
+                log.fence_entry = entry
                 self._live[entry.place.segment] += entry.place.length
             return
         self._live[entry.place.segment] += entry.place.length
@@ -168,12 +178,12 @@ class Store:
         self._release(log.items.pop(key) for key in over)
 
     def _forget(self, log: WorkerLog, entry: Entry) -> None:
-        """Leave a damaged record out."""
+        """Leave a damaged record out, and note it."""
+        head = entry.head
+        self.damage = "; ".join(filter(None, [self.damage, f"the {head.kind} of {head.name}'s epoch {head.epoch}"]))
         self._release([entry])
         log.states = [state for state in log.states if state != entry]
         log.items = {key: item for key, item in log.items.items() if item != entry}
-        if log.fence_entry == entry:
-            log.fence_entry = None
 
     def _release(self, entries: Iterable[Entry]) -> None:
         for entry in entries:

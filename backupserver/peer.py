@@ -1,0 +1,170 @@
+"""One server, as a client's thread sees it: what it was sent, what it has, and whether records wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import zmq
+
+from backupserver import protocol
+from codec.errors import FrameError
+
+PING_S = 0.2
+RETRY_S = 0.3  # after a server said that it is full
+
+
+class Saved(NamedTuple):
+    """A record on its way. `sequence` orders what this client sends; (life, number) is the record's own, for good."""
+
+    sequence: int
+    life: int
+    number: int
+    kind: str
+    epoch: int
+    body: list[Any]
+    size: int
+
+
+class Answer(NamedTuple):
+    """What a server said when it was opened: its fields, and the bodies of the records of the restore point."""
+
+    fields: dict[str, Any]
+    bodies: list[memoryview]
+
+    @property
+    def stale(self) -> bool:
+        """Whether the server may lack records that were acknowledged."""
+        return bool(self.fields["stale"])
+
+    @property
+    def dropped(self) -> str:
+        """What was damaged there."""
+        return str(self.fields["dropped"])
+
+    @property
+    def rank(self) -> tuple[tuple[int, ...], bool]:
+        """Of two answers the one of higher rank is newer, or as new and whole."""
+        return tuple(self.fields["newest"]), not self.dropped
+
+
+class Peer:
+    """Owned by one thread at a time. Invariant: from `bring_up` until it is `away`, nothing counts as durable that this
+    server has not acknowledged; so a server that was told it is in sync, and has not been away, lacks nothing.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, name: str, fence: int) -> None:
+        self.address, self._context, self._name, self._fence = address, context, name, fence
+        self.socket = self._connect()
+        self.acked = 0
+        self.sent = 0
+        self.in_sync = False
+        self.away = False
+        self.fenced = False
+        self.fetch = True  # records are wanted with the answer
+        self.answer: Answer | None = None
+        self._opening = True
+        self._server = ""
+        self._stalls = 0
+        self._pings = self._asked = 0
+        self._retry_at = 0.0
+        self._pinged_at = time.monotonic()
+        self._unanswered_at = float("inf")  # when the first ping was sent of those since it was heard
+
+    def ask(self) -> None:
+        """Shut older lives out there, and ask what it has; `hear` brings the answer."""
+        self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
+        self._asked = self._pings
+        self._say("open", fetch=self.fetch)
+
+    def hear(self) -> None:
+        """Take all that has come from the server."""
+        while True:
+            try:
+                frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            try:
+                self._take(protocol.unpack(frames[0].bytes), [frame.buffer for frame in frames[1:]])
+            except FrameError:
+                continue  # not one of our servers
+            self._unanswered_at = float("inf")
+
+    def bring_up(self, live: Sequence[Saved], known: int = 0) -> None:
+        """Send a server that was opened all live records after the first `known`, which it has itself."""
+        self.answer, self.away, self.in_sync = None, False, False
+        self.acked = self.sent = known
+        self.send(live)
+        self._say("synced", stalls=self._stalls)
+
+    def send(self, records: Sequence[Saved]) -> None:
+        """Send records that the server has not been sent, unless it is not open."""
+        if self._opening:
+            return
+        for saved in records:
+            if saved.sequence <= self.sent:
+                continue
+            head = protocol.pack(
+                "save", name=self._name, fence=self._fence, seq=saved.sequence, life=saved.life, number=saved.number,
+                epoch=saved.epoch, kind=saved.kind,
+            )  # fmt: skip
+            self.socket.send_multipart([head, *saved.body], copy=False)
+            self.sent = saved.sequence
+
+    def watch(self, now: float, patience_s: float) -> None:
+        """Ping, try a full server again; one that is silent for too long is away: connect anew and ask again."""
+        if not self._opening and self.answer is None and self.acked >= self.sent:
+            self.in_sync = True
+        if self._retry_at and now > self._retry_at:
+            self.ask()
+        if now > self._unanswered_at + patience_s:
+            self.socket.close(linger=0)  # with all that is queued on it
+            self.socket, self._unanswered_at, self.away = self._connect(), float("inf"), True
+            self.ask()
+        elif now > self._pinged_at + PING_S:
+            self._pinged_at = now
+            self._unanswered_at = min(self._unanswered_at, now)
+            self._pings += 1
+            self._say("ping", ping=self._pings)
+
+    def _take(self, message: dict[str, Any], bodies: list[memoryview]) -> None:
+        kind = message["type"]
+        if kind == "saved" and not self._opening:
+            self.acked = max(self.acked, protocol.number(message, "seq"))
+        elif kind == "opened":
+            self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
+            self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
+            self.answer = Answer(message, bodies)
+        elif kind == "fenced":
+            self.fenced = True
+        elif kind == "full":
+            self._opening, self.in_sync, self.away = True, False, True
+            self._retry_at = time.monotonic() + RETRY_S
+        elif kind == "unknown" and not self._opening:
+            self.ask()
+        elif kind == "pong":
+            self._pong(message)
+
+    def _pong(self, message: dict[str, Any]) -> None:
+        if self._opening:
+            # answers come in order, so a ping that was sent after the question and answered before it tells of its loss
+            if not self._retry_at and protocol.number(message, "ping") > self._asked:
+                self.ask()
+        elif message.get("server") != self._server:
+            self.ask()  # it is another process than before
+        elif self.in_sync and not message.get("synced"):
+            self._stalls = protocol.number(message, "stalls")
+            self._say("synced", stalls=self._stalls)  # it stood still, but for so short that nothing went on without it
+
+    def _connect(self) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, 0)  # the client's window bounds what is under way
+        socket.setsockopt(zmq.RECONNECT_IVL, 10)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 100)
+        socket.connect(self.address)
+        return socket
+
+    def _say(self, kind: str, /, **fields: Any) -> None:
+        self.socket.send(protocol.pack(kind, name=self._name, fence=self._fence, **fields))
