@@ -227,7 +227,8 @@ def test_a_full_disk_holds_up_and_is_survived(cluster: Cluster) -> None:
         number += 1
         refused = not client.save("item", number, {}, [np.full(1000, float(number))])
     assert refused, "the window gives back-pressure"
-    assert client.durable < number and "File too large" in cluster.ask()["full"]
+    await_that(client, lambda: "File too large" in cluster.ask()["full"])
+    assert client.durable < number
     cluster.kill()
     cluster.start()
     await_that(client, lambda: client.durable == client._sequence)
