@@ -130,7 +130,8 @@ def _is_end(meta: dict[str, Any]) -> bool:
         isinstance(lives, dict)
         and len(lives) > 0
         and all(map(_count, lives.values()))
-        and all(_count(meta.get(name)) for name in ("items", "blocks"))
+        and all(_count(meta.get(name)) for name in ("items", "blocks", "active"))
+        and 0 < meta["active"] <= len(lives)
         and meta.get("last").__class__ is bool
         and meta.get("opened_at").__class__ is float
     )

@@ -56,7 +56,7 @@ class ErasureSource(Dealer):
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         opened = super().on_open(port, epoch, block_count)
-        self._order = tuple(sorted(self.participants))
+        self._order = tuple(self.participants)
         return opened
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
@@ -77,7 +77,7 @@ class ErasureSource(Dealer):
         super().on_epoch(port, epoch, items, last)
 
     def _deal(self, port: Port, piece: Block) -> None:
-        to = rotate(self._order, piece.epoch, piece.key.row, piece.key.s_index)
+        to = rotate(self._order, self.active, piece.epoch, piece.key.row, piece.key.s_index)
         if to is not None:
             self.deal(port, to, piece)
 
@@ -181,7 +181,7 @@ class ErasureSink(Collector):
         self._advised: frozenset[WorkerId] = frozenset()
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
-        place = rotate(ledger.order, epoch, row, s_index)
+        place = rotate(ledger.order, ledger.active, epoch, row, s_index)
         return () if place is None else (place,)
 
     def admits_piece(self, block: Block, block_count: int) -> bool:
@@ -244,7 +244,7 @@ class ErasureSink(Collector):
         ledger = self.ledgers.get(self.current)
         if ledger is not None and ledger.participants is not None and self._watched < self.current:
             self._watched = self.current
-            self.hedge.begin(ledger.order, self._owed(port, ledger), port.now())
+            self.hedge.begin(ledger.order[: ledger.active], self._owed(port, ledger), port.now())
             self._set_alarm(port)
         return ready
 

@@ -14,7 +14,20 @@ from codec.ids import Epoch, Incarnation, Seq
 from engine.intake import identity
 
 EDGES_MAX = 6
-META_NAMES = ("of", "counts", "items", "blocks", "last", "participants", "opened_at", "moved", "pieces", "x", "")
+META_NAMES = (
+    "of",
+    "counts",
+    "items",
+    "blocks",
+    "last",
+    "participants",
+    "active",
+    "opened_at",
+    "moved",
+    "pieces",
+    "x",
+    "",
+)
 ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, 3, 4, 5, 6, 7, 255, 1024, 1025, 2**20, 2**31, 2**32 - 1, 2**53, 2**62, 2**62 + 1, 2**63,
     2**64 - 1, -1, -(2**63), 0.5, float("nan"), float("inf"), "", "job", "source.0", "sink.0", "processor.0",

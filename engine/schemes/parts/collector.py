@@ -22,6 +22,8 @@ class Ledger:
         self.participants: dict[WorkerId, Incarnation] | None = None
         self.order: tuple[WorkerId, ...] = ()
         """The participants, as the source numbers them."""
+        self.active = 0
+        """That many of them, the first, got data."""
         self.intact = True
         """All who take part live, as far as was seen when all rows were last looked at."""
         self.done: set[tuple[int, int]] = set()
@@ -42,7 +44,7 @@ class Ledger:
         if "participants" in meta:
             self.block_count, self.items, self.last = meta["blocks"], meta["items"], meta["last"]
             self.participants = {WorkerId.parse(name): n for name, n in meta["participants"].items()}
-            self.order = tuple(sorted(self.participants))
+            self.order, self.active = tuple(self.participants), meta["active"]
 
     def await_punctuation(self) -> None:
         """The source died: its next life emits the epoch again, perhaps to others. What is done stays done."""

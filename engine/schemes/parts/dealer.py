@@ -34,6 +34,8 @@ class Dealer(Scheme):
         super().__init__(layout)
         self.k = k
         self.participants: dict[WorkerId, Incarnation] = {}  # 0: what it got may come or not, nobody waits for it
+        self.active = 0
+        """That many of them, the first, get data; the slow ones behind them parity at most."""
         self.block_count = 0
         self.committed = Epoch(0)
         self.emitted = Epoch(0)
@@ -51,14 +53,17 @@ class Dealer(Scheme):
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         workers = [w for w in self.layout.processors if port.is_up(w)]
-        spared = [w for w in workers if w not in self._avoided]
-        workers = spared if len(spared) >= self.enough else workers
-        behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(workers))))
+        quick = [w for w in workers if w not in self._avoided]
+        if len(quick) < self.enough:
+            quick = workers
+        behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(quick))))
         late = {w for w in workers if port.unacknowledged(self.layout.data, w) > behind}
-        found = {w: port.incarnation(w) for w in workers if w not in late}
-        if len(found) < self.enough or not self._goes_on_without(late, port.now()):
+        self.active = len(set(quick) - late)
+        if self.active < self.enough or not self._goes_on_without(late, port.now()):
             return False
-        self.participants, self.block_count, self._opened_at = found, block_count, port.now()
+        order = [*quick, *(w for w in workers if w not in quick)]
+        self.participants = {w: port.incarnation(w) for w in order if w not in late}
+        self.block_count, self._opened_at = block_count, port.now()
         self._log[epoch] = []
         return True
 
@@ -108,8 +113,8 @@ class Dealer(Scheme):
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         self.emitted = epoch
         names = {str(worker): incarnation for worker, incarnation in self.participants.items()}
-        meta = {"items": items, "blocks": self.block_count, "last": last, "participants": names}
-        self._punctuate(port, epoch, meta | {"opened_at": self._opened_at})
+        meta = {"items": items, "blocks": self.block_count, "last": last, "opened_at": self._opened_at}
+        self._punctuate(port, epoch, meta | {"participants": names, "active": self.active})
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
         port.ack(edge, sender)

@@ -9,11 +9,14 @@ from codec.ids import Epoch, WorkerId
 _MASK = 2**64 - 1
 
 
-def rotate(workers: tuple[WorkerId, ...], epoch: Epoch, row: int, s_index: int) -> WorkerId | None:
-    """Stripe placement over those that take part: the s_index shifts by one processor from row to row, so that all
-    share the parity work. None for the last parities when fewer than k + r take part: no two pieces of a row share one.
+def rotate(workers: tuple[WorkerId, ...], active: int, epoch: Epoch, row: int, s_index: int) -> WorkerId | None:
+    """Stripe placement: over the first `active` workers the s_index shifts by one processor from row to row, so that
+    they share the parity work; the last parities fall to the slow ones behind them, for whom nobody waits. None when
+    fewer than k + r take part: no two pieces of a row share a worker.
     """
-    return workers[(epoch + row + s_index) % len(workers)] if s_index < len(workers) else None
+    if s_index < active:
+        return workers[(epoch + row + s_index) % active]
+    return workers[s_index] if s_index < len(workers) else None
 
 
 def alternate(workers: Collection[WorkerId], block: int) -> WorkerId:

@@ -145,7 +145,7 @@ def items(count: int, first: int = 0, columns: int = 3) -> np.ndarray:
 def samples() -> dict[str, tuple[Edge, WorkerId, Block]]:
     """One honest message of each form that travels forward, with its edge and sender; `me` is the receiver's role."""
     key, parity_key, keep = Key(0, 0, 0, 1), Key(0, 0, 0, 4), items(4)
-    end = {"items": 10, "blocks": 4, "last": False, "participants": {"processor.0": 1}, "opened_at": 1.5}
+    end = {"items": 10, "blocks": 4, "last": False, "participants": {"processor.0": 1}, "active": 1, "opened_at": 1.5}
     result = (np.ones(4), np.ones(3))
     one = Epoch(1)
     return {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_port import DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, items, layout_of, processor, sink, source
+from fake_port import COMMIT, DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, items, layout_of, processor, sink, source
 
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, WorkerId
@@ -365,3 +365,19 @@ def test_a_parity_that_contradicts_a_data_block_already_here_is_refused() -> Non
     parity = job.sent[1, 0, 4][1]
     wrong = Block(Kind.PARITY, Epoch(1), parity.key, 0, (items(3),), meta={"of": 4, "counts": [3, 3, 3, 3]})
     assert job.sink.admits(parity) and not job.sink.admits(wrong)
+
+
+def test_an_avoided_worker_still_holds_the_parity_of_every_row() -> None:
+    layout = layout_of(source())
+    port = FakePort(layout)
+    scheme = ErasureSource(layout, {"k": 5, "r": 1, "code": "xor"})
+    scheme.on_receive(port, COMMIT, sink(), Block(Kind.ACK, Epoch(0), meta={"avoided": [str(processor(2))]}))
+    assert scheme.on_open(port, Epoch(1), 20)
+    for _ in range(20):
+        scheme.on_emit(port, Block(Kind.DATA, Epoch(1), items=3, arrays=(items(3),)))
+    scheme.on_epoch(port, Epoch(1), 60, last=False)
+    kinds = {to: {block.kind for at, block in port.sent_on(DATA) if at == to} for to in layout.processors}
+    assert kinds.pop(processor(2)) == {Kind.PARITY}, "so a death among the others costs no pause"
+    assert set(map(frozenset, kinds.values())) == {frozenset({Kind.DATA})}
+    (end,) = [block.meta for _, block in port.sent_on(PUNCTUATION)]
+    assert end["active"] == 5 and list(end["participants"])[-1] == str(processor(2))

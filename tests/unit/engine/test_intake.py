@@ -134,6 +134,7 @@ ODD_METAS: list[tuple[str, dict[str, Any]]] = [
     ("parity", {"of": 4, "counts": [5]}),
     ("result", {"of": -1}), ("result", {"of": None}), ("result", {"of": 1.0}), ("result", {"of": [4]}),
     ("end", {}), ("end", {"items": 1}), ("end", END | {"participants": {}}), ("end", END | {"participants": []}),
+    ("end", END | {"active": 0}), ("end", END | {"active": 2}), ("end", END | {"active": True}),
     ("end", END | {"participants": {"processor.0": -1}}), ("end", END | {"participants": {"processor.0": None}}),
     ("end", END | {"participants": ["processor.0"]}), ("end", END | {"last": 1}), ("end", END | {"items": -1}),
     ("end", END | {"blocks": "4"}), ("end", END | {"opened_at": "now"}), ("end", END | {"opened_at": None}),
@@ -193,7 +194,7 @@ def random_meta(rng: random.Random, honest: dict[str, Any]) -> dict[str, Any]:
     odd = (None, True, -1, 2**63, 0.5, float("nan"), "", "sink.0", b"x", [], [[]], [[0] * 4], {}, {"processor.0": -1})
     meta: Any = {key: list(value) if isinstance(value, (list, tuple)) else value for key, value in honest.items()}
     for _ in range(rng.randint(1, 2)):
-        names = [*honest, "participants", "moved", "pieces", "counts", "of", "opened_at", "x"]
+        names = [*honest, "participants", "active", "moved", "pieces", "counts", "of", "opened_at", "x"]
         name = rng.choice(names)
         if isinstance(meta.get(name), list) and meta[name] and rng.random() < 0.6:
             meta[name][rng.randrange(len(meta[name]))] = deepcopy(rng.choice(odd))

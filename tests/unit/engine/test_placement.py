@@ -18,14 +18,16 @@ SIX = tuple(processor(i) for i in range(6))
 @given(st.integers(1, 9), st.integers(0, 3), st.integers(0, 5), st.integers(1, 2**40), st.integers(0, 2**40))
 def test_the_blocks_of_a_row_lie_on_different_workers(k: int, r: int, more: int, epoch: int, row: int) -> None:
     workers = tuple(processor(i) for i in range(k + r + more))
-    placed = [rotate(workers, Epoch(epoch), row, s_index) for s_index in range(k + r)]
-    assert len(set(placed)) == k + r
+    for active in range(k, len(workers) + 1):
+        placed = [rotate(workers, active, Epoch(epoch), row, s_index) for s_index in range(k + r)]
+        assert len(set(placed)) == k + r
+        assert set(placed[:k]) <= set(workers[:active]), "slow workers get parity at most"
 
 
 @pytest.mark.parametrize("epoch", [1, 7])
 def test_rotation_gives_every_worker_the_same_share_of_data_and_of_parity(epoch: int) -> None:
-    data = Counter(rotate(SIX, Epoch(epoch), row, i) for row in range(12) for i in range(4))
-    parity = Counter(rotate(SIX, Epoch(epoch), row, i) for row in range(12) for i in (4, 5))
+    data = Counter(rotate(SIX, 6, Epoch(epoch), row, i) for row in range(12) for i in range(4))
+    parity = Counter(rotate(SIX, 6, Epoch(epoch), row, i) for row in range(12) for i in (4, 5))
     assert set(data.values()) == {8} and set(parity.values()) == {4}
     assert len(data) == len(parity) == 6
 

@@ -430,7 +430,8 @@ def result(epoch: int, row: int, s_index: int, value: float | None = None) -> Bl
 
 def end(epoch: int, blocks: int, last: bool = False, **lives: int) -> Block:
     names = {f"processor.{i}": 1 for i in range(3)} | {f"processor.{name[1:]}": life for name, life in lives.items()}
-    meta = {"items": 2 * blocks, "blocks": blocks, "last": last, "participants": names, "opened_at": 1.0}
+    meta = {"items": 2 * blocks, "blocks": blocks, "last": last, "opened_at": 1.0}
+    meta |= {"participants": names, "active": len(names)}
     return Block(Kind.PUNCTUATION, Epoch(epoch), meta=meta)
 
 
