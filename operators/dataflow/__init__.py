@@ -1,0 +1,1 @@
+"""Operators of general topologies (AF), with their kernels."""

@@ -1,0 +1,109 @@
+"""What an operator of a general topology is (AF 3.3, Appendix C): data, feedback and punctuation items go in, any go out.
+
+Like all operators it knows no engine. Blocks of many items are handed over; what is promised is promised per item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from operators.base import Operator
+from operators.states.base import State
+
+Arrays = Sequence[np.ndarray]
+
+
+class Items(NamedTuple):
+    """A block of `count` items. Which arrays it holds is agreed between the stages; they are read-only.
+
+    `stage` and `task` say whose output it is; the stage is "" for items of the job's input. `epoch` is the window that
+    the items belong to, counted from 1.
+    """
+
+    epoch: int
+    stage: str
+    task: int
+    count: int
+    arrays: tuple[np.ndarray, ...]
+
+
+class Emitter(Protocol):
+    """Where an operator's output goes. Arrays are handed over: they must not change any more."""
+
+    def send(self, arrays: Arrays, count: int, to: int | None = None, stage: str | None = None) -> None:
+        """A block of `count` items to the next stage (`stage`, where there are several).
+
+        `to` is the index of the task that gets it. Without it the edge's partitioning decides: one_to_one and merge the
+        partner, split the next in turn, full all of them.
+        """
+
+    def feed_back(self, arrays: Arrays, count: int = 1, to: int | None = None, stage: str | None = None) -> None:
+        """The same against the stream, on the feedback edge."""
+
+    def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+        """A file of this task's window, `output/NAME.TASK.EPOCH.npz`: it is there whole, or not at all."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What an operator learns when it is opened: its place in the topology.
+
+    `index` counts this task among the `parallelism` tasks of its stage; `upstream` and `downstream` give the number of
+    tasks of each neighbouring stage by data edges; `seed` is the job's.
+    """
+
+    index: int = 0
+    parallelism: int = 1
+    upstream: dict[str, int] | None = None
+    downstream: dict[str, int] | None = None
+    seed: int = 0
+
+    @property
+    def fan_out(self) -> int:
+        """The number of tasks downstream, where there is one stage; 0 at a destination."""
+        return next(iter((self.downstream or {}).values()), 0)
+
+
+class DataflowOperator(Operator):
+    """Base of the operators of general topologies. Options of a stage are keyword arguments of the constructor.
+
+    A source reads the job's input: it gets its blocks as `process_data` with the stage "".
+    """
+
+    state: State | None = None
+    """What is backed up and restored. Everything else that an operator keeps must follow from it, or is lost."""
+
+    def start(self, place: Place) -> None:
+        """Called once, before any other method."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """Process items first, first + 1, ... and return the number of the first that is left.
+
+        That is `items.count`, unless the state exceeds its theta: then it stops there, a backup is made, and it is
+        called again for the rest. Output of the items must be sent before it returns.
+        """
+        raise NotImplementedError
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        """Take in what came back from downstream."""
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        """All upstream tasks have closed this window. Each window comes once, in order."""
+
+    def recovered(self, theta: float, items: int) -> None:
+        """The state was restored after a failure; it may lack updates that add up to `theta`, and `items` items.
+
+        An operator whose guarantee is one-sided compensates here (AF 6.1.2, Experiment 3).
+        """
+
+    def results(self) -> dict[str, np.ndarray]:
+        """What was computed so far, by name, always in the same order; a destination's are written at the end."""
+        return {}
+
+    def metrics(self) -> dict[str, float]:
+        """How well the job does so far; a small dictionary."""
+        return {}

@@ -1,0 +1,50 @@
+"""Fault-tolerant states (AF 3.3, Table 2 and Appendix C): they know how far they are from their last backup."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Backup(NamedTuple):
+    """What a state hands over to be saved: all of it (`full`), or only the entries changed since the last backup."""
+
+    full: bool
+    arrays: tuple[np.ndarray, ...]
+
+
+class State:
+    """A state whose backups are made when it has diverged enough.
+
+    A state of the user's own defines the three methods of AF Table 7. The built-in ones keep the divergence while they
+    are updated, entry by entry, and their backups hold changed entries only.
+    """
+
+    theta: float = math.inf
+    """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
+
+    def state_divergence(self) -> float:
+        """How far the state is from its most recent backup (from the empty state before the first)."""
+        raise NotImplementedError
+
+    def backup_state(self) -> Backup:
+        """What changed since the last call, as arrays of its own; from now on the divergence is counted from here."""
+        raise NotImplementedError
+
+    def backup_all(self) -> Backup:
+        """The same with all entries, so that no earlier backup is needed any more."""
+        return self.backup_state()
+
+    def recover_state(self, backup: Backup) -> None:
+        """Take in a backup, the full one first, then the partial ones in their order; the divergence is 0 after it.
+
+        ValueError when it is not one of such a state.
+        """
+        raise NotImplementedError
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether a backup is due."""
+        return self.state_divergence() > self.theta
