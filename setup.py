@@ -22,6 +22,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "engine.network": [],
     "engine.rings": [],
     "operators.blockmath": [],
+    "operators.dataflow.count_min": [],
     "prep_spark.rows": [],
 }
 

@@ -8,7 +8,6 @@ from typing import Any
 from codec.ids import Incarnation, WorkerId
 from controller.phases import Phase
 from engine.port import WorkerPort
-from engine.tasks.source import SourceTask
 from engine.tasks.task import Task
 
 
@@ -36,7 +35,7 @@ class Membership:
                     raise Fenced
             else:
                 self._on_peer(worker, entry)
-        if view["phase"] in (Phase.RUNNING, Phase.RECOVERING) and isinstance(self.task, SourceTask):
+        if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
 
     def _on_peer(self, worker: WorkerId, entry: Mapping[str, Any]) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.layout import Layout
 from engine.schemes.scheme import Boundary
-from engine.tasks.sink import SinkTask
 from engine.tasks.task import Task
-from operators.base import Sink
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 CHUNK_BYTES = 1 << 20
@@ -65,10 +64,10 @@ class SinkOutputs:
         self._rows.cut(notes["rows"])
         self._opened_at = notes["opened_at"]
 
-    def save_model(self, operator: Sink) -> None:
+    def save_model(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order."""
         digest = hashlib.sha256()
-        model = {name: np.ascontiguousarray(array) for name, array in operator.model().items()}
+        model = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         for array in model.values():
             digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
         partial = self._model_path.with_suffix(".part.npz")
@@ -77,12 +76,10 @@ class SinkOutputs:
         self._model = {"sha256": digest.hexdigest(), "path": str(self._model_path)}
 
     def stats(self, task: Task) -> dict[str, Any]:
-        """What the summary needs of a sink; nothing for other tasks."""
-        if not isinstance(task, SinkTask):
-            return {}
-        metrics = {name: float(value) for name, value in task.operator.metrics().items()}
+        """What the summary needs of a sink."""
+        metrics = {name: float(value) for name, value in task.metrics().items()}
         stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
-        if task.safe and self._rows.count:
+        if task.done and self._rows.count:
             stats["output"] = {"sha256": self._rows.digest(), "path": str(self._rows.path), "rows": self._rows.count}
         return stats | {
             "first_emit_at": self._opened_at,
@@ -94,6 +91,11 @@ class SinkOutputs:
         """Close what is open."""
         self._epochs.close()
         self._rows.close()
+
+
+def outputs_of(layout: Layout, run_dir: Path) -> SinkOutputs | None:
+    """The files of a worker that is a sink. Others must not so much as open them: a torn line would be cut off."""
+    return SinkOutputs(run_dir, layout.me.index, len(layout.sinks)) if layout.me in layout.sinks else None
 
 
 class EpochsFile:

@@ -23,14 +23,11 @@ from engine.control import ControlChannel
 from engine.layout import Layout
 from engine.membership import Fenced, Membership
 from engine.network import Network
-from engine.outputs import SinkOutputs
+from engine.outputs import outputs_of
 from engine.persistence import fence_of, open_store, records_of
 from engine.port import WorkerPort
 from engine.schemes import make_scheme
 from engine.tasks.build import make_task, window_blocks
-from engine.tasks.processor import ProcessorTask
-from engine.tasks.sink import SinkTask
-from engine.tasks.source import SourceTask
 
 IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
@@ -53,7 +50,7 @@ class Worker:
         scheme = make_scheme(layout, topology.fault_tolerance)
         window = window_blocks(topology, spec["topology"]["schema"])
         self.port = WorkerPort(topology.job, layout, self.life, self.network, window, log)
-        self.outputs = SinkOutputs(self.run_dir, self.me.index, len(layout.sinks))
+        self.outputs = outputs_of(layout, self.run_dir)
         self.task = make_task(topology, spec["topology"]["schema"], layout, scheme, self.port, self.outputs)
         self._restore(topology, spec)
         self.membership = Membership(self.port, self.task, spec["host"])
@@ -64,9 +61,7 @@ class Worker:
     def _restore(self, topology: Topology, spec: dict[str, Any]) -> None:
         """Go on from what a former life saved, where this worker is one that saves."""
         task, servers = self.task, topology.backup.addresses
-        if isinstance(task, SourceTask) or (isinstance(task, ProcessorTask) and not task.scheme.saves_state):
-            return
-        if isinstance(task, SinkTask) and not task.operator.is_restorable:
+        if not task.saves:
             return
         began = time.monotonic()
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
@@ -76,10 +71,7 @@ class Worker:
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
         if restored.state is None and not restored.items:
             return
-        if isinstance(task, SinkTask):
-            task.restore(restored.state)
-        elif isinstance(task, ProcessorTask):
-            task.restore(restored.state, restored.items)
+        task.restore(restored.state, restored.items)
         self.port.report(
             "restored",
             epoch=task.epoch,
@@ -99,14 +91,15 @@ class Worker:
             self.port.step(self.task, 0.0 if worked else IDLE_S)
             self.beats += 1
             self._mark_times()
-            if not announced and isinstance(self.task, SinkTask) and self.task.safe:
-                self.outputs.save_model(self.task.operator)
+            if self.outputs is not None and not announced and self.task.done:
+                self.outputs.save_model(self.task.model())
                 self.channel.send({"type": "done", "stats": self.stats()})
                 announced = True
         self.channel.send(self.progress())
         self.channel.stop()
         self.port.store.close(LINGER_MS / 1000)
-        self.outputs.close()
+        if self.outputs is not None:
+            self.outputs.close()
         self.network.close(LINGER_MS)
 
     def _take_orders(self) -> bool:
@@ -153,7 +146,7 @@ class Worker:
             "fenced_messages": links.fenced,
             "replayed_blocks": links.replayed,
             **self.port.counts,
-            **self.outputs.stats(self.task),
+            **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }
 
 

@@ -26,7 +26,7 @@ WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
 
 
 def make_task(
-    topology: Topology, schema: Mapping[str, Any], layout: Layout, scheme: Scheme, port: Port, journal: Journal
+    topology: Topology, schema: Mapping[str, Any], layout: Layout, scheme: Scheme, port: Port, journal: Journal | None
 ) -> Task:
     """The task of `layout.me`. `schema` holds the input's `columns` and `label`, as the submitter found them.
 
@@ -45,10 +45,13 @@ def make_task(
     return task
 
 
-def _task(topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context, journal: Journal) -> Task:
+def _task(
+    topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context, journal: Journal | None
+) -> Task:
     if layout.me in layout.sources:
         return _source_task(topology, layout, scheme, port, context)
     if layout.me in layout.sinks:
+        assert journal is not None
         sink = _operator(topology, layout.me.stage, Sink)
         sink.processor = _open(_operator(topology, layout.processors[0].stage, Processor), context)
         return SinkTask(layout, scheme, port, _open(sink, context), journal)

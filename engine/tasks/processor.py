@@ -32,6 +32,10 @@ class ProcessorTask(Task):
         self._fresh = [True] * len(self.operators)  # no feedback of the sink's present life has come yet
         self._blocks: list[dict[tuple[Epoch, Key], Block]] = [{} for _ in self.operators]
 
+    @property
+    def saves(self) -> bool:
+        return self.scheme.saves_state
+
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved: the states of all pairs (see `_save`), and items behind them."""
         if state is not None:

@@ -46,7 +46,6 @@ class SinkTask(Task):
     def __init__(self, layout: Layout, scheme: Scheme, port: Port, operator: Sink, journal: Journal) -> None:
         super().__init__(layout, scheme, port)
         self.operator, self.journal = operator, journal
-        self.lost = 0
         self.safe = False
         """Whether the last epoch is committed and durable."""
         self._results: dict[Epoch, dict[Key, Sequence[np.ndarray]]] = {}
@@ -55,7 +54,21 @@ class SinkTask(Task):
         self._saved = Epoch(0)
         self._under_way: dict[int, tuple[Epoch, bool]] = {}
 
-    def restore(self, state: Block | None) -> None:
+    @property
+    def saves(self) -> bool:
+        return self.operator.is_restorable
+
+    @property
+    def done(self) -> bool:
+        return self.safe
+
+    def model(self) -> dict[str, np.ndarray]:
+        return self.operator.model()
+
+    def metrics(self) -> Mapping[str, float]:
+        return self.operator.metrics()
+
+    def restore(self, state: Block | None, items: Sequence[Block] = ()) -> None:
         """Go on from what a former life saved (see `_save`); from the beginning when that is nothing."""
         if state is None:
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from codec.blocks import Block, Kind
@@ -19,9 +21,34 @@ class Task:
         self.layout, self.scheme, self.port = layout, scheme, port
         self.epoch = Epoch(0)
         self.items = 0
+        self.lost = 0
         self.finished = False
         self.columns: int | None = None
         """Columns of an item, which are float64; None where that is not known, and so not checked."""
+
+    @property
+    def saves(self) -> bool:
+        """Whether a later life restores what this one saves."""
+        return False
+
+    @property
+    def done(self) -> bool:
+        """At a sink: whether all of the stream is committed, and that is safe."""
+        return False
+
+    def start(self) -> None:
+        """All workers are up, or were once."""
+
+    def restore(self, state: Block | None, items: Sequence[Block]) -> None:
+        """Go on from what a former life saved: its newest state, and the items behind it."""
+
+    def model(self) -> dict[str, np.ndarray]:
+        """At a sink: what was computed, by name, always in the same order."""
+        return {}
+
+    def metrics(self) -> Mapping[str, float]:
+        """At a sink: how well the job does."""
+        return {}
 
     def admits(self, block: Block) -> bool:
         """Whether a peer of ours can have sent this, as far as is known here; asked before its link takes it.

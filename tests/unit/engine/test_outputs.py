@@ -6,9 +6,11 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pytest
+from fake_port import layout_of, processor, sink, source
 
-from codec.ids import Epoch
-from engine.outputs import HEADING, SinkOutputs
+from codec.ids import Epoch, WorkerId
+from engine.outputs import HEADING, SinkOutputs, outputs_of
 from engine.schemes.scheme import Boundary
 
 
@@ -101,3 +103,15 @@ def test_a_life_that_begins_anew_keeps_no_row_of_the_former_one(tmp_path: Path) 
     second.committed(boundary(1), 0.01, rows(1))
     assert np.array_equal(np.load(tmp_path / "output.npy"), rows(1))
     assert second._rows.digest() == hashlib.sha256(rows(1).tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("worker", [source(), processor(0)])
+def test_only_a_sink_touches_the_files_of_a_sink(tmp_path: Path, worker: WorkerId) -> None:
+    torn = HEADING + "1,10,0.5,1.0\n2,1"
+    (tmp_path / "epochs.csv").write_text(torn)
+    assert outputs_of(layout_of(worker), tmp_path) is None
+    assert (tmp_path / "epochs.csv").read_text() == torn, "the sink may be just writing that line"
+    own = outputs_of(layout_of(sink()), tmp_path)
+    assert own is not None
+    own.close()
+    assert (tmp_path / "epochs.csv").read_text() == HEADING + "1,10,0.5,1.0\n"

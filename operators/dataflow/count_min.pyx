@@ -1,0 +1,241 @@
+"""A count-min sketch of bytes per flow as a fault-tolerant state (AF Table 3, Experiment 3).
+
+Cormode and Muthukrishnan, "An improved data stream summary: the count-min sketch and its applications" (2005). The rows'
+hash functions are Thorup's pair-multiply-shift ("High speed hashing for integers and strings", 2015).
+"""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+from operators.states.base import Backup, State
+
+cdef extern from "count_min.h" nogil:
+    enum:
+        SKETCH_ROWS
+    ctypedef struct sketch_counter:
+        int64_t total, saved
+    ctypedef struct row_hash:
+        uint64_t a, b, c
+    ctypedef struct flow_set:
+        uint64_t *keys
+        void *table
+        size_t count
+    ctypedef struct packet_columns:
+        const char *flows
+        const char *sizes
+        size_t stride
+    ctypedef struct count_min:
+        sketch_counter *counters
+        row_hash hashes[4]
+        size_t width
+        int64_t limit, divergence
+        flow_set kept
+    size_t sketch_column(const row_hash *hash, uint64_t flow, size_t width)
+    int flow_set_add(flow_set *set, uint64_t key)
+    void flow_set_clear(flow_set *set)
+    ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
+
+ROWS = SKETCH_ROWS
+WIDTH_MAX = 1 << 24
+
+cdef int64_t whole(double bound):
+    """The largest integer that is not above a bound; differences are whole, so comparing with it is exact."""
+    return INT64_MAX if bound >= 9e18 else <int64_t>np.floor(bound) if bound > -9e18 else -INT64_MAX
+
+
+cdef class _Sketch:
+    """The counters and the flows that crossed the limit, in C."""
+
+    cdef count_min own
+    cdef size_t kept_saved
+
+    def __cinit__(self, size_t width, uint64_t[:, ::1] hashes, double limit):
+        self.own.counters = <sketch_counter *>calloc(SKETCH_ROWS * width, sizeof(sketch_counter))
+        if not self.own.counters:
+            raise MemoryError
+        self.own.width = width
+        self.own.limit = whole(limit)
+        for row in range(SKETCH_ROWS):
+            self.own.hashes[row] = row_hash(hashes[row, 0], hashes[row, 1], hashes[row, 2])
+
+    def __dealloc__(self):
+        free(self.own.counters)
+        free(self.own.kept.keys)
+        free(self.own.kept.table)
+
+    def add(self, const unsigned char[::1] records, size_t stride, size_t flow, size_t size, size_t first, double theta):
+        cdef packet_columns packets
+        cdef size_t stop = records.shape[0] // stride
+        cdef int64_t bound = whole(theta)
+        cdef ptrdiff_t left
+        if first >= stop:
+            return stop
+        packets.flows, packets.sizes = <const char *>&records[flow], <const char *>&records[size]
+        packets.stride = stride
+        with nogil:
+            left = sketch_add(&self.own, packets, first, stop, bound)
+        if left < 0:
+            raise MemoryError
+        return left
+
+    def columns(self, const uint64_t[::1] flows):
+        cdef size_t row, i
+        out = np.empty((SKETCH_ROWS, flows.shape[0]), np.int64)
+        cdef int64_t[:, ::1] to = out
+        for row in range(SKETCH_ROWS):
+            for i in range(<size_t>flows.shape[0]):
+                to[row, i] = sketch_column(&self.own.hashes[row], flows[i], self.own.width)
+        return out
+
+    cdef int64_t[:, ::1] pairs(self):
+        return <int64_t[:SKETCH_ROWS * self.own.width, :2]><int64_t *>self.own.counters
+
+    def totals(self):
+        return np.asarray(self.pairs())[:, 0].reshape(SKETCH_ROWS, -1).copy()
+
+    def changed(self, bint full):
+        """Indexes and totals of the counters that the last backup lacks (`full`: of all that are not 0)."""
+        pairs = np.asarray(self.pairs())
+        indexes = np.flatnonzero(pairs[:, 0] if full else pairs[:, 0] != pairs[:, 1])
+        return indexes, pairs[indexes, 0]
+
+    def kept(self, size_t first):
+        cdef size_t count = self.own.kept.count
+        if first >= count:
+            return np.empty(0, np.uint64)
+        return np.asarray(<uint64_t[:count]>self.own.kept.keys)[first:].copy()
+
+    def kept_since(self):
+        return self.kept(self.kept_saved)
+
+    def saved(self):
+        """From here on changes are counted anew."""
+        pairs = np.asarray(self.pairs())
+        pairs[:, 1] = pairs[:, 0]
+        self.own.divergence = 0
+        self.kept_saved = self.own.kept.count
+
+    def load(self, indexes, totals, const uint64_t[::1] kept):
+        np.asarray(self.pairs())[indexes, 0] = totals
+        for i in range(kept.shape[0]):
+            if flow_set_add(&self.own.kept, kept[i]):
+                raise MemoryError
+        self.saved()
+
+    def clear(self):
+        np.asarray(self.pairs())[:] = 0
+        flow_set_clear(&self.own.kept)
+        self.own.divergence = 0
+        self.kept_saved = 0
+
+    @property
+    def divergence(self):
+        return self.own.divergence
+
+
+class CountMin(State):
+    """Sums of bytes per flow, never underestimated, in 4 rows of `width` counters.
+
+    An estimate exceeds the truth by more than e / width of all bytes with a probability of at most e^-4. Flows whose
+    estimate exceeds `limit` bytes are kept. Divergence: the maximum difference of a counter (AF Table 3), in bytes.
+    Sketches of the same width and seed can be added.
+    """
+
+    def __init__(self, width=8000, seed=0, limit=np.inf):
+        if not 0 < width <= WIDTH_MAX:
+            raise ValueError(f"a row of {width} counters; 1 to {WIDTH_MAX} are possible")
+        hashes = np.random.default_rng([seed, 0xC0]).integers(0, 2**64, (ROWS, 3), np.uint64)
+        self._sketch = _Sketch(width, hashes, limit)
+        self._fresh = True
+        self._compensation = self._compensation_saved = 0
+        self.width = width
+
+    def add(self, records, first=0, flow="flow", size="size"):
+        """Count packets first, first + 1, ... of a structured array and return the number of the first that is left.
+
+        `flow` and `size` name a uint64 and a uint32 field. Stops behind the packet that makes the divergence exceed
+        theta. ValueError when the fields are others.
+        """
+        fields = records.dtype.fields or {}
+        wrong = [n for n, t in ((flow, "<u8"), (size, "<u4")) if n not in fields or fields[n][0] != np.dtype(t)]
+        if wrong or records.ndim != 1:
+            raise ValueError(f"no column {flow} of uint64 or {size} of uint32 in {records.dtype}")
+        raw = np.ascontiguousarray(records).view(np.uint8)
+        unsaved = self._compensation - self._compensation_saved
+        return self._sketch.add(
+            raw, records.itemsize, fields[flow][1], fields[size][1], first, self.theta - unsaved
+        )
+
+    def compensate(self, amount):
+        """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of so many."""
+        self._compensation += int(np.ceil(amount))
+
+    def columns(self, flows):
+        """Where flows (uint64) are counted: int64 (4, len(flows)), one column number a row of the sketch."""
+        return self._sketch.columns(np.ascontiguousarray(flows, np.uint64))
+
+    def estimate(self, flows):
+        """Estimated bytes of flows (uint64): int64, none below the truth."""
+        return estimate(self.totals(), self.columns(flows))
+
+    def totals(self):
+        """All counters: int64 (4, width), a copy."""
+        return self._sketch.totals() + self._compensation
+
+    @property
+    def kept(self):
+        """The flows whose estimate (without compensation) exceeded the limit: uint64, in the order they crossed it."""
+        return self._sketch.kept(0)
+
+    def clear(self):
+        """Empty it, at a window's end; the next backup is a full one."""
+        self._sketch.clear()
+        self._compensation = self._compensation_saved = 0
+        self._fresh = True
+
+    def state_divergence(self):
+        return float(self._sketch.divergence + self._compensation - self._compensation_saved)
+
+    def backup_state(self):
+        full = self._fresh
+        arrays = self._arrays(full)
+        self._sketch.saved()
+        self._compensation_saved = self._compensation
+        self._fresh = False
+        return Backup(full, arrays)
+
+    def backup_all(self):
+        self._fresh = True
+        return self.backup_state()
+
+    def _arrays(self, full):
+        indexes, totals = self._sketch.changed(full)
+        kept = self._sketch.kept(0) if full else self._sketch.kept_since()
+        about = np.array([self.width, self._compensation], np.int64)
+        return about, indexes.astype(np.uint32), totals, kept
+
+    def recover_state(self, backup):
+        about, indexes, totals, kept = self._checked(backup)
+        if backup.full:
+            self._sketch.clear()
+        self._sketch.load(indexes, totals, kept)
+        self._compensation = self._compensation_saved = int(about[1])
+        self._fresh = False
+
+    def _checked(self, backup):
+        types = [(a.dtype, a.ndim) for a in backup.arrays]
+        if types != [(np.dtype(t), 1) for t in ("<i8", "<u4", "<i8", "<u8")]:
+            raise ValueError(f"a backup of a sketch does not consist of {types}")
+        about, indexes, totals, kept = backup.arrays
+        if len(about) != 2 or about[0] != self.width or len(indexes) != len(totals):
+            raise ValueError(f"a backup of another sketch than one of 4 rows of {self.width}")
+        if (indexes >= ROWS * self.width).any() or (totals < 0).any() or about[1] < 0:
+            raise ValueError("a backup of a sketch with counters that cannot be")
+        return about, indexes, totals, kept
+
+
+def estimate(totals, columns):
+    """Estimated bytes of the flows at these columns, from counters of shape (4, width)."""
+    return np.take_along_axis(totals, columns, axis=1).min(axis=0)

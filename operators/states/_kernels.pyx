@@ -1,0 +1,194 @@
+"""The inner loops of the fault-tolerant states: updates of whole blocks without the GIL, which stop where theta is crossed.
+
+An object is used by one thread at a time. Arrays come contiguous and of the right type (operators.states.checks).
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+import numpy as np
+
+cdef extern from "entries.h" nogil:
+    ctypedef union Cell:
+        pass
+    ctypedef struct Entries:
+        Cell *values
+        Cell *saved
+        uint8_t *changed
+        int64_t *list
+        int64_t listed, count, counted
+    int64_t entries_update(Entries *entries, const int64_t *indexes, const Cell *amounts, int64_t n, double theta, int kind,
+                           int assign)
+    void entries_replace(Entries *entries, const Cell *values, int kind)
+    void entries_settle(Entries *entries)
+    double entries_divergence(const Entries *entries, int kind)
+
+cdef extern from "keys.h" nogil:
+    enum:
+        WAVE
+        EXCEEDED
+        NO_ROOM
+        MALFORMED
+    ctypedef struct Keys:
+        uint64_t *slots
+        int64_t *integers
+        int64_t *offsets
+        uint8_t *bytes
+        uint64_t seed
+        int64_t count, room, bytes_room
+        int bits, packed
+    ctypedef struct Batch:
+        const int64_t *integers
+        const int64_t *offsets
+        const uint8_t *bytes
+        int64_t size
+    int map_update(Keys *keys, Entries *entries, const Batch *batch, const Cell *amounts, int64_t n, int64_t *done,
+                   double theta, int assign, int integer, int kind)
+    int keys_add(Keys *keys, const Batch *batch, int64_t n, int64_t *done, int64_t counted, double theta)
+    int keys_find(const Keys *keys, const Batch *batch, int64_t n, int64_t *indexes)
+    void keys_rehash(const Keys *keys, const uint64_t *old, int64_t count)
+
+DIVERGENCES = ("manhattan", "euclidean", "maximum", "cardinality")
+
+DEF_ROOM = 2 * WAVE
+
+
+cdef inline void *address(array):
+    """Where an array's data starts."""
+    cdef size_t at = array.ctypes.data
+    return <void *>at
+
+
+cdef grown(array, size_t room, size_t kept):
+    """A copy with more room; what is behind the `kept` first is not set."""
+    larger = np.empty(room, array.dtype)
+    larger[:kept] = array[:kept]
+    return larger
+
+
+cdef class Cells:
+    """Values and their copies of the last backup."""
+
+    cdef Entries at
+    cdef int kind
+    cdef bint integer
+    cdef object values_, saved_, changed_, list_
+
+    def __init__(self, size_t count, divergence, dtype=np.float64, size_t room=0):
+        """`count` zeros, nothing changed; `room` for more."""
+        room = max(count, room)
+        self.kind = DIVERGENCES.index(divergence)
+        self.integer = dtype == np.int64
+        self.at.count = self.at.counted = count
+        self.hold(np.zeros(room, dtype), np.zeros(room, dtype), np.zeros(room, np.uint8), np.empty(room, np.int64))
+
+    cdef hold(self, values, saved, changed, listed):
+        self.values_, self.saved_, self.changed_, self.list_ = values, saved, changed, listed
+        self.at.values, self.at.saved = <Cell *>address(values), <Cell *>address(saved)
+        self.at.changed, self.at.list = <uint8_t *>address(changed), <int64_t *>address(listed)
+
+    cdef grow(self, size_t room):
+        cdef size_t count = self.at.count
+        self.hold(grown(self.values_, room, count), grown(self.saved_, room, count), grown(self.changed_, room, count),
+                  grown(self.list_, room, self.at.listed))
+
+    def __len__(self):
+        return self.at.count
+
+    @property
+    def values(self):
+        """The values themselves, not a copy."""
+        return self.values_[:self.at.count]
+
+    @property
+    def changes(self):
+        """Which entries changed since the last backup, in the order of their first change."""
+        return self.list_[:self.at.listed].copy()
+
+    @property
+    def divergence(self):
+        return entries_divergence(&self.at, self.kind)
+
+    def update(self, const int64_t[::1] indexes, const double[::1] amounts, double theta, bint assign):
+        """How many items were applied: up to the one that exceeds theta. Without indexes all are of entry 0.
+
+        ValueError at an index that is out of range, with the items before it applied.
+        """
+        cdef int64_t n = amounts.shape[0], done
+        cdef const int64_t *where = NULL
+        if indexes is not None:
+            if indexes.shape[0] != n:
+                raise ValueError(f"{indexes.shape[0]} indexes for {n} values")
+            where = &indexes[0] if n else NULL
+        if not n:
+            return 0
+        with nogil:
+            done = entries_update(&self.at, where, <const Cell *>&amounts[0], n, theta, self.kind, assign)
+        if done < n and (done == 0 or not self.divergence > theta):
+            raise ValueError(f"item {done}: index {where[done]} of {self.at.count} entries")
+        return done
+
+    def replace(self, const double[::1] values):
+        """Take all values over from an array of as many."""
+        if values.shape[0] != self.at.count:
+            raise ValueError(f"{values.shape[0]} values for {self.at.count} entries")
+        if values.shape[0]:
+            with nogil:
+                entries_replace(&self.at, <const Cell *>&values[0], self.kind)
+
+    def settle(self):
+        """From now on the divergence counts from here."""
+        with nogil:
+            entries_settle(&self.at)
+
+    def clear(self, size_t count):
+        """`count` zeros again, as many as there is room for at most; the divergence counts from them."""
+        assert count <= len(self.values_)
+        for array in self.values_, self.saved_, self.changed_:
+            array[:max(count, <size_t>self.at.count)] = 0
+        self.at.count, self.at.listed = count, 0
+        self.settle()
+
+
+cdef class KeyTable:
+    """Distinct keys, counted in the order in which they came: int64, or byte strings in one arena."""
+
+    cdef Keys at
+    cdef object slots, integers, offsets, bytes_
+
+    def __init__(self, bint packed, uint64_t seed):
+        """`packed`: the keys are byte strings. `seed` goes into the hashes, so that nobody can foresee collisions."""
+        self.at.packed, self.at.seed = packed, seed
+        self.offsets, self.integers, self.bytes_ = np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8)
+        self.hold_bytes()
+        self.grow()
+
+    cdef hold_bytes(self):
+        self.at.bytes, self.at.bytes_room = <uint8_t *>address(self.bytes_), len(self.bytes_)
+
+    cdef grow(self):
+        """Twice the room."""
+        cdef size_t room = max(DEF_ROOM, 2 * self.at.room)
+        if room > <size_t>1 << 31:
+            raise MemoryError("more than 2**31 keys")
+        if self.at.packed:
+            self.offsets = grown(self.offsets, room + 1, self.at.count + 1)
+        else:
+            self.integers = grown(self.integers, room, self.at.count)
+        old, self.slots = self.slots, np.zeros(2 * room, np.uint64)
+        self.at.slots = <uint64_t *>address(self.slots)
+        self.at.integers, self.at.offsets = <int64_t *>address(self.integers), <int64_t *>address(self.offsets)
+        self.at.room, self.at.bits = room, (2 * room - 1).bit_length()
+        if old is not None:
+            keys_rehash(&self.at, <uint64_t *>address(old), len(old))
+
+    cdef make_room(self, Batch *batch, int64_t done, int64_t n):
+        """Room for a wave of new keys; at least twice as much of what there is too little of."""
+        cdef int64_t last = min(done + WAVE, n), used
+        if self.at.count + WAVE > self.at.room:
+            self.grow()
+        if self.at.packed:
+            used = self.at.offsets[self.at.count]
+            needed = used + batch.offsets[last] - batch.offsets[done]
+            if needed > self.at.bytes_room:
+                self.bytes_ = grown(self.bytes_, max(2 * self.at.bytes_room, needed), used)
+                self.hold_bytes()

@@ -1,0 +1,143 @@
+/* Values that know how far they are from their copies in the last backup (AF 3.4.1).
+ *
+ * The divergence is kept while values change: the sum of distances (or of their squares) loses an entry's old distance
+ * and gains its new one. It is kept as a pair of doubles, so that rounding does not add up however long it runs. The
+ * maximum only grows until the next backup: an entry that comes back leaves an upper bound.
+ */
+#ifndef RIPRAP_ENTRIES_H
+#define RIPRAP_ENTRIES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { MANHATTAN, EUCLIDEAN, MAXIMUM, CARDINALITY };
+
+typedef union {
+    double real;
+    int64_t integer;
+} Cell;
+
+/* Invariant: the `listed` first members of `list` are the entries with `changed` set, each once. */
+typedef struct {
+    Cell *values, *saved;
+    uint8_t *changed;
+    int64_t *list;
+    int64_t listed, count, counted; /* counted: entries at the last backup */
+    double sum, rest;               /* distances, or the greatest one in `sum` */
+} Entries;
+
+/* Knuth's sum of two: what rounding takes off `sum` goes to `rest`. */
+INLINE void accumulate(Entries *entries, double amount)
+{
+    double sum = entries->sum + amount, back = sum - entries->sum;
+    entries->rest += (entries->sum - (sum - back)) + (amount - back);
+    entries->sum = sum;
+}
+
+INLINE double distance(Cell a, Cell b, int integer)
+{
+    int64_t difference;
+    if (!integer)
+        return fabs(a.real - b.real);
+    if (__builtin_sub_overflow(a.integer, b.integer, &difference))
+        return fabs((double)a.integer - (double)b.integer);
+    return fabs((double)difference);
+}
+
+/* Infinite where values were: such a state is never taken for a saved one. */
+INLINE double entries_divergence(const Entries *entries, int kind)
+{
+    double total = entries->sum + entries->rest;
+    if (kind == CARDINALITY)
+        return (double)(entries->count - entries->counted);
+    if (kind == MAXIMUM)
+        return entries->sum;
+    if (total != total)
+        return INFINITY;
+    return total <= 0.0 ? 0.0 : kind == EUCLIDEAN ? sqrt(total) : total;
+}
+
+INLINE void entries_put(Entries *entries, int64_t at, Cell value, int kind, int integer)
+{
+    Cell old = entries->values[at], saved = entries->saved[at];
+    if (kind == MAXIMUM) {
+        double now = distance(value, saved, integer);
+        if (!(now <= entries->sum))
+            entries->sum = now == now ? now : INFINITY;
+    } else if (kind != CARDINALITY) {
+        double now = distance(value, saved, integer), before = distance(old, saved, integer);
+        accumulate(entries, kind == EUCLIDEAN ? now * now : now);
+        accumulate(entries, kind == EUCLIDEAN ? -(before * before) : -before);
+    }
+    entries->values[at] = value;
+    if (!entries->changed[at]) {
+        entries->changed[at] = 1;
+        entries->list[entries->listed++] = at;
+    }
+}
+
+/* Integers wrap around. */
+INLINE Cell updated(Cell old, Cell amount, int assign, int integer)
+{
+    if (assign)
+        return amount;
+    if (integer)
+        return (Cell){.integer = (int64_t)((uint64_t)old.integer + (uint64_t)amount.integer)};
+    return (Cell){.real = old.real + amount.real};
+}
+
+INLINE int64_t update_loop(Entries *all, const int64_t *indexes, const Cell *amounts, int64_t n, double theta, int assign,
+                           int kind)
+{
+    Entries entries = *all; /* in registers: stores of values cannot touch it */
+    int64_t i = 0;
+    while (i < n) {
+        int64_t at = indexes ? indexes[i] : 0;
+        if ((uint64_t)at >= (uint64_t)entries.count)
+            break;
+        entries_put(&entries, at, updated(entries.values[at], amounts[i], assign, 0), kind, 0);
+        i++;
+        if (entries_divergence(&entries, kind) > theta)
+            break;
+    }
+    *all = entries;
+    return i;
+}
+
+/* How many of n updates were applied: up to the one that exceeds theta, or to an index that is out of range. Without
+ * indexes all are of entry 0. Reals only. */
+static int64_t entries_update(Entries *entries, const int64_t *indexes, const Cell *amounts, int64_t n, double theta,
+                              int kind, int assign)
+{
+    switch (kind) {
+    case MANHATTAN: return update_loop(entries, indexes, amounts, n, theta, assign, MANHATTAN);
+    case EUCLIDEAN: return update_loop(entries, indexes, amounts, n, theta, assign, EUCLIDEAN);
+    default: return update_loop(entries, indexes, amounts, n, theta, assign, MAXIMUM);
+    }
+}
+
+/* Values of a whole new array, of reals. */
+static void entries_replace(Entries *entries, const Cell *values, int kind)
+{
+    for (int64_t i = 0; i < entries->count; i++)
+        if (entries->values[i].integer != values[i].integer)
+            entries_put(entries, i, values[i], kind, 0);
+}
+
+/* From now on the divergence counts from here. */
+static void entries_settle(Entries *entries)
+{
+    for (int64_t i = 0; i < entries->listed; i++) {
+        int64_t at = entries->list[i];
+        entries->saved[at] = entries->values[at];
+        entries->changed[at] = 0;
+    }
+    entries->listed = 0;
+    entries->counted = entries->count;
+    entries->sum = entries->rest = 0.0;
+}
+
+#endif

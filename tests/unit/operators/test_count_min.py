@@ -1,0 +1,169 @@
+"""The count-min sketch against a dumb one, its guarantees, and those of Apache DataSketches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operators.dataflow.count_min import ROWS, CountMin
+from operators.states.base import Backup
+
+PACKET = np.dtype([("size", "<u4"), ("gap", "u1"), ("flow", "<u8"), ("end", "u1")])
+
+
+def packets(flows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    records = np.zeros(len(flows), PACKET)
+    records["flow"], records["size"] = flows, sizes
+    return records
+
+
+def zipf(seed: int, count: int, skew: float = 1.1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    flows = np.minimum(rng.zipf(skew, count), 2**40).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return flows, rng.integers(40, 1501, count)
+
+
+class DumbSketch:
+    """The same counters, one packet at a time."""
+
+    def __init__(self, like: CountMin, limit: float) -> None:
+        self.like, self.limit = like, limit
+        self.totals = np.zeros((ROWS, like.width), np.int64)
+        self.saved = self.totals.copy()
+        self.kept: dict[int, None] = {}
+
+    def add(self, flow: int, size: int) -> float:
+        columns = self.like.columns(np.array([flow], np.uint64))[:, 0]
+        self.totals[range(ROWS), columns] += size
+        if self.totals[range(ROWS), columns].min() > self.limit:
+            self.kept[flow] = None
+        return float((self.totals - self.saved).max())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1500)), max_size=80),
+    st.floats(0, 5000),
+    st.integers(1, 40),
+    st.integers(0, 2**63),
+)
+def test_it_counts_stops_and_keeps_as_one_packet_at_a_time(
+    stream: list[tuple[int, int]], theta: float, width: int, seed: int
+) -> None:
+    sketch = CountMin(width, seed, 3000.5)
+    sketch.theta = theta
+    dumb = DumbSketch(sketch, 3000.5)
+    records = packets(*np.array(stream, np.uint64).reshape(-1, 2).T)
+    restored, first = CountMin(width, seed, 3000.5), 0
+    while first < len(stream):
+        left = sketch.add(records, first)
+        for position in range(first, left):
+            divergence = dumb.add(*stream[position])
+            assert (divergence > theta) == (position == left - 1 and sketch.exceeded)
+        assert sketch.state_divergence() == divergence
+        first = left
+        if sketch.exceeded:
+            restored.recover_state(sketch.backup_state())
+            dumb.saved = dumb.totals.copy()
+            assert sketch.state_divergence() == 0 and (restored.totals() == dumb.totals).all()
+    restored.recover_state(sketch.backup_state())
+    assert (sketch.totals() == dumb.totals).all() and (restored.totals() == dumb.totals).all()
+    assert sketch.kept.tolist() == list(dumb.kept) == restored.kept.tolist()
+
+
+def test_partial_backups_hold_what_changed() -> None:
+    sketch = CountMin(1000, 1)
+    sketch.add(packets(np.arange(100, dtype=np.uint64), np.full(100, 10)))
+    assert sketch.backup_state().full
+    sketch.add(packets(np.array([5], np.uint64), np.array([10])))
+    partial = sketch.backup_state()
+    assert not partial.full and len(partial.arrays[1]) == ROWS
+    assert sketch.backup_all().full
+    sketch.clear()
+    empty = sketch.backup_state()
+    assert empty.full and len(empty.arrays[1]) == 0
+
+
+def test_compensation_raises_every_counter_and_diverges_until_it_is_saved() -> None:
+    sketch = CountMin(10)
+    sketch.compensate(99.5)
+    assert (sketch.totals() == 100).all() and sketch.state_divergence() == 100
+    restored = CountMin(10)
+    restored.recover_state(sketch.backup_state())
+    assert (restored.totals() == 100).all() and sketch.state_divergence() == 0
+    sketch.clear()
+    assert (sketch.totals() == 0).all()
+
+
+def test_many_flows_are_kept_in_their_order() -> None:
+    sketch = CountMin(8000, limit=0)
+    flows = np.random.default_rng(3).permutation(5000).astype(np.uint64)
+    sketch.add(packets(np.repeat(flows, 2), np.ones(10_000)))
+    assert sketch.kept.tolist() == flows.tolist()
+
+
+@pytest.mark.parametrize("skew", [1.05, 1.3])
+def test_the_error_is_within_the_guarantee_and_like_that_of_datasketches(skew: float) -> None:
+    datasketches = pytest.importorskip("datasketches")
+    flows, sizes = zipf(5, 60_000, skew)
+    width, seeds = 200, range(4)
+    keys, inverse = np.unique(flows, return_inverse=True)
+    truth = np.bincount(inverse, sizes).astype(np.int64)
+    bound = math.e / width * sizes.sum()
+    for seed in seeds:
+        ours = CountMin(width, seed)
+        ours.add(packets(flows, sizes))
+        theirs = datasketches.count_min_sketch(ROWS, width, seed)
+        signed = keys.view(np.int64).tolist()
+        for key, weight in zip(signed, truth.tolist(), strict=True):
+            theirs.update(key, weight)
+        peer = np.array([theirs.get_estimate(key) for key in signed])
+        errors, peer_errors = ours.estimate(keys) - truth, peer - truth
+        assert errors.min() >= 0 and peer_errors.min() >= 0
+        assert (errors > bound).mean() <= math.exp(-ROWS) and (peer_errors > bound).mean() <= math.exp(-ROWS)
+        assert errors.mean() <= 1.3 * peer_errors.mean() + 0.01 * bound, "as accurate as the peer"
+        assert (ours.totals().sum(axis=1) == sizes.sum()).all()
+
+
+def test_columns_are_spread_evenly_and_rows_differ() -> None:
+    sketch = CountMin(50, 11)
+    columns = sketch.columns(np.arange(100_000, dtype=np.uint64))
+    counts = np.array([np.bincount(row, minlength=50) for row in columns])
+    assert counts.min() > 1500 and counts.max() < 2500
+    assert (columns[0] == columns[1]).mean() < 0.04
+    assert (CountMin(50, 12).columns(np.arange(1000, dtype=np.uint64)) != columns[:, :1000]).any()
+
+
+def wrong_backups() -> list[tuple[np.ndarray, ...]]:
+    good = (np.array([10, 0]), np.array([3], np.uint32), np.array([5]), np.empty(0, np.uint64))
+    swaps = [
+        (0, np.array([11, 0])), (0, np.array([10])), (0, np.array([10, -1])), (1, np.array([40], np.uint32)),
+        (1, np.array([3])), (1, np.array([3, 4], np.uint32)), (2, np.array([-5])), (2, np.array([5.0])),
+        (3, np.empty((1, 0), np.uint64)),
+    ]  # fmt: skip
+    return [good[:3], *((*good[:at], array, *good[at + 1 :]) for at, array in swaps)]
+
+
+@pytest.mark.parametrize("arrays", wrong_backups())
+def test_malformed_backups_are_refused(arrays: tuple[np.ndarray, ...]) -> None:
+    with pytest.raises(ValueError):
+        CountMin(10).recover_state(Backup(True, arrays))
+
+
+@pytest.mark.parametrize(
+    "dtype", [[("flow", "<u8")], [("flow", "<i8"), ("size", "<u4")], [("flow", ">u8"), ("size", "<u4")]]
+)
+def test_other_records_are_refused(dtype: list[tuple[str, str]]) -> None:
+    with pytest.raises(ValueError, match="no column"):
+        CountMin().add(np.zeros(3, dtype))
+
+
+def test_positions_beyond_the_end_are_the_end() -> None:
+    assert CountMin().add(np.zeros(0, PACKET)) == 0
+    assert CountMin().add(np.zeros(3, PACKET), 3) == 3
+    with pytest.raises(ValueError):
+        CountMin(0)
