@@ -23,6 +23,8 @@ EXTENSIONS: dict[str, list[str]] = {
     "engine.rings": [],
     "operators.blockmath": [],
     "operators.dataflow.count_min": [],
+    "operators.states._kernels": [],
+    "prep_spark.capture": [],
     "prep_spark.rows": [],
 }
 

@@ -121,4 +121,19 @@ static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, si
     return (ptrdiff_t)i;
 }
 
+/* The counters that changed since the last backup (`full`: all that are not 0) are put into indexes and totals, which
+ * have room for all; how many there are. From here on changes are counted anew. */
+static inline size_t sketch_take(count_min *sketch, int full, uint32_t *indexes, int64_t *totals) {
+    size_t count = 0, counters = SKETCH_ROWS * sketch->width;
+    for (size_t i = 0; i < counters; i++) {
+        sketch_counter *at = sketch->counters + i;
+        indexes[count] = (uint32_t)i;
+        totals[count] = at->total;
+        count += at->total != (full ? 0 : at->saved); /* no branch, as half of them would be guessed wrong */
+        at->saved = at->total;
+    }
+    sketch->divergence = 0;
+    return count;
+}
+
 #endif

@@ -4,7 +4,7 @@ Cormode and Muthukrishnan, "An improved data stream summary: the count-min sketc
 hash functions are Thorup's pair-multiply-shift ("High speed hashing for integers and strings", 2015).
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -36,6 +36,7 @@ cdef extern from "count_min.h" nogil:
     int flow_set_add(flow_set *set, uint64_t key)
     void flow_set_clear(flow_set *set)
     ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
+    size_t sketch_take(count_min *sketch, int full, uint32_t *indexes, int64_t *totals)
 
 ROWS = SKETCH_ROWS
 WIDTH_MAX = 1 << 24
@@ -95,11 +96,19 @@ cdef class _Sketch:
     def totals(self):
         return np.asarray(self.pairs())[:, 0].reshape(SKETCH_ROWS, -1).copy()
 
-    def changed(self, bint full):
-        """Indexes and totals of the counters that the last backup lacks (`full`: of all that are not 0)."""
-        pairs = np.asarray(self.pairs())
-        indexes = np.flatnonzero(pairs[:, 0] if full else pairs[:, 0] != pairs[:, 1])
-        return indexes, pairs[indexes, 0]
+    def take(self, bint full):
+        """Indexes and totals of the counters that the last backup lacks (`full`: of all that are not 0), and the flows
+        kept since; from here on changes are counted anew.
+        """
+        room = SKETCH_ROWS * self.own.width
+        indexes, totals = np.empty(room, np.uint32), np.empty(room, np.int64)
+        cdef uint32_t[::1] to_indexes = indexes
+        cdef int64_t[::1] to_totals = totals
+        kept = self.kept(0 if full else self.kept_saved)
+        with nogil:
+            count = sketch_take(&self.own, full, &to_indexes[0], &to_totals[0])
+        self.kept_saved = self.own.kept.count
+        return indexes[:count].copy(), totals[:count].copy(), kept
 
     def kept(self, size_t first):
         cdef size_t count = self.own.kept.count
@@ -107,22 +116,14 @@ cdef class _Sketch:
             return np.empty(0, np.uint64)
         return np.asarray(<uint64_t[:count]>self.own.kept.keys)[first:].copy()
 
-    def kept_since(self):
-        return self.kept(self.kept_saved)
-
-    def saved(self):
-        """From here on changes are counted anew."""
-        pairs = np.asarray(self.pairs())
-        pairs[:, 1] = pairs[:, 0]
-        self.own.divergence = 0
-        self.kept_saved = self.own.kept.count
-
     def load(self, indexes, totals, const uint64_t[::1] kept):
-        np.asarray(self.pairs())[indexes, 0] = totals
+        pairs = np.asarray(self.pairs())
+        pairs[indexes, 0] = pairs[indexes, 1] = totals
         for i in range(kept.shape[0]):
             if flow_set_add(&self.own.kept, kept[i]):
                 raise MemoryError
-        self.saved()
+        self.kept_saved = self.own.kept.count
+        self.own.divergence = 0
 
     def clear(self):
         np.asarray(self.pairs())[:] = 0
@@ -200,21 +201,14 @@ class CountMin(State):
 
     def backup_state(self):
         full = self._fresh
-        arrays = self._arrays(full)
-        self._sketch.saved()
+        about = np.array([self.width, self._compensation], np.int64)
         self._compensation_saved = self._compensation
         self._fresh = False
-        return Backup(full, arrays)
+        return Backup(full, (about, *self._sketch.take(full)))
 
     def backup_all(self):
         self._fresh = True
         return self.backup_state()
-
-    def _arrays(self, full):
-        indexes, totals = self._sketch.changed(full)
-        kept = self._sketch.kept(0) if full else self._sketch.kept_since()
-        about = np.array([self.width, self._compensation], np.int64)
-        return about, indexes.astype(np.uint32), totals, kept
 
     def recover_state(self, backup):
         about, indexes, totals, kept = self._checked(backup)
