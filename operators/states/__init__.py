@@ -1,5 +1,21 @@
 """States with built-in fault tolerance: number, vector, matrix, hash map, set (AF Appendix C)."""
 
 from operators.states.base import Backup, State
+from operators.states.checks import PackedKeys, pack_keys, unpack_keys
+from operators.states.hash_map import HashMap
+from operators.states.key_set import KeySet
+from operators.states.number import Number
+from operators.states.vector import Matrix, Vector
 
-__all__ = ["Backup", "State"]
+__all__ = [
+    "Backup",
+    "HashMap",
+    "KeySet",
+    "Matrix",
+    "Number",
+    "PackedKeys",
+    "State",
+    "Vector",
+    "pack_keys",
+    "unpack_keys",
+]

@@ -35,6 +35,7 @@ cdef extern from "keys.h" nogil:
         uint8_t *bytes
         uint64_t seed
         int64_t count, room, bytes_room
+        int64_t bytes_wanted
         int bits, packed
     ctypedef struct Batch:
         const int64_t *integers
@@ -45,11 +46,13 @@ cdef extern from "keys.h" nogil:
                    double theta, int assign, int integer, int kind)
     int keys_add(Keys *keys, const Batch *batch, int64_t n, int64_t *done, int64_t counted, double theta)
     int keys_find(const Keys *keys, const Batch *batch, int64_t n, int64_t *indexes)
+    void keys_gather(const Keys *keys, const int64_t *indexes, int64_t n, uint8_t *bytes, const int64_t *offsets)
     void keys_rehash(const Keys *keys, const uint64_t *old, int64_t count)
 
 DIVERGENCES = ("manhattan", "euclidean", "maximum", "cardinality")
 
-DEF_ROOM = 2 * WAVE
+LEAST_ROOM = 2 * WAVE
+MOST_KEYS = 2**31
 
 
 cdef inline void *address(array):
@@ -105,6 +108,11 @@ cdef class Cells:
         return self.list_[:self.at.listed].copy()
 
     @property
+    def changed(self):
+        """How many entries changed since the last backup."""
+        return self.at.listed
+
+    @property
     def divergence(self):
         return entries_divergence(&self.at, self.kind)
 
@@ -142,7 +150,7 @@ cdef class Cells:
 
     def clear(self, size_t count):
         """`count` zeros again, as many as there is room for at most; the divergence counts from them."""
-        assert count <= len(self.values_)
+        assert count <= <size_t>len(self.values_)
         for array in self.values_, self.saved_, self.changed_:
             array[:max(count, <size_t>self.at.count)] = 0
         self.at.count, self.at.listed = count, 0
@@ -167,9 +175,9 @@ cdef class KeyTable:
 
     cdef grow(self):
         """Twice the room."""
-        cdef size_t room = max(DEF_ROOM, 2 * self.at.room)
-        if room > <size_t>1 << 31:
-            raise MemoryError("more than 2**31 keys")
+        cdef size_t room = max(LEAST_ROOM, 2 * self.at.room)
+        if room > MOST_KEYS:
+            raise MemoryError(f"more than {MOST_KEYS} keys")
         if self.at.packed:
             self.offsets = grown(self.offsets, room + 1, self.at.count + 1)
         else:
@@ -181,14 +189,104 @@ cdef class KeyTable:
         if old is not None:
             keys_rehash(&self.at, <uint64_t *>address(old), len(old))
 
-    cdef make_room(self, Batch *batch, int64_t done, int64_t n):
+    cdef make_room(self):
         """Room for a wave of new keys; at least twice as much of what there is too little of."""
-        cdef int64_t last = min(done + WAVE, n), used
         if self.at.count + WAVE > self.at.room:
             self.grow()
+        if self.at.packed and self.at.bytes_wanted > self.at.bytes_room:
+            self.bytes_ = grown(self.bytes_, max(2 * self.at.bytes_room, self.at.bytes_wanted), len(self.bytes_))
+            self.hold_bytes()
+
+    cdef int64_t batch(self, keys, Batch *batch) except -1:
+        """Point at the keys handed in, an array or the pair (bytes, offsets); how many they are."""
+        cdef int64_t n
+        if not self.at.packed:
+            batch.integers, n = <int64_t *>address(keys), len(keys)
+            return n
+        data, offsets = keys
+        n = len(offsets) - 1
+        if n < 0:
+            raise ValueError("n packed keys have n + 1 offsets")
+        batch.bytes, batch.offsets, batch.size = <uint8_t *>address(data), <int64_t *>address(offsets), len(data)
+        return n
+
+    def __len__(self):
+        return self.at.count
+
+    @property
+    def contents(self):
+        """All keys, as they are handed in."""
+        cdef int64_t count = self.at.count
         if self.at.packed:
-            used = self.at.offsets[self.at.count]
-            needed = used + batch.offsets[last] - batch.offsets[done]
-            if needed > self.at.bytes_room:
-                self.bytes_ = grown(self.bytes_, max(2 * self.at.bytes_room, needed), used)
-                self.hold_bytes()
+            return self.bytes_[:self.at.offsets[count]].copy(), self.offsets[:count + 1].copy()
+        return self.integers[:count].copy()
+
+    def take(self, indexes):
+        """The keys of these indexes, which must be in range."""
+        if not self.at.packed:
+            return self.integers[indexes]
+        starts = self.offsets[indexes]
+        offsets = np.zeros(len(indexes) + 1, np.int64)
+        np.cumsum(self.offsets[indexes + 1] - starts, out=offsets[1:])
+        data = np.empty(offsets[len(indexes)], np.uint8)
+        keys_gather(&self.at, <int64_t *>address(indexes), len(indexes), <uint8_t *>address(data),
+                    <int64_t *>address(offsets))
+        return data, offsets
+
+    def clear(self):
+        self.at.count = 0
+        self.slots[:] = 0
+
+    def find(self, keys):
+        """The index of each key, -1 where it is not there. ValueError when offsets do not ascend within the bytes."""
+        cdef Batch batch
+        cdef int64_t n = self.batch(keys, &batch)
+        cdef int why
+        indexes = np.empty(n, np.int64)
+        cdef int64_t *out = <int64_t *>address(indexes)
+        with nogil:
+            why = keys_find(&self.at, &batch, n, out)
+        if why == MALFORMED:
+            raise ValueError(f"packed keys: offsets must ascend within the {batch.size} bytes")
+        return indexes
+
+    def add(self, keys, int64_t counted, double theta):
+        """How many items were taken in: up to the one that makes more than theta keys beyond `counted`.
+
+        ValueError at a malformed key, with those before it taken in.
+        """
+        cdef Batch batch
+        cdef int64_t n = self.batch(keys, &batch), done = 0
+        cdef int why = NO_ROOM
+        while why == NO_ROOM:
+            with nogil:
+                why = keys_add(&self.at, &batch, n, &done, counted, theta)
+            if why == NO_ROOM:
+                self.make_room()
+        return self.applied(why, done, &batch)
+
+    def update(self, Cells cells, keys, amounts, double theta, bint assign):
+        """How many items were applied to the cells of their keys: up to the one that exceeds theta.
+
+        ValueError at a malformed key, with those before it applied.
+        """
+        cdef Batch batch
+        cdef int64_t n = self.batch(keys, &batch), done = 0
+        cdef int why = NO_ROOM
+        if len(amounts) != n:
+            raise ValueError(f"{n} keys for {len(amounts)} values")
+        assert amounts.dtype == cells.values_.dtype and self.at.count == cells.at.count
+        cdef Cell *values = <Cell *>address(amounts)
+        while why == NO_ROOM:
+            if len(cells.values_) < self.at.room:
+                cells.grow(self.at.room)
+            with nogil:
+                why = map_update(&self.at, &cells.at, &batch, values, n, &done, theta, assign, cells.integer, cells.kind)
+            if why == NO_ROOM:
+                self.make_room()
+        return self.applied(why, done, &batch)
+
+    cdef applied(self, int why, int64_t done, Batch *batch):
+        if why == MALFORMED:
+            raise ValueError(f"packed key {done}: offsets must ascend within the {batch.size} bytes")
+        return done

@@ -22,6 +22,7 @@ typedef struct {
     uint8_t *bytes;
     uint64_t seed;
     int64_t count, room, bytes_room; /* room: for how many keys, and bytes of keys */
+    int64_t bytes_wanted;            /* room that the wave that found none would need */
     int bits, packed;
 } Keys;
 
@@ -147,17 +148,20 @@ INLINE int64_t wave_insert(const Wave *wave, Keys *keys, const Batch *batch, int
 }
 
 /* Whether all of a wave would find room, were they new. */
-INLINE int has_room(const Wave *wave, const Keys *keys, const Batch *batch, int packed)
+INLINE int has_room(const Wave *wave, Keys *keys, const Batch *batch, int packed)
 {
-    int64_t bytes = 0;
-    for (int64_t i = wave->first; packed && i < wave->first + wave->count; i++)
-        bytes += batch->offsets[i + 1] - batch->offsets[i];
-    return keys->count + wave->count <= keys->room &&
-           (!packed || bytes <= keys->bytes_room - keys->offsets[keys->count]);
+    if (packed) {
+        keys->bytes_wanted = keys->offsets[keys->count];
+        for (int64_t i = wave->first; i < wave->first + wave->count; i++)
+            keys->bytes_wanted += batch->offsets[i + 1] - batch->offsets[i];
+        if (keys->bytes_wanted > keys->bytes_room)
+            return 0;
+    }
+    return keys->count + wave->count <= keys->room;
 }
 
 /* Prepare the next wave: DONE when it may be worked on, else why not. */
-INLINE int wave_next(Wave *wave, const Keys *keys, const Entries *entries, const Batch *batch, int64_t first, int64_t n,
+INLINE int wave_next(Wave *wave, Keys *keys, const Entries *entries, const Batch *batch, int64_t first, int64_t n,
                      int packed)
 {
     wave_hash(wave, keys, batch, first, n, packed);
@@ -251,6 +255,13 @@ INLINE int find_loop(const Keys *keys, const Batch *batch, int64_t n, int64_t *i
 static int keys_find(const Keys *keys, const Batch *batch, int64_t n, int64_t *indexes)
 {
     return keys->packed ? find_loop(keys, batch, n, indexes, 1) : find_loop(keys, batch, n, indexes, 0);
+}
+
+/* The bytes of some keys one after the other, the i-th at offsets[i]. */
+static void keys_gather(const Keys *keys, const int64_t *indexes, int64_t n, uint8_t *bytes, const int64_t *offsets)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(bytes + offsets[i], keys->bytes + keys->offsets[indexes[i]], (size_t)(offsets[i + 1] - offsets[i]));
 }
 
 /* Move the slots of `old` to the empty, larger ones of `keys`. */

@@ -1,0 +1,113 @@
+"""A hash map with built-in fault tolerance (AF Table 8)."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from operators.states._kernels import DIVERGENCES, Cells, KeyTable
+from operators.states.checks import Keys, column, count_of, key_column, saved_arrays, saved_keys
+from operators.states.tracked import Arrays, TrackedState, one_of
+
+KINDS = ("int64", "bytes")
+VALUES: dict[str, type[np.float64] | type[np.int64]] = {"float64": np.float64, "int64": np.int64}
+
+
+class HashMap(TrackedState):
+    """Keys (int64, or byte strings) with values (float64, or int64, which wraps around); an absent key counts as 0.
+
+    Keys are handed in and out as arrays: int64, or a pair of bytes (uint8) and n + 1 offsets (int64), where the first
+    offset need not be 0. Backups are (keys, values) or (bytes, offsets, values).
+    """
+
+    def __init__(self, key: str = "int64", divergence: str = "manhattan", values: str = "float64") -> None:
+        self.key = one_of("key", key, KINDS)
+        self.divergence = one_of("divergence", divergence, DIVERGENCES)
+        self._dtype = VALUES[one_of("values", values, tuple(VALUES))]
+        self._packed = key == "bytes"
+        self._table, self._cells = self._fresh()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def add(self, keys: Keys, amounts: Any) -> int:
+        """Add amounts to the values of these keys, one item each, in their order.
+
+        Returns how many were applied: all, or up to and with the one that makes the divergence exceed theta. ValueError
+        when lengths differ, or at a malformed packed key; then the items before it are applied.
+        """
+        return self._update(keys, amounts, assign=False)
+
+    def assign(self, keys: Keys, values: Any) -> int:
+        """Set the values of these keys; else as `add`."""
+        return self._update(keys, values, assign=True)
+
+    def get(self, keys: Keys, default: float = 0) -> np.ndarray:
+        """The value of each key, `default` where it is not there. ValueError when packed keys are malformed."""
+        indexes = self._table.find(key_column(keys, self._packed))
+        found = np.full(len(indexes), default, self._dtype)
+        there = indexes >= 0
+        found[there] = self._cells.values[indexes[there]]
+        return found
+
+    def items(self) -> tuple[Keys, np.ndarray]:
+        """All keys in the order in which they came, and their values; copies."""
+        return self._table.contents, self._cells.values.copy()
+
+    def state_divergence(self) -> float:
+        """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8)."""
+        return self._cells.divergence
+
+    def _fresh(self) -> tuple[KeyTable, Cells]:
+        return KeyTable(self._packed, secrets.randbits(64)), Cells(0, self.divergence, self._dtype)
+
+    def _update(self, keys: Keys, amounts: Any, assign: bool) -> int:
+        values = column(amounts, self._dtype, "values")
+        return self._table.update(self._cells, key_column(keys, self._packed), values, self.theta, assign)
+
+    def _mostly_changed(self) -> bool:
+        return self._cells.changed == len(self._cells)
+
+    def _has_changed(self) -> bool:
+        return self._cells.changed > 0
+
+    def _changed_arrays(self) -> Arrays:
+        indexes = self._cells.changes
+        return flat(self._table.take(indexes), self._cells.values[indexes])
+
+    def _all_arrays(self) -> Arrays:
+        return flat(*self.items())
+
+    def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[Keys, np.ndarray]:
+        (values,) = saved_arrays(arrays[-1:], [self._dtype])
+        keys = saved_keys(arrays[:-1], self._packed)
+        if count_of(keys) != len(values):
+            raise ValueError(f"the backup has {count_of(keys)} keys for {len(values)} values")
+        return keys, values
+
+    def _load(self, arrays: Sequence[np.ndarray]) -> None:
+        keys, values = self._checked(arrays)
+        table, cells = self._fresh()
+        table.update(cells, keys, values, math.inf, True)
+        if len(table) != len(values):
+            raise ValueError("the backup has a key twice")
+        self._table, self._cells = table, cells
+
+    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
+        self._table.update(self._cells, *self._checked(arrays), math.inf, True)
+
+    def _settle(self) -> None:
+        self._cells.settle()
+
+    def _empty(self) -> None:
+        self._table.clear()
+        self._cells.clear(0)
+
+
+def flat(keys: Keys, *others: np.ndarray) -> Arrays:
+    """Keys and further arrays as the arrays of a backup."""
+    return (*keys, *others) if isinstance(keys, tuple) else (keys, *others)

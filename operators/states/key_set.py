@@ -1,0 +1,83 @@
+"""A set of keys with built-in fault tolerance (AF Table 8)."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+
+from operators.states._kernels import KeyTable
+from operators.states.checks import Keys, count_of, key_column, saved_keys
+from operators.states.hash_map import KINDS, flat
+from operators.states.tracked import Arrays, TrackedState, one_of
+
+
+class KeySet(TrackedState):
+    """Keys (int64, or byte strings), handed in and out as with HashMap; the divergence is the number of new ones.
+
+    Backups are (keys,) or (bytes, offsets); a partial one holds the keys that came since the one before.
+    """
+
+    def __init__(self, key: str = "int64", divergence: str = "cardinality") -> None:
+        self.key = one_of("key", key, KINDS)
+        self.divergence = one_of("divergence", divergence, ("cardinality",))
+        self._packed = key == "bytes"
+        self._table = self._fresh()
+        self._saved = 0
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def add(self, keys: Keys) -> int:
+        """Put keys in, one item each; how many were taken in: up to and with the one that exceeds theta.
+
+        ValueError at a malformed packed key; then those before it are in.
+        """
+        return self._table.add(key_column(keys, self._packed), self._saved, self.theta)
+
+    def contains(self, keys: Keys) -> np.ndarray:
+        """Which of the keys are in the set (bool). ValueError when packed keys are malformed."""
+        return self._table.find(key_column(keys, self._packed)) >= 0
+
+    def items(self) -> Keys:
+        """All keys in the order in which they came; copies."""
+        return self._table.contents
+
+    def state_divergence(self) -> float:
+        """The number of keys that came since the last backup."""
+        return float(len(self._table) - self._saved)
+
+    def _fresh(self) -> KeyTable:
+        return KeyTable(self._packed, secrets.randbits(64))
+
+    def _mostly_changed(self) -> bool:
+        return self._saved == 0
+
+    def _has_changed(self) -> bool:
+        return len(self._table) > self._saved
+
+    def _changed_arrays(self) -> Arrays:
+        return flat(self._table.take(np.arange(self._saved, len(self._table))))
+
+    def _all_arrays(self) -> Arrays:
+        return flat(self._table.contents)
+
+    def _load(self, arrays: Sequence[np.ndarray]) -> None:
+        keys = saved_keys(arrays, self._packed)
+        table = self._fresh()
+        table.add(keys, 0, math.inf)
+        if len(table) != count_of(keys):
+            raise ValueError("the backup has a key twice")
+        self._table = table
+
+    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
+        self._table.add(saved_keys(arrays, self._packed), 0, math.inf)
+
+    def _settle(self) -> None:
+        self._saved = len(self._table)
+
+    def _empty(self) -> None:
+        self._table.clear()
+        self._saved = 0

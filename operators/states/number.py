@@ -1,0 +1,32 @@
+"""A numeric variable with built-in fault tolerance (AF Table 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from operators.states.checks import column
+from operators.states.vector import ArrayState
+
+
+class Number(ArrayState):
+    """A float64, 0 at first; its divergence is the difference from the value of the last backup. All backups are full."""
+
+    DIVERGENCES = ("difference",)
+
+    def __init__(self, divergence: str = "difference") -> None:
+        super().__init__((1,), divergence)
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return float(self._cells.values[0])
+
+    def add(self, amounts: Any) -> int:  # type: ignore[override]
+        """Add amounts, one item each; how many were applied: up to and with the one that exceeds theta."""
+        return self._cells.update(None, column(amounts, np.float64, "amounts"), self.theta, False)
+
+    def assign(self, values: Any) -> int:  # type: ignore[override]
+        """Take on one value after the other; else as `add`."""
+        return self._cells.update(None, column(values, np.float64, "values"), self.theta, True)

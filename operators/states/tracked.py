@@ -1,0 +1,88 @@
+"""What the built-in states share: when a backup is full, and in which order backups may be taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from operators.states.base import Backup, State
+
+Arrays = tuple[np.ndarray, ...]
+
+
+class TrackedState(State):
+    """A state that knows which of its entries changed since the last backup.
+
+    A partial backup needs the one before it; where it would not be smaller than a full one, a full one is made.
+    """
+
+    _due_whole = True
+    """Whether the backup server holds nothing that this state differs from by its changes only."""
+
+    def backup_state(self) -> Backup:
+        """What changed since the last call, or all of it where that is no more, at first and after `clear`."""
+        if self._due_whole or self._mostly_changed():
+            return self.backup_all()
+        arrays = self._changed_arrays()
+        self._settle()
+        return Backup(False, arrays)
+
+    def backup_all(self) -> Backup:
+        """All entries, so that no earlier backup is needed any more."""
+        arrays = self._all_arrays()
+        self._settle()
+        self._due_whole = False
+        return Backup(True, arrays)
+
+    def recover_state(self, backup: Backup) -> None:
+        """Take in a full backup, then the partial ones in their order; the divergence is 0 after each.
+
+        ValueError when it is malformed (the state stays as it was), or partial and the state is not the one before it.
+        """
+        arrays = tuple(backup.arrays)
+        if backup.full:
+            self._load(arrays)
+        elif self._due_whole or self._has_changed():
+            raise ValueError("a partial backup can only be taken in after the full one and those between them")
+        else:
+            self._merge(arrays)
+        self._settle()
+        self._due_whole = False
+
+    def clear(self) -> None:
+        """Empty the state, as at the end of a window: the divergence counts from empty, the next backup is full."""
+        self._empty()
+        self._due_whole = True
+
+    def _mostly_changed(self) -> bool:
+        raise NotImplementedError
+
+    def _has_changed(self) -> bool:
+        raise NotImplementedError
+
+    def _changed_arrays(self) -> Arrays:
+        raise NotImplementedError
+
+    def _all_arrays(self) -> Arrays:
+        raise NotImplementedError
+
+    def _load(self, arrays: Sequence[np.ndarray]) -> None:
+        raise NotImplementedError
+
+    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        raise NotImplementedError
+
+    def _empty(self) -> None:
+        raise NotImplementedError
+
+
+def one_of(what: str, value: Any, known: Sequence[str]) -> str:
+    """The value, if it is known. ValueError when not, which names those that are."""
+    if value not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+    return str(value)
