@@ -1,0 +1,93 @@
+"""How many bytes of text a second the kernels of word count and grep take: `python -m bench.text`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from bench.runs import save, table
+from operators.dataflow.base import Items, Place
+from operators.dataflow.grep import Grep
+from operators.dataflow.word_count import CountWords, SplitWords
+
+WORDS, VOCABULARY, BLOCK_LINES, REPEATS = 2_000_000, 30_000, 8192, 7
+
+
+class Kept:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[list[np.ndarray], int]] = []
+
+    def send(self, arrays: list[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
+        self.sent.append((arrays, count))
+
+
+def text() -> tuple[list[Items], list[str], int]:
+    """Blocks of lines of eight Zipf-distributed words, the vocabulary by rank, and all bytes."""
+    rng = np.random.default_rng(1)
+    vocabulary = [bytes(rng.integers(97, 123, rng.integers(2, 10)).astype(np.uint8)) for _ in range(VOCABULARY)]
+    ranks = np.minimum(rng.zipf(1.15, WORDS), VOCABULARY - 1).reshape(-1, 8).tolist()
+    lines = [b" ".join(vocabulary[rank] for rank in row) for row in ranks]
+    blocks = []
+    for begin in range(0, len(lines), BLOCK_LINES):
+        part = lines[begin : begin + BLOCK_LINES]
+        offsets = np.cumsum([0, *(len(line) for line in part)], dtype=np.int64)
+        blocks.append(Items(1, "", 0, len(part), (np.frombuffer(b"".join(part), np.uint8), offsets)))
+    return blocks, [word.decode() for word in vocabulary], sum(map(len, lines))
+
+
+def rate(work: Callable[[], object], amount: float) -> float:
+    """Median amount a second."""
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return amount / statistics.median(seconds)
+
+
+def words_rates(blocks: list[Items], size: int) -> dict[str, float]:
+    """MB/s of the text into which the words were split, in both stages."""
+    split = SplitWords()
+    split.start(Place(downstream={"count": 7}))
+    kept = Kept()
+    for block in blocks:
+        split.process_data(block, 0, kept)  # type: ignore[arg-type]
+    words = [Items(1, "split", 0, count, tuple(arrays)) for arrays, count in kept.sent]
+
+    def count() -> None:
+        totals = CountWords()
+        for part in words:
+            totals.process_data(part, 0, kept)  # type: ignore[arg-type]
+
+    splitting = rate(lambda: [split.process_data(block, 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
+    return {"SplitWords, 7 tasks downstream": splitting, "CountWords (MB of text)": rate(count, size / 1e6)}
+
+
+def grep_rate(blocks: list[Items], size: int, pattern: str) -> float:
+    """MB/s."""
+    grep = Grep(pattern)
+    return rate(lambda: [grep.process_data(block, 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Print and save."""
+    blocks, vocabulary, size = text()
+    rates = words_rates(blocks, size)
+    for caption, pattern in (
+        ("a frequent word", vocabulary[3]),
+        ("a rare word", vocabulary[3000]),
+        ("two letters", "qz"),
+    ):
+        rates[f"Grep, {caption}"] = grep_rate(blocks, size, pattern)
+    rates["Grep, a regular expression"] = grep_rate(blocks, size, vocabulary[3000] + "|zz+y")
+    caption = f"one core, {size / 1e6:.0f} MB in blocks of {BLOCK_LINES} lines, medians of {REPEATS}"
+    save("text", "Word count and grep", {caption: table(["operator", "MB/s"], rates.items())}, rates)
+
+
+if __name__ == "__main__":
+    main()

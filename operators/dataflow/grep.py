@@ -1,0 +1,153 @@
+"""Grep over lines of text (AF Table 3): matching lines are found at the source, merged and written downstream."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from codec.errors import ConfigError, DataError
+from operators.dataflow.base import DataflowOperator, Emitter, Items
+from operators.dataflow.text import checksum, matching_lines, take_lines
+from operators.states.base import Backup, State
+
+_META = frozenset(b"\\.^$*+?{}[]|()")
+
+
+class Grep(DataflowOperator):
+    """Source stage: sends the lines that match `pattern`, in their order.
+
+    A pattern without metacharacters is searched as a substring, at memory speed; any other is a regular expression of
+    Python's `re` over bytes, tried line by line.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        if not isinstance(pattern, str) or not pattern:
+            raise ConfigError(f"the option pattern is {pattern!r}, not a text to look for", "Give a pattern.")
+        self._needle = pattern.encode()
+        try:
+            self._expression = re.compile(self._needle) if _META & set(self._needle) else None
+        except re.error as error:
+            raise ConfigError(f"the option pattern is no regular expression: {error}", "Correct pattern.") from error
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64)."""
+        try:
+            data, offsets = items.arrays
+            numbers = self._matching(data, offsets, first)
+            matched = take_lines(data, offsets, numbers)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
+        if len(numbers):
+            out.send(matched, len(numbers))
+        return items.count
+
+    def _matching(self, data: np.ndarray, offsets: np.ndarray, first: int) -> np.ndarray:
+        if self._expression is None:
+            return matching_lines(data, offsets, self._needle, first)
+        text, ends, search = data.tobytes(), offsets.tolist(), self._expression.search
+        lines = range(first, len(ends) - 1)
+        return np.array([line for line in lines if search(text[ends[line] : ends[line + 1]])], np.int64)
+
+
+class Part(NamedTuple):
+    """Lines that one task sent in one block."""
+
+    epoch: int
+    task: int
+    data: np.ndarray
+    offsets: np.ndarray
+
+
+class MergedLines(State):
+    """The lines of the open windows, and how many came and their checksum. Divergence: lines since the last backup."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.lines = 0
+        self.checksum = 0
+        self._unsaved_lines = 0
+        self._saved_parts = 0
+        self._fresh = True
+
+    def add(self, part: Part) -> None:
+        """Take in a block of lines. ValueError when it is none."""
+        self.checksum = (self.checksum + checksum(part.data, part.offsets)) % 2**64
+        self.lines += len(part.offsets) - 1
+        self._unsaved_lines += len(part.offsets) - 1
+        self.parts.append(part)
+
+    def close(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """Drop a window's lines and return them: by task, in the order in which a task sent them."""
+        closed = sorted((part for part in self.parts if part.epoch == epoch), key=lambda part: part.task)
+        self.parts = [part for part in self.parts if part.epoch != epoch]
+        self._fresh = True
+        return joined(closed)
+
+    def state_divergence(self) -> float:
+        return float(self._unsaved_lines)
+
+    def backup_state(self) -> Backup:
+        full = self._fresh
+        parts = self.parts if full else self.parts[self._saved_parts :]
+        about = np.array([(p.epoch, p.task, len(p.offsets) - 1) for p in parts], np.int64).reshape(-1, 3)
+        self._mark_saved()
+        totals = np.array([self.lines, self.checksum], np.uint64)
+        return Backup(full, (totals, about, *(array.copy() for array in joined(parts))))
+
+    def backup_all(self) -> Backup:
+        self._fresh = True
+        return self.backup_state()
+
+    def recover_state(self, backup: Backup) -> None:
+        if [(a.dtype, a.ndim) for a in backup.arrays] != [(np.uint64, 1), (np.int64, 2), (np.uint8, 1), (np.int64, 1)]:
+            raise ValueError("a backup of lines does not consist of such arrays")
+        totals, about, data, offsets = backup.arrays
+        if totals.shape != (2,) or about.shape[1] != 3 or (about < 0).any() or about[:, 2].sum() != len(offsets) - 1:
+            raise ValueError("a backup of lines whose counts do not agree")
+        checksum(data, offsets)
+        parts, line = [], 0
+        for epoch, task, count in about.tolist():
+            parts.append(Part(epoch, task, *take_lines(data, offsets, np.arange(line, line + count))))
+            line += count
+        self.parts = parts if backup.full else self.parts + parts
+        self.lines, self.checksum = (int(value) for value in totals)
+        self._mark_saved()
+
+    def _mark_saved(self) -> None:
+        self._unsaved_lines, self._saved_parts, self._fresh = 0, len(self.parts), False
+
+
+def joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
+    """The lines of all parts, one after the other."""
+    lengths = [np.diff(part.offsets) for part in parts]
+    data = [part.data[part.offsets[0] : part.offsets[-1]] for part in parts]
+    ends = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+    return np.concatenate([np.empty(0, np.uint8), *data]), ends
+
+
+class MergeLines(DataflowOperator):
+    """Destination: writes the lines of each window, by the task that sent them and in their order, and counts them."""
+
+    def __init__(self) -> None:
+        self.state: MergedLines = MergedLines()
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """Lines, as many as theta allows."""
+        data, offsets = items.arrays
+        room = self.state.theta - self.state.state_divergence()
+        last = items.count if room >= items.count - first else first + max(int(room), 0) + 1
+        self.state.add(Part(items.epoch, items.task, data, offsets[first : last + 1]))
+        return last
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        data, offsets = self.state.close(epoch)
+        out.write("lines", {"bytes": data, "offsets": offsets})
+
+    def results(self) -> dict[str, np.ndarray]:
+        """The number of `lines`, and their `checksum`: the same for the same lines in any order."""
+        return {"lines": np.array([self.state.lines]), "checksum": np.array([self.state.checksum], np.uint64)}
+
+    def metrics(self) -> dict[str, float]:
+        return {"lines": float(self.state.lines)}

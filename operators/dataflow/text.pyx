@@ -1,0 +1,151 @@
+"""Kernels over blocks of lines: counts of words, lines with a substring, copies and checksums of lines.
+
+A block of lines is a pair of bytes (uint8, without line ends) and n + 1 offsets (int64) that never go back.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+import numpy as np
+
+cdef extern from "text.h" nogil:
+    ctypedef struct text_lines:
+        const uint8_t *bytes
+        const int64_t *offsets
+        size_t size, count
+    ctypedef struct word_entry:
+        uint64_t hash
+        uint32_t at, length
+        int64_t count
+    ctypedef struct word_table:
+        word_entry *entries
+        uint32_t *slots
+        uint8_t *arena
+        size_t count, capacity, used, room
+        uint64_t seed
+    bint lines_are_sound(text_lines lines)
+    uint64_t hash_bytes(const uint8_t *bytes, size_t length, uint64_t seed)
+    int count_words(word_table *table, text_lines lines, size_t first)
+    void words_clear(word_table *table)
+    size_t word_task(const word_entry *entry, size_t tasks)
+    size_t find_lines(text_lines lines, size_t first, const uint8_t *needle, size_t length, int64_t *found)
+
+cdef uint8_t NOTHING[1]
+
+
+cdef class _Lines:
+    """A block's lines, held for the length of a call. ValueError when they are none."""
+
+    cdef const uint8_t[::1] bytes
+    cdef const int64_t[::1] offsets
+    cdef text_lines own
+
+    def __cinit__(self, data, offsets):
+        self.bytes, self.offsets = data, offsets
+        if not self.offsets.shape[0]:
+            raise ValueError("lines without offsets")
+        self.own.bytes = &self.bytes[0] if self.bytes.shape[0] else NOTHING
+        self.own.offsets = &self.offsets[0]
+        self.own.size, self.own.count = self.bytes.shape[0], self.offsets.shape[0] - 1
+        if not lines_are_sound(self.own):
+            raise ValueError(f"offsets of lines go back, or beyond the {self.own.size} bytes")
+
+
+cdef class WordTable:
+    """Counts the words of one block at a time: runs of A-Z and a-z, in lower case."""
+
+    cdef word_table own
+
+    def __cinit__(self, uint64_t seed=0):
+        self.own.seed = seed
+
+    def __dealloc__(self):
+        free(self.own.entries)
+        free(self.own.slots)
+        free(self.own.arena)
+
+    def split(self, data, offsets, size_t first, size_t tasks):
+        """Words of lines [first, n) as one (bytes, offsets, counts) for each of `tasks`, dealt out by a hash of the word.
+
+        Each word comes once, in the order of its first occurrence. The hash depends on the seed only.
+        """
+        cdef _Lines lines = _Lines(data, offsets)
+        if lines.own.size >= 2**32 or not tasks:
+            raise ValueError("blocks of 4 GB and more, or no tasks")
+        words_clear(&self.own)
+        with nogil:
+            failed = count_words(&self.own, lines.own, first)
+        if failed:
+            raise MemoryError
+        return [self._part(task, tasks) for task in range(tasks)]
+
+    def _part(self, size_t task, size_t tasks):
+        cdef size_t i, words = 0, length = 0
+        cdef const word_entry *entry
+        for i in range(self.own.count):
+            entry = self.own.entries + i
+            if word_task(entry, tasks) == task:
+                words += 1
+                length += entry.length
+        data, offsets, counts = np.empty(length, np.uint8), np.empty(words + 1, np.int64), np.empty(words, np.int64)
+        cdef uint8_t[::1] to = data
+        cdef int64_t[::1] to_offsets = offsets, to_counts = counts
+        to_offsets[0] = words = length = 0
+        for i in range(self.own.count):
+            entry = self.own.entries + i
+            if word_task(entry, tasks) == task:
+                memcpy(&to[length], self.own.arena + entry.at, entry.length)
+                length += entry.length
+                to_counts[words] = entry.count
+                words += 1
+                to_offsets[words] = length
+        return data, offsets, counts
+
+
+def matching_lines(data, offsets, const uint8_t[::1] needle, size_t first=0):
+    """Numbers of the lines [first, n) that contain the needle (not empty): int64, ascending."""
+    cdef _Lines lines = _Lines(data, offsets)
+    if not needle.shape[0] or first > lines.own.count:
+        raise ValueError("an empty needle, or a first line behind the last")
+    cdef size_t count
+    found = np.empty(lines.own.count - first + 1, np.int64)
+    cdef int64_t[::1] to = found
+    with nogil:
+        count = find_lines(lines.own, first, &needle[0], needle.shape[0], &to[0])
+    return found[:count].copy()
+
+
+def take_lines(data, offsets, const int64_t[::1] numbers):
+    """The lines of these numbers as a block of their own."""
+    cdef _Lines lines = _Lines(data, offsets)
+    cdef size_t i, n = numbers.shape[0], length = 0
+    cdef int64_t line, begin, end
+    to_offsets = np.empty(n + 1, np.int64)
+    cdef int64_t[::1] ends = to_offsets
+    ends[0] = 0
+    for i in range(n):
+        line = numbers[i]
+        if line < 0 or <size_t>line >= lines.own.count:
+            raise ValueError(f"no line {line} among {lines.own.count}")
+        length += lines.offsets[line + 1] - lines.offsets[line]
+        ends[i + 1] = length
+    out = np.empty(length, np.uint8)
+    cdef uint8_t[::1] to = out
+    for i in range(n):
+        begin, end = lines.offsets[numbers[i]], lines.offsets[numbers[i] + 1]
+        if end > begin:
+            memcpy(&to[ends[i]], &lines.bytes[begin], end - begin)
+    return out, to_offsets
+
+
+def checksum(data, offsets, uint64_t seed=0):
+    """The sum of the lines' 64-bit hashes, modulo 2^64: the same for the same lines in any order."""
+    cdef _Lines lines = _Lines(data, offsets)
+    cdef uint64_t total = 0
+    cdef size_t i
+    with nogil:
+        for i in range(lines.own.count):
+            total += hash_bytes(lines.own.bytes + lines.own.offsets[i],
+                                lines.own.offsets[i + 1] - lines.own.offsets[i], seed)
+    return total

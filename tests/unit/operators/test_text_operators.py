@@ -1,0 +1,206 @@
+"""Grep and word count against grep, tr, sort and uniq, and against plain Python with failures (AF Table 3)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codec.errors import ConfigError, DataError
+from operators.dataflow.base import Place
+from operators.dataflow.grep import Grep, MergedLines, MergeLines
+from operators.dataflow.text import WordTable, checksum, matching_lines, take_lines
+from operators.dataflow.word_count import CountWords, SplitWords
+from operators.states.base import Backup
+from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
+
+Packed = tuple[np.ndarray, np.ndarray]
+LINES = st.lists(st.binary(max_size=12) | st.text("abAB '-", max_size=20).map(str.encode), max_size=30)
+
+
+def packed(lines: list[bytes]) -> Packed:
+    ends = np.cumsum([0, *(len(line) for line in lines)], dtype=np.int64)
+    return np.frombuffer(b"".join(lines), np.uint8), ends
+
+
+def unpacked(data: np.ndarray, offsets: np.ndarray) -> list[bytes]:
+    return [data[a:b].tobytes() for a, b in zip(offsets.tolist(), offsets[1:].tolist())]
+
+
+def words_of(lines: list[bytes]) -> Counter[bytes]:
+    return Counter(word.lower() for line in lines for word in re.findall(rb"[A-Za-z]+", line))
+
+
+def counted(line: Pipeline) -> dict[bytes, int]:
+    """The words of all tasks; each task's are sorted, and no word is in two."""
+    found: dict[bytes, int] = {}
+    for task in line.stages[1]:
+        results = task.operator.results()
+        words = unpacked(results["words"], results["offsets"])
+        assert words == sorted(words) and not found.keys() & set(words)
+        found |= dict(zip(words, results["counts"].tolist(), strict=True))
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(LINES, st.integers(1, 4), st.integers(0, 2**63), st.integers(0, 3))
+def test_words_are_split_counted_and_dealt_out(lines: list[bytes], tasks: int, seed: int, first: int) -> None:
+    data, offsets = packed(lines)
+    first = min(first, len(lines))
+    parts = WordTable(seed).split(data, offsets, first, tasks)
+    found = [dict(zip(unpacked(*part[:2]), part[2].tolist(), strict=True)) for part in parts]
+    merged = {word: count for part in found for word, count in part.items()}
+    assert merged == words_of(lines[first:]) and sum(map(len, found)) == len(merged)
+    again = WordTable(seed).split(data, offsets, first, tasks)
+    assert all((a[0] == b[0]).all() for a, b in zip(parts, again, strict=True))
+
+
+def test_many_long_words_and_reuse() -> None:
+    table = WordTable()
+    lines = [b"x" * (i % 300) + bytes([97 + i // 26 % 26, 97 + i % 26]) for i in range(9000)]
+    for _ in range(2):
+        ((data, offsets, counts),) = table.split(*packed(lines), 0, 1)
+        assert dict(zip(unpacked(data, offsets), counts.tolist(), strict=True)) == words_of(lines)
+
+
+@settings(max_examples=100, deadline=None)
+@given(LINES, st.sampled_from([b"a", b"ab", b"aa", b"b a", b"A'"]), st.integers(0, 3))
+def test_a_substring_is_found_within_lines_only(lines: list[bytes], needle: bytes, first: int) -> None:
+    first = min(first, len(lines))
+    expected = [i for i, line in enumerate(lines) if i >= first and needle in line]
+    data, offsets = packed(lines)
+    numbers = matching_lines(data, offsets, needle, first)
+    assert numbers.tolist() == expected
+    assert unpacked(*take_lines(data, offsets, numbers)) == [lines[i] for i in expected]
+
+
+def test_a_match_across_a_line_end_is_none() -> None:
+    assert matching_lines(*packed([b"xa", b"", b"bab", b"a", b"b"]), b"ab").tolist() == [2]
+
+
+@given(LINES)
+def test_the_checksum_is_that_of_the_lines_in_any_order(lines: list[bytes]) -> None:
+    assert checksum(*packed(lines)) == checksum(*packed(lines[::-1]))
+    assert checksum(*packed([*lines, b"one more"])) != checksum(*packed(lines))
+    assert checksum(*packed([b"ab", b"c"])) != checksum(*packed([b"a", b"bc"]))
+
+
+def text_files(folder: Path) -> list[Path]:
+    """The books, where they are given, and a small text of our own."""
+    own = folder / "own.txt"
+    rng = np.random.default_rng(4)
+    vocabulary = ["the", "The", "whale", "don't", "Ishmael", "well-known", "é", "sea", "1851", "theory"]
+    text = "\n".join(" ".join(rng.choice(vocabulary, int(n))) for n in rng.integers(0, 12, 3000))
+    own.write_text(text + "\n")
+    books = os.environ.get("RIPRAP_BOOKS")
+    return [own, *(sorted(Path(books).rglob("*.txt"))[:5] if books else ())]
+
+
+def shell(command: str, path: Path) -> str:
+    environment = {"LC_ALL": "C", "PATH": os.environ["PATH"]}
+    with path.open("rb") as file:
+        done = subprocess.run(["sh", "-c", command], stdin=file, capture_output=True, env=environment, check=False)
+    return done.stdout.decode("latin-1")
+
+
+def feed_file(line: Pipeline, path: Path, tasks: int) -> None:
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    for number, begin in enumerate(range(0, len(lines), 777)):
+        data, offsets = packed(lines[begin : begin + 777])
+        line.feed(number % tasks, data, offsets, count=len(offsets) - 1)
+    line.close()
+
+
+def test_word_count_equals_sort_and_uniq(tmp_path: Path) -> None:
+    for path in text_files(tmp_path):
+        line = Pipeline([("split", SplitWords, 2), ("count", CountWords, 3)])
+        feed_file(line, path, 2)
+        listed = shell("tr -cs A-Za-z '\\n' | tr A-Z a-z | sort | uniq -c", path).splitlines()
+        pairs = [row.split() for row in listed]
+        expected = {pair[1].encode(): int(pair[0]) for pair in pairs if len(pair) == 2}
+        assert expected and counted(line) == expected
+        assert sum(task.operator.metrics()["distinct_words"] for task in line.stages[1]) == len(expected)
+
+
+@pytest.mark.parametrize("pattern", ["the", "whale sea", "^The", "[Tt]he.*sea$", "(don't|1851) the"])
+def test_grep_equals_grep(pattern: str, tmp_path: Path) -> None:
+    for path in text_files(tmp_path):
+        line = Pipeline([("grep", lambda: Grep(pattern), 2), ("merge", MergeLines, 1)])
+        feed_file(line, path, 2)
+        expected = shell(f'grep -a -E "{pattern}"', path).encode("latin-1").splitlines()
+        destination = line.task(1)
+        assert destination.operator.results()["lines"].tolist() == [len(expected)]
+        assert int(destination.operator.results()["checksum"][0]) == checksum(*packed(expected))
+        ((name, arrays),) = destination.out.written
+        assert name == "lines" and sorted(unpacked(arrays["bytes"], arrays["offsets"])) == sorted(expected)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 40), st.integers(1, 8))
+def test_counts_after_failures_lack_at_most_theta(seed: int, theta: int, failures: int) -> None:
+    rng = np.random.default_rng(seed)
+    line = Pipeline([("split", SplitWords, 1), ("count", CountWords, 2)], theta)
+    text = [b" ".join(rng.choice([b"a", b"bb", b"c", b"dd", b"e"], 6).tolist()) for _ in range(60)]
+    victims = set(rng.integers(0, 60, failures).tolist())
+    for number, words in enumerate(text):
+        if number in victims:
+            line.task(1, int(rng.integers(0, 2))).fail()
+        line.feed(0, *packed([words]), count=1)
+    found, expected = counted(line), words_of(text)
+    assert all(0 <= expected[word] - found.get(word, 0) <= 2 * theta for word in expected), (found, expected)
+
+
+def test_merged_lines_stop_at_theta_and_come_back() -> None:
+    line = Pipeline([("grep", lambda: Grep("a"), 2), ("merge", MergeLines, 1)], theta=2)
+    text = [b"a%d" % i for i in range(20)]
+    line.feed(1, *packed(text[10:]), count=10)
+    assert len(line.task(1).backups) == 3, "ten lines in threes, the last one not saved"
+    line.task(1).back_up()
+    line.task(1).fail()
+    line.feed(0, *packed(text[:10]), count=10)
+    line.task(1).fail()
+    line.close()
+    ((_, arrays),) = line.task(1).out.written or [("", {})]
+    kept = unpacked(arrays["bytes"], arrays["offsets"])
+    assert kept == text[: len(kept) - 10] + text[10:] and 17 < len(kept) <= 20
+    assert line.task(1).operator.results()["lines"].tolist() == [len(kept)]
+
+
+def test_wrong_options_and_input_are_named() -> None:
+    for pattern in ("", "(", 3):
+        with pytest.raises(ConfigError, match="pattern"):
+            Grep(pattern)  # type: ignore[arg-type]
+    split = SplitWords()
+    split.start(Place())
+    for operator in (split, Grep("a"), Grep("a+")):
+        for arrays in (
+            (np.zeros(3),),
+            (np.zeros(3, np.uint8), np.array([0, 4])),
+            (np.zeros(3, np.uint8), np.array([2, 1, 3])),
+        ):
+            with pytest.raises(DataError, match="no lines"):
+                operator.process_data(input_items(1, *arrays), 0, Outbox())
+
+
+WRONG = [
+    (0, np.zeros(1, np.uint64)),
+    (1, np.zeros((1, 2), np.int64)),
+    (1, -np.ones((1, 3), np.int64)),
+    (3, np.array([0, 9])),
+]
+
+
+@pytest.mark.parametrize("at, array", WRONG)
+def test_malformed_backups_of_lines_are_refused(at: int, array: np.ndarray) -> None:
+    good = [np.zeros(2, np.uint64), np.array([[1, 0, 1]]), np.zeros(3, np.uint8), np.array([0, 3])]
+    MergedLines().recover_state(Backup(True, tuple(good)))
+    good[at] = array
+    with pytest.raises(ValueError):
+        MergedLines().recover_state(Backup(True, tuple(good)))
