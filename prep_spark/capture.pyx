@@ -121,13 +121,14 @@ cdef inline uint64_t flow_of(const Packet *packet) noexcept nogil:
 
 
 cdef int of_ppp(Span *span) noexcept nogil:
+    """Behind PPP's protocol field, which is one byte when that is odd (RFC 1661, 2 and 6.5)."""
     cdef uint16_t protocol
     if span.left >= 2 and span.at[0] == 0xFF and span.at[1] == 0x03:
         skip(span, 2)
     if span.left < 2:
         return -TRUNCATED
-    protocol = be16(span.at)
-    skip(span, 2)
+    protocol = span.at[0] if span.at[0] & 1 else be16(span.at)
+    skip(span, 1 if span.at[0] & 1 else 2)
     return IPV4 if protocol == 0x0021 else IPV6 if protocol == 0x0057 else NOTHING
 
 
