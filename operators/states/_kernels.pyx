@@ -221,6 +221,14 @@ cdef class KeyTable:
             return self.bytes_[:self.at.offsets[count]].copy(), self.offsets[:count + 1].copy()
         return self.integers[:count].copy()
 
+    @property
+    def tags(self):
+        """The bits of its hash that the table keeps of each key."""
+        taken = self.slots[self.slots > 0]
+        tags = np.empty(len(taken), np.int64)
+        tags[(taken & 0xFFFFFFFF).astype(np.int64) - 1] = taken >> np.uint64(32)
+        return tags
+
     def take(self, indexes):
         """The keys of these indexes, which must be in range."""
         if not self.at.packed:

@@ -25,6 +25,11 @@ class State:
     theta: float = math.inf
     """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
 
+    @property
+    def cleared(self) -> bool:
+        """Whether it was emptied since its last backup, as at the end of a window; a backup is due then."""
+        return False
+
     def state_divergence(self) -> float:
         """How far the state is from its most recent backup (from the empty state before the first)."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from operators.states.vector import ArrayState
 
 
 class Number(ArrayState):
-    """A float64, 0 at first; its divergence is the difference from the value of the last backup. All backups are full."""
+    """A float64, 0 at first; its divergence is the difference from the last backup, and all backups are full."""
 
     DIVERGENCES = ("difference",)
 

@@ -51,6 +51,10 @@ class TrackedState(State):
         self._settle()
         self._due_whole = False
 
+    @property
+    def cleared(self) -> bool:
+        return self._due_whole
+
     def clear(self) -> None:
         """Empty the state, as at the end of a window: the divergence counts from empty, the next backup is full."""
         self._empty()
