@@ -31,13 +31,15 @@ def key_column(keys: Keys, packed: bool) -> Keys:
         if not is_pair(keys):
             raise ValueError("keys must be a pair of arrays: bytes (uint8) and offsets (int64)")
         return column(keys[0], np.uint8, "bytes of keys"), column(keys[1], np.int64, "offsets of keys")
+    if isinstance(keys, tuple):
+        raise ValueError("keys must be one array of int64, not a pair")
     array = np.asarray(keys)
     return column(array.view(np.int64) if array.dtype == np.uint64 else array, np.int64, "keys")
 
 
 def is_pair(keys: Any) -> TypeGuard[PackedKeys]:
     """Whether these are packed byte strings, by their form."""
-    return isinstance(keys, tuple | list) and len(keys) == 2
+    return isinstance(keys, tuple) and len(keys) == 2
 
 
 def saved_arrays(arrays: Sequence[np.ndarray], dtypes: Sequence[type[np.generic]]) -> list[np.ndarray]:

@@ -142,7 +142,7 @@ ARRAY_DIVERGENCES = ("manhattan", "euclidean", "maximum")
 CASES = [
     Case("number", "manhattan", Number, update_number, read_array, entries=(0,)),
     *(Case("vector", d, lambda d=d: Vector(N, d), update_array, read_array, range(N)) for d in ARRAY_DIVERGENCES),
-    *(Case("matrix", d, lambda d=d: Matrix((3, N // 3), d), update_array, read_array, range(N)) for d in ARRAY_DIVERGENCES),
+    *(Case("matrix", d, lambda d=d: Matrix((3, 4), d), update_array, read_array, range(N)) for d in ARRAY_DIVERGENCES),
     *(
         Case(f"map-{key}-{values}", d, lambda k=key, d=d, v=values: HashMap(k, d, v), update_map, read_map)
         for key in ("int64", "bytes")
