@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import subprocess
@@ -100,7 +101,9 @@ def text_files(folder: Path) -> list[Path]:
     text = "\n".join(" ".join(rng.choice(vocabulary, int(n))) for n in rng.integers(0, 12, 3000))
     own.write_text(text + "\n")
     books = os.environ.get("RIPRAP_BOOKS")
-    return [own, *(sorted(Path(books).rglob("*.txt"))[:5] if books else ())]
+    for book in sorted(Path(books).glob("*.txt.gz")) if books else ():
+        (folder / book.stem).write_bytes(gzip.decompress(book.read_bytes()))
+    return sorted(folder.glob("*.txt"))
 
 
 def shell(command: str, path: Path) -> str:

@@ -1,0 +1,135 @@
+"""Online logistic regression on sparse items: local models that are averaged (AF Table 3, Experiment 5)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from codec.errors import ConfigError, DataError
+from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from operators.dataflow.sgd import PARAMETERS_MAX, SparseModel
+from operators.options import positive, whole_number
+from operators.states import Vector
+
+PARAMETERS = 2**20
+
+
+def parameters_option(value: object) -> int:
+    """The number of parameters, if a model of so many is possible; else ConfigError."""
+    count = whole_number("parameters", value, 1)
+    if count > PARAMETERS_MAX:
+        raise ConfigError(f"{count} parameters; at most {PARAMETERS_MAX} are possible", "Correct parameters.")
+    return count
+
+
+class LocalModel(DataflowOperator):
+    """Source stage: trains on its part of the items, one after the other, by steps of eta / sqrt(t).
+
+    After every `report_every` items and at each punctuation it sends the parameters that changed. Every `holdout`-th
+    item is predicted before it is trained on (0: none). State: the parameters; divergence: Euclidean.
+    """
+
+    def __init__(
+        self, parameters: int = PARAMETERS, eta: float = 0.5, report_every: int = 1000, holdout: int = 10
+    ) -> None:
+        self._report_every = whole_number("report_every", report_every, 1)
+        count, tenth = parameters_option(parameters), whole_number("holdout", holdout, 0)
+        self.state: SparseModel = SparseModel(count, positive("eta", eta), tenth)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """Sparse items: one structured array with `label` (float32), `indexes` (uint32) and `values` (float32)."""
+        state = self.state
+        while first < items.count:
+            stop = min(items.count, first + self._report_every - state.trained % self._report_every)
+            try:
+                first = state.train(items.arrays[0], first, stop)
+            except ValueError as error:
+                raise DataError(
+                    f"the input cannot be trained on: {error}",
+                    "Prepare it with riprap prep kdd12 --sparse, with as many buckets as the stage has parameters.",
+                ) from error
+            if state.trained % self._report_every == 0:
+                out.send(state.report(), 1)
+            if state.exceeded:
+                break
+        return first
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        self.state.merge(*items.arrays)
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        indexes, values = self.state.report()
+        if len(indexes):
+            out.send([indexes, values], 1)
+
+    def metrics(self) -> dict[str, float]:
+        """How many items were predicted before they were trained on, and the share that was predicted correctly."""
+        tested, correct = self.state.tested
+        return {"tested": float(tested), "prediction_rate": correct / tested} if tested else {}
+
+
+class GlobalModel(DataflowOperator):
+    """Destination: averages the local models, and feeds back what changed after a report of each, and per window.
+
+    A task that did not report a parameter counts with what was fed back last. State: the parameters; divergence:
+    Euclidean.
+    """
+
+    def __init__(self, parameters: int = PARAMETERS) -> None:
+        self.state: Vector = Vector(parameters_option(parameters), "euclidean")
+        self._forget()
+
+    def start(self, place: Place) -> None:
+        self._models = max(sum((place.upstream or {}).values()), 1)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """Reports: indexes (uint32) and values of parameters."""
+        indexes, values = self._checked(items)
+        self._add(indexes.astype(np.int64), (values - self._agreed[indexes]) / self._models)
+        self._changed.append(indexes)
+        if len(self._changed) >= self._models:
+            self._feed_back(out)
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        if self._changed:
+            self._feed_back(out)
+
+    def recovered(self, theta: float, items: int) -> None:
+        self._forget()
+
+    def results(self) -> dict[str, np.ndarray]:
+        """The global model, as `model`."""
+        return {"model": self.state.values.copy()}
+
+    def metrics(self) -> dict[str, float]:
+        return {"l1_norm": float(np.abs(self.state.values).sum())}
+
+    def _forget(self) -> None:
+        """What is agreed on is what the state holds."""
+        self._agreed = self.state.values.copy()
+        self._changed: list[np.ndarray] = []
+
+    def _add(self, indexes: np.ndarray, amounts: np.ndarray) -> None:
+        """A report is one item: it is taken in whole, whatever theta is."""
+        theta, self.state.theta = self.state.theta, math.inf
+        try:
+            self.state.add(indexes, amounts)
+        finally:
+            self.state.theta = theta
+
+    def _feed_back(self, out: Emitter) -> None:
+        indexes = np.unique(np.concatenate(self._changed))
+        values = self.state.values[indexes]
+        self._agreed[indexes] = values
+        self._changed = []
+        out.feed_back([indexes, values])
+
+    def _checked(self, items: Items) -> tuple[np.ndarray, np.ndarray]:
+        indexes, values = items.arrays
+        if indexes.dtype != np.uint32 or indexes.shape != values.shape or (indexes >= len(self.state)).any():
+            raise ConfigError(
+                f"{items.stage} sends no model of {len(self.state)} parameters", "Use the same parameters."
+            )
+        return indexes, values
