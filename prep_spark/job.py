@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +20,8 @@ from prep_spark.failures import explained
 from prep_spark.formats import RowFormat
 from prep_spark.ingest import Request, Rows, ingest, local_name
 from prep_spark.layout import ShardPlan, plan_shards
-from prep_spark.shards import Assembly, Source, write_manifest, write_shard
+from prep_spark.publish import check_out, publish, staging
+from prep_spark.shards import Assembly, RecordForm, Source, record_fields, write_manifest, write_shard
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -45,7 +44,7 @@ class Options:
     limit: int | None
     shard_rows: int
     seed: int
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str | int] = field(default_factory=dict)
 
     def check(self) -> None:
         """PrepError when an option is out of its range."""
@@ -64,11 +63,23 @@ Scale = Callable[[np.ndarray], np.ndarray]
 """From the maxima of the kept rows' columns to what the columns are divided by."""
 
 
+class Conversion(NamedTuple):
+    """What becomes of the parsed rows: columns divided by `scale`, or records."""
+
+    scale: np.ndarray | None
+    records: RecordForm | None
+
+
 def prepare(
-    form: RowFormat, options: Options, report: Callable[[str], Any], scale: Scale | None = None
+    form: RowFormat,
+    options: Options,
+    report: Callable[[str], Any],
+    scale: Scale | None = None,
+    records: RecordForm | None = None,
 ) -> dict[str, Any]:
     """Run the job; returns the counts: read, kept, dropped {reason: rows}, rows {part: rows}, shards, seconds.
 
+    The shards are matrices, their columns divided by what `scale` says, or the `records` that rows are turned into.
     `report` gets a line of text at once, then every two seconds, and the counts at the end.
     Raises PrepError, and leaves nothing behind, when the options, the machine or the input are not as needed.
     """
@@ -77,16 +88,17 @@ def prepare(
     report(f"{form.dataset}: reading {options.input} into {options.out}; starting Spark, which takes some seconds")
     _check_paths(options)
     java_version()
-    with _staging(options.out) as staging, spark_context() as context, explained(options.input):
-        fragments = os.path.join(staging, "fragments")
+    with staging(options.out) as directory, spark_context() as context, explained(options.input):
+        fragments = os.path.join(directory, "fragments")
         with _progress(fragments, len(form.columns), report):
             request = Request(form, fragments, options.bad_rows == "drop")
             rows = ingest(context, options.input, request, options.limit)
         counts = _counts(rows)
         report(f"  {counts['kept']:,} rows parsed; writing shards")
         divisor = scale(np.max([f.maxima for f in rows.fragments], axis=0)) if scale else None
-        made = _write(context, form, options, rows, divisor, staging)
-        _publish(os.path.join(staging, "out"), options.out)
+        target = os.path.join(directory, "out")
+        made = _write(context, form, options, rows, Conversion(divisor, records), target)
+        publish(target, options.out)
     counts |= made | {"seconds": round(time.monotonic() - begun, 3)}
     report(_summary(form, options, counts))
     return counts
@@ -98,28 +110,7 @@ def _check_paths(options: Options) -> None:
         raise PrepError(
             f"{options.input} does not exist", "check the path, or write the data set with riprap prep synth"
         )
-    if os.path.isdir(options.out) and not os.listdir(options.out):
-        return
-    if os.path.exists(options.out):
-        raise PrepError(f"{options.out} already exists", "remove it or name another directory")
-
-
-@contextmanager
-def _staging(out: str) -> Iterator[str]:
-    """A directory beside `out`, so that publishing is one rename; gone when the job is, unless it was killed."""
-    parent, name = os.path.split(os.path.abspath(out))
-    try:
-        os.makedirs(parent, exist_ok=True)
-        staging = tempfile.mkdtemp(prefix=f".{name}.partial-", dir=parent)
-    except OSError as error:
-        raise PrepError(
-            f"cannot write to {parent}: {error.strerror}", "name a directory that you may write to"
-        ) from error
-    try:
-        os.mkdir(os.path.join(staging, "fragments"))
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    check_out(options.out)
 
 
 @contextmanager
@@ -153,7 +144,7 @@ def _counts(rows: Rows) -> dict[str, Any]:
 
 
 def _write(
-    context: SparkContext, form: RowFormat, options: Options, rows: Rows, scale: np.ndarray | None, staging: str
+    context: SparkContext, form: RowFormat, options: Options, rows: Rows, conversion: Conversion, target: str
 ) -> dict[str, Any]:
     counts = _counts(rows)
     plans = plan_shards(counts["kept"], options.holdout, options.seed, options.shard_rows)
@@ -164,13 +155,12 @@ def _write(
             "give more rows or another --holdout",
         )
     sources = tuple(Source(fragment.path, fragment.kept) for fragment in rows.fragments)
-    target = os.path.join(staging, "out")
-    assembly = Assembly(sources, len(form.columns), target, options.holdout, options.seed, scale)
+    assembly = Assembly(sources, len(form.columns), target, options.holdout, options.seed, *conversion)
     for part in parts:
         os.makedirs(assembly.part_directory(part))
     shards = _write_shards(context, plans, assembly)
     for part in parts:
-        fields = _manifest_fields(form, options, rows, scale) | {"split": part}
+        fields = _manifest_fields(form, options, rows, conversion) | {"split": part}
         write_manifest(assembly.part_directory(part), shards[part], fields)
     return {
         "rows": {part: sum(shard["rows"] for shard in shards[part]) for part in sorted(parts, reverse=True)},
@@ -189,11 +179,12 @@ def _write_shards(context: SparkContext, plans: list[ShardPlan], assembly: Assem
     return shards
 
 
-def _manifest_fields(form: RowFormat, options: Options, rows: Rows, scale: np.ndarray | None) -> dict[str, Any]:
+def _manifest_fields(form: RowFormat, options: Options, rows: Rows, conversion: Conversion) -> dict[str, Any]:
+    scale, records = conversion
+    shape = {"columns": list(form.columns), "label": form.label} if records is None else record_fields(records.dtype)
     return {
         "dataset": form.dataset,
-        "columns": list(form.columns),
-        "label": form.label,
+        **shape,
         "source": {"input": options.input, "files": [local_name(file) for file in rows.files]},
         "counts": _counts(rows),
         "made_with": {
@@ -205,13 +196,6 @@ def _manifest_fields(form: RowFormat, options: Options, rows: Rows, scale: np.nd
             "divided_by": None if scale is None else dict(zip(form.columns, scale.tolist())),
         },
     }
-
-
-def _publish(made: str, out: str) -> None:
-    try:
-        os.rename(made, out)  # onto an empty directory or nothing
-    except OSError as error:
-        raise PrepError(f"cannot put the shards at {out}: {error.strerror}", "remove what is there") from error
 
 
 def _summary(form: RowFormat, options: Options, counts: dict[str, Any]) -> str:

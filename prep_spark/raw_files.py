@@ -52,6 +52,15 @@ def local_path(url: str) -> str:
     return url.removeprefix("file://") if url.startswith("file://") else url
 
 
+def is_compressed(path: str) -> bool:
+    """Whether the first bytes of a file are gzip's. PrepError when it cannot be read."""
+    try:
+        with fsspec.open(path, "rb") as file:
+            return bool(file.read(2) == GZIP_MAGIC)
+    except OSError as error:
+        raise PrepError(f"{path} cannot be read: {error}", "check the file") from error
+
+
 def read_chunks(path: str) -> Iterator[bytes]:
     """The bytes of a file, decompressed when its first ones are gzip's, whatever its name; at most CHUNK_BYTES each.
 

@@ -1,8 +1,8 @@
 """Writes shard directories: `part-NNNNN.npy` files and the `manifest.json` that describes them.
 
-A shard is a C-ordered little-endian float64 matrix, one item a row, label column included. NumPy's format starts the
-data at a multiple of 64 bytes (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), so readers map it.
-The manifest is written last.
+A shard is a C-ordered little-endian float64 matrix, one item a row, label column included, or an array of records, or
+the bytes of lines with the offsets of their bounds. NumPy's format starts the data at a multiple of 64 bytes
+(numpy.org/doc/stable/reference/generated/numpy.lib.format.html), so readers map it. The manifest is written last.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ import numpy as np
 from prep_spark.layout import ShardPlan, chosen
 
 FORMAT = "riprap-shards"
+RECORDS = "riprap-records"
+LINES = "riprap-lines"
 VERSION = 1
 DTYPE = "<f8"
 CHUNK_ROWS = 16_384
@@ -32,9 +34,16 @@ class Source(NamedTuple):
     rows: int
 
 
+class RecordForm(NamedTuple):
+    """The type of records, and how parsed rows (a float64 matrix) become some; picklable."""
+
+    dtype: np.dtype
+    convert: Callable[[np.ndarray], np.ndarray]
+
+
 @dataclass(frozen=True)
 class Assembly:
-    """How fragments become shards. `scale` divides the columns, None leaves them as they are."""
+    """How fragments become shards: their columns divided by `scale`, or as they are, or as `records`."""
 
     sources: tuple[Source, ...]
     columns: int
@@ -42,6 +51,7 @@ class Assembly:
     fraction: float
     seed: int
     scale: np.ndarray | None
+    records: RecordForm | None = None
 
     def part_directory(self, part: str) -> str:
         """Where the shards of a part go: the directory itself when nothing is held back."""
@@ -50,24 +60,45 @@ class Assembly:
 
 def write_shard(plan: ShardPlan, assembly: Assembly) -> dict[str, Any]:
     """Write one shard; returns its entry in the manifest. Runs in Spark's workers."""
-    name = f"part-{plan.number:05d}.npy"
+    records = assembly.records
+    dtype = np.dtype(DTYPE) if records is None else records.dtype
+    shape = (plan.rows, assembly.columns) if records is None else (plan.rows,)
+    directory = assembly.part_directory(plan.part)
+    return {"rows": plan.rows} | write_npy(directory, shard_name(plan.number), dtype, shape, _rows(plan, assembly))
+
+
+def shard_name(number: int, kind: str = "") -> str:
+    """The file name of a shard; `kind` tells the files of one shard apart."""
+    return f"part-{number:05d}{kind}.npy"
+
+
+def write_npy(
+    directory: str, name: str, dtype: np.dtype, shape: tuple[int, ...], pieces: Iterable[np.ndarray]
+) -> dict[str, Any]:
+    """Write the pieces of one array as a .npy file; returns the manifest's entry: file, bytes, crc32."""
     header = io.BytesIO()
-    shape = (plan.rows, assembly.columns)
-    np.lib.format.write_array_header_1_0(header, {"descr": DTYPE, "fortran_order": False, "shape": shape})
+    descr = np.lib.format.dtype_to_descr(dtype)
+    np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": shape})
     checksum = zlib.crc32(header.getbuffer())
     written = 0
-    final = os.path.join(assembly.part_directory(plan.part), name)
+    final = os.path.join(directory, name)
     partial = f"{final}.{os.urandom(4).hex()}.tmp"  # a task that runs twice must not write into its twin's file
     with open(partial, "wb") as file:
         file.write(header.getbuffer())
-        for rows in _rows(plan, assembly):
-            checksum = zlib.crc32(rows.data, checksum)
-            file.write(rows.data)
+        for rows in pieces:
+            data = np.ascontiguousarray(rows).view(np.uint8).data
+            checksum = zlib.crc32(data, checksum)
+            file.write(data)
             written += len(rows)
         size = file.tell()
-    assert written == plan.rows, f"{name}: {written} rows instead of {plan.rows}"
+    assert written == shape[0], f"{name}: {written} rows instead of {shape[0]}"
     os.replace(partial, final)
-    return {"file": name, "rows": plan.rows, "bytes": size, "crc32": f"{checksum:08x}"}
+    return {"file": name, "bytes": size, "crc32": f"{checksum:08x}"}
+
+
+def record_fields(dtype: np.dtype) -> dict[str, Any]:
+    """The manifest's fields that say that the shards are records of a type."""
+    return {"format": RECORDS, "dtype": np.lib.format.dtype_to_descr(dtype)}
 
 
 def _rows(plan: ShardPlan, assembly: Assembly) -> Iterator[np.ndarray]:
@@ -76,7 +107,13 @@ def _rows(plan: ShardPlan, assembly: Assembly) -> Iterator[np.ndarray]:
         if mask is not None:
             rows = rows[mask]
         if len(rows):
-            yield np.ascontiguousarray(rows if assembly.scale is None else rows / assembly.scale)
+            yield _converted(rows, assembly)
+
+
+def _converted(rows: np.ndarray, assembly: Assembly) -> np.ndarray:
+    if assembly.records is not None:
+        return assembly.records.convert(rows)
+    return rows if assembly.scale is None else rows / assembly.scale
 
 
 def _slices(start: int, stop: int, sources: Sequence[Source], columns: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -92,7 +129,10 @@ def _slices(start: int, stop: int, sources: Sequence[Source], columns: int) -> I
 
 
 def write_manifest(directory: str, shards: list[dict[str, Any]], fields: dict[str, Any]) -> None:
-    """Describe the shards of `directory`; `fields` are the entries beside format, version, dtype, rows and shards."""
+    """Describe the shards of `directory`; `fields` are the other entries.
+
+    Among them are format and dtype where the shards are no matrices.
+    """
     manifest = {
         "format": FORMAT,
         "version": VERSION,

@@ -77,6 +77,67 @@ def kdd12(as_json: bool, **options: Any) -> None:
     _prepare(run, as_json, options)
 
 
+@command.command("kdd12-sparse")
+@click.option("--missing", type=click.Choice(["keep", "drop"]), default="keep", show_default=True)
+@click.option("--buckets", type=int, default=1 << 20, show_default=True, help="How many weights a model has.")
+@_shard_options
+def kdd12_sparse(as_json: bool, **options: Any) -> None:
+    """Records of hashed one-hot features from KDD Cup 2012 track 2; INPUT is a path, a glob or a URL.
+
+    \b
+    Example:
+      riprap prep kdd12-sparse training.txt --out .data/kdd12-sparse --missing drop
+    """
+    from prep_spark.kdd12_sparse import run
+
+    _prepare(run, as_json, options)
+
+
+def _file_options(shard_rows: int) -> Callable[[F], F]:
+    """The options of the data sets that come in many files, and are no rows of numbers."""
+
+    def decorate(function: F) -> F:
+        for option in (
+            json_option,
+            click.option("--shard-rows", type=click.IntRange(min=1), default=shard_rows, show_default=True),
+            click.option("--out", required=True, metavar="DIR", help="The directory to write; it must not exist yet."),
+            click.argument("inputs", nargs=-1, required=True, metavar="FILES..."),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@command.command()
+@click.option("--split", type=click.IntRange(min=1), default=1, show_default=True, help="Deal the files to N streams.")
+@_file_options(shard_rows=250_000)
+def packets(as_json: bool, **options: Any) -> None:
+    """Records of IP packets, ordered by time, from captures (pcap, pcapng, gzip): paths, globs, URLs.
+
+    \b
+    Example:
+      riprap prep packets chicago.pcap.gz sanjose.pcap.gz --split 2 --out .data/packets
+    """
+    from prep_spark.packets import run
+
+    _prepare(run, as_json, options)
+
+
+@command.command()
+@_file_options(shard_rows=1_000_000)
+def text(as_json: bool, **options: Any) -> None:
+    """Lines of text files, plain or gzip: paths, globs, URLs.
+
+    \b
+    Example:
+      riprap prep text 'books/*.txt.gz' --out .data/books
+    """
+    from prep_spark.text import run
+
+    _prepare(run, as_json, options)
+
+
 @command.command()
 @click.argument("dataset", type=click.Choice(["higgs", "kdd12"]))
 @click.argument("path")
