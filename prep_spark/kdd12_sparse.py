@@ -83,6 +83,6 @@ def run(
         raise PrepError(f"--missing is {missing!r}; expected keep or drop", "correct --missing")
     if not 1 <= buckets <= BUCKETS_MAX:
         raise PrepError(f"--buckets is {buckets}; expected 1 to {BUCKETS_MAX}", "correct --buckets")
-    settings = {"missing": missing, "buckets": buckets}
+    settings: dict[str, str | int] = {"missing": missing, "buckets": buckets}
     options = Options(input, out, holdout, bad_rows, limit, shard_rows, seed, settings)
     return prepare(row_format(missing), options, report, records=RecordForm(DTYPE, partial(convert, buckets=buckets)))

@@ -125,7 +125,7 @@ def parse_part(part: Part, path: str) -> Fragment:
                 ends.write((np.cumsum(piece.lengths, dtype="<i8") + size).data)
                 lines, empty, size = lines + len(piece.lengths), empty + piece.empty, size + len(piece.text)
     except PrepError as error:
-        return Fragment(path, 0, 0, PrepError(str(error.args[0]), error.remedy))
+        return Fragment(path, 0, 0, error)
     return Fragment(path, lines, empty)
 
 

@@ -11,7 +11,7 @@ CHUNK_RECORDS = 1 << 16
 
 
 def sort_file(path: str, dtype: np.dtype) -> None:
-    """Sort a file of records by `time_ns` in place; records of one time keep their order. Sorted files stay untouched."""
+    """Sort a file of records by `time_ns` in place, stably; one that is sorted stays untouched."""
     records = np.memmap(path, dtype, "r").view(np.ndarray)
     times = np.ascontiguousarray(records["time_ns"])
     if np.all(times[1:] >= times[:-1]):
@@ -24,7 +24,7 @@ def sort_file(path: str, dtype: np.dtype) -> None:
 
 
 def cut(times: Sequence[np.ndarray], rank: int) -> list[int]:
-    """How many of each sorted array belong to the first `rank` of their stable merge (equal ones: earlier arrays first).
+    """How many of each sorted array belong to the first `rank` of their merge; of equal ones, earlier arrays first.
 
     0 <= rank <= the number of all. A binary search over the values, so that only few of them are looked at.
     """
