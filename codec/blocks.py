@@ -30,6 +30,8 @@ class Kind(IntEnum):
     """Backwards on a link: everything up to `seq` is safe; backwards from a sink: `epoch` is committed."""
     RESEND = 8
     """A sink asks its source for stripe rows that it cannot complete."""
+    REPLY = 9
+    """Against an edge of a general topology: what has come on it, told to a sender or by a receiver that starts."""
 
 
 class Key(NamedTuple):

@@ -34,6 +34,9 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
     yield from edge_problems
     if parts.input and parts.input.path is not None:
         yield from check_input(parts.input.path)
+    for name, stage in parts.stages.items():
+        if stage.input is not None and stage.input.path is not None:
+            yield from check_input(stage.input.path, ("stages", name, "input", "path"))
     if edge_problems or not parts.whole:
         return
     shape = Shape(
@@ -48,11 +51,10 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
             yield Problem(("backup", "servers"), "is 0", "1 or more for a scheme that persists items and states")
 
 
-def check_input(path: str) -> Iterator[Problem]:
-    """The input must be a shard directory; the problem names the command that makes one."""
-    at: FieldPath = ("input", "path")
+def check_input(path: str, at: FieldPath = ("input", "path")) -> Iterator[Problem]:
+    """The input must be a shard directory, or text; the problem names the command that makes one."""
     directory = Path(path)
-    if (directory / "manifest.json").is_file():
+    if (directory / "manifest.json").is_file() or directory.is_file() or any(directory.glob("*.txt*")):
         return
     inside = [child for child in ("train", "test") if (directory / child / "manifest.json").is_file()]
     if inside:
@@ -85,6 +87,10 @@ def _check_edges(parts: Parts) -> Iterator[Problem]:
             yield Problem(
                 ("edges", index, "partitioning"), "missing", "how items are dealt out", "add for example stripe or full"
             )
+        if edge.consistency != "bsp" and not edge.feedback:
+            yield Problem(("edges", index, "consistency"), "no feedback edge", "feedback: true, or no consistency")
+        if edge.staleness and edge.consistency != "ssp":
+            yield Problem(("edges", index, "staleness"), f"is {edge.staleness}", "consistency: ssp, or no staleness")
         first = seen.setdefault((edge.upstream, edge.downstream, edge.feedback), index)
         if first != index:
             yield Problem(("edges", index), f"the same edge as edges.{first}", "one edge between two stages")
@@ -108,29 +114,12 @@ def _check_cycles(shape: Shape) -> Iterator[Problem]:
             )
 
 
-def _check_positions(shape: Shape) -> Iterator[Problem]:
-    """One source stage, one processor stage, one sink stage: the form that all schemes here work on."""
+def _check_isolated(shape: Shape) -> Iterator[Problem]:
     for stage in shape.isolated:
         yield Problem(("stages", stage), "no data edge touches it", "an edge to or from every stage")
-    positions = (
-        ("source", "no data edge enters it", shape.sources),
-        ("processor", "data edges enter and leave it", shape.processors),
-        ("sink", "no data edge leaves it", shape.sinks),
-    )
-    for position, meaning, found in positions:
-        if len(found) != 1:
-            names = ", ".join(found) or "none"
-            yield Problem(("edges",), f"{len(found)} stages are {position}s ({names})", f"exactly one ({meaning})")
 
 
 def _check_parallelism(shape: Shape) -> Iterator[Problem]:
-    for source, sink in zip(shape.sources, shape.sinks):
-        if shape.parallelism[source] != shape.parallelism[sink]:
-            yield Problem(
-                ("stages", sink, "parallelism"),
-                f"is {shape.parallelism[sink]}",
-                f"{shape.parallelism[source]}, as {source} has: each source task has a sink task of its own",
-            )
     for edge in shape.edges:
         yield from _check_one_to_one(edge, shape.parallelism)
 
@@ -147,6 +136,6 @@ def _check_one_to_one(edge: Edge, parallelism: Mapping[str, int]) -> Iterator[Pr
 
 SHAPE_CHECKS: tuple[Callable[[Shape], Iterator[Problem]], ...] = (
     _check_cycles,
-    _check_positions,
+    _check_isolated,
     _check_parallelism,
 )

@@ -113,6 +113,9 @@ def _topology(file: TopologyFile) -> Topology:
     plain = file.model_dump(by_alias=True)
     if file.input.path is not None:
         plain["input"]["path"] = str(Path(file.input.path).resolve())
+    for name, stage in file.stages.items():
+        if stage.input is not None and stage.input.path is not None:
+            plain["stages"][name]["input"]["path"] = str(Path(stage.input.path).resolve())
     if file.backup.storage and "://" not in file.backup.storage:
         plain["backup"]["storage"] = str(Path(file.backup.storage).resolve())
     for index, edge in enumerate(file.edges):

@@ -40,24 +40,37 @@ class InputSection(Section):
 
 
 class StageSection(Section):
-    """An operator, its options, and the number of its tasks."""
+    """An operator, its options, and the number of its tasks; a source may have an input of its own.
+
+    `cpus` pins task i to the CPU cpus[i modulo their number].
+    """
 
     operator: OperatorPath
     parallelism: int = Field(default=1, ge=1, le=1024)
     options: dict[str, JsonValue] = Field(default_factory=dict)
+    input: InputSection | None = None
+    cpus: Annotated[list[Annotated[int, Field(ge=0, lt=4096)]], Field(min_length=1)] | None = None
 
 
 class EdgeSection(Section):
-    """A stream of blocks between two stages; `feedback: true` marks one that runs back and may close a cycle."""
+    """A stream of blocks between two stages; `feedback: true` marks one that runs back and may close a cycle.
+
+    `consistency` says how far its receiver may run ahead of it: bsp not at all, ssp by `staleness` windows, asp freely.
+    """
 
     upstream: StageName = Field(alias="from")
     downstream: StageName = Field(alias="to")
     partitioning: Literal["one_to_one", "split", "merge", "full", "stripe"] | None = None
     feedback: bool = False
+    consistency: Literal["bsp", "ssp", "asp"] = "bsp"
+    staleness: int = Field(default=0, ge=0, le=1_000_000)
 
     def edge(self, index: int) -> Edge:
         """The edge this section describes; feedback goes to all tasks unless the file says otherwise."""
-        return Edge(index, self.upstream, self.downstream, self.partitioning or "full", self.feedback)
+        partitioning = self.partitioning or "full"
+        return Edge(
+            index, self.upstream, self.downstream, partitioning, self.feedback, self.consistency, self.staleness
+        )
 
 
 class LinksSection(Section):

@@ -14,6 +14,7 @@ from codec.codes import BLOCKS_MAX
 from configs.base import Section
 from configs.problems import Problem
 from configs.shape import Shape
+from configs.three_stage import three_stage_problems
 
 REAL_CODES = ("stable", "vandermonde")
 """The codes over the real numbers, in which results of a linear function decode to results (LEC III-D)."""
@@ -36,7 +37,15 @@ class NoScheme(Scheme):
     scheme: Literal["none"]
 
 
-class Erasure(Scheme):
+class ThreeStage(Scheme):
+    """Works on one stage of sources, one of processors, one of sinks."""
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """Exactly those stages."""
+        yield from three_stage_problems(shape)
+
+
+class Erasure(ThreeStage):
     """r parity blocks for every k data blocks (LEC III)."""
 
     scheme: Literal["erasure"]
@@ -49,6 +58,7 @@ class Erasure(Scheme):
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """The code must be able to make r parities, and k + r blocks of a row need as many processors."""
+        yield from super().problems(shape)
         if self.code == "xor" and self.r > 1:
             yield Problem(
                 ("fault_tolerance", "r"), f"is {self.r}", "1 with the code xor", "set r to 1 or code to gf256"
@@ -82,7 +92,7 @@ class Erasure(Scheme):
             )
 
 
-class Replication(Scheme):
+class Replication(ThreeStage):
     """Every block goes to `copies` workers (LEC V, Rep-wx)."""
 
     scheme: Literal["replication"]
@@ -90,6 +100,7 @@ class Replication(Scheme):
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Processors form groups of `copies`."""
+        yield from super().problems(shape)
         for stage in shape.processors:
             parallelism = shape.parallelism[stage]
             if parallelism % self.copies:
@@ -102,14 +113,57 @@ class Replication(Scheme):
                 )
 
 
-class Reactive(Scheme):
+class Reactive(ThreeStage):
     """Items and states of processors are persisted on the backup servers, and restored (LEC V-A, after Spark)."""
 
     scheme: Literal["reactive"]
     needs_backup: ClassVar[bool] = True
 
 
-FaultTolerance = Annotated[NoScheme | Erasure | Replication | Reactive, Field(discriminator="scheme")]
+class Dataflow(Scheme):
+    """Works on any topology of dataflow operators; what is not striped."""
+
+    needs_backup: ClassVar[bool] = True
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """Stripes belong to erasure coding."""
+        for edge in shape.data_edges:
+            if edge.partitioning == "stripe":
+                fitting = "one_to_one, split, merge or full"
+                yield Problem(("edges", edge.index, "partitioning"), "is stripe", f"{fitting} with this scheme")
+
+
+class Approximate(Dataflow):
+    """Backups when what would be lost exceeds a threshold (AF 3.4): Theta of state divergence, L unprocessed items,
+    Gamma unacknowledged items, over all workers and failures together; within a window if there are windows.
+    """
+
+    scheme: Literal["approximate"]
+    theta: float = Field(default=1e4, ge=0, allow_inf_nan=True)
+    l: float = Field(default=1e3, ge=0, allow_inf_nan=True)
+    gamma: float = Field(default=1e3, ge=1, allow_inf_nan=True)
+    beta: float = Field(default=1.0, ge=1, allow_inf_nan=False)
+    window: Literal["none", "hopping", "sliding", "decaying"] = "none"
+    window_epochs: int = Field(default=1, ge=1)
+
+
+class MiniBatch(Dataflow):
+    """Items and state of each micro-batch are saved (AF 4.1, after Spark Streaming)."""
+
+    scheme: Literal["mini_batch"]
+
+
+class UpstreamBackup(Dataflow):
+    """Senders keep and save every item until a saved state of the receiver includes it (AF 4.1)."""
+
+    scheme: Literal["upstream_backup"]
+    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
+
+
+FaultTolerance = Annotated[
+    NoScheme | Erasure | Replication | Reactive | Approximate | MiniBatch | UpstreamBackup,
+    Field(discriminator="scheme"),
+]
 
 SCHEMES: dict[str, type[Scheme]] = {
     get_args(model.model_fields["scheme"].annotation)[0]: model for model in get_args(get_args(FaultTolerance)[0])

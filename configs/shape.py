@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,13 @@ class Edge:
     downstream: str
     partitioning: str
     feedback: bool = False
+    consistency: str = "bsp"
+    staleness: int = 0
+
+    @property
+    def stale_windows(self) -> float:
+        """How many windows the receiver of this feedback may run ahead of it, beside the one that it works on (AF 5)."""
+        return {"bsp": 0.0, "asp": math.inf}.get(self.consistency, float(self.staleness))
 
     @property
     def name(self) -> str:

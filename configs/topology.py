@@ -34,6 +34,9 @@ class Stage:
     operator: str
     parallelism: int
     options: Mapping[str, Any]
+    input: Input | None = None
+    """Of a source that does not read the job's."""
+    cpus: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,10 @@ class Topology:
         """Names of the stages that no data edge leaves."""
         return self.shape.sinks
 
+    def input_of(self, stage: str) -> Input:
+        """What a source reads."""
+        return self.stages[stage].input or self.input
+
     def in_edges(self, stage: str) -> tuple[Edge, ...]:
         """All edges that end at `stage`, feedback among them."""
         return self.shape.in_edges(stage)
@@ -174,15 +181,31 @@ def load(
 
 
 def _stage(name: str, data: Mapping[str, Any]) -> Stage:
-    return Stage(name, data["operator"], data["parallelism"], MappingProxyType(deepcopy(dict(data["options"]))))
+    own, cpus = data.get("input"), data.get("cpus")
+    options = MappingProxyType(deepcopy(dict(data["options"])))
+    return Stage(
+        name,
+        data["operator"],
+        data["parallelism"],
+        options,
+        Input(**own) if own else None,
+        tuple(cpus) if cpus else None,
+    )
 
 
 def _stage_dict(stage: Stage) -> dict[str, Any]:
-    return {"operator": stage.operator, "parallelism": stage.parallelism, "options": deepcopy(dict(stage.options))}
+    return {
+        "operator": stage.operator,
+        "parallelism": stage.parallelism,
+        "options": deepcopy(dict(stage.options)),
+        "input": asdict(stage.input) if stage.input else None,
+        "cpus": list(stage.cpus) if stage.cpus else None,
+    }
 
 
 def _edge(index: int, data: Mapping[str, Any]) -> Edge:
-    return Edge(index, data["from"], data["to"], data["partitioning"], data["feedback"])
+    consistency, staleness = data.get("consistency", "bsp"), data.get("staleness", 0)
+    return Edge(index, data["from"], data["to"], data["partitioning"], data["feedback"], consistency, staleness)
 
 
 def _edge_dict(edge: Edge) -> dict[str, Any]:
@@ -191,4 +214,6 @@ def _edge_dict(edge: Edge) -> dict[str, Any]:
         "to": edge.downstream,
         "partitioning": edge.partitioning,
         "feedback": edge.feedback,
+        "consistency": edge.consistency,
+        "staleness": edge.staleness,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from codec.ids import WorkerId
 from configs.topology import Topology
@@ -14,6 +15,21 @@ class Edge:
 
     index: int
     name: str
+
+
+class Neighbourhood(Protocol):
+    """What network, links and membership need to know of a layout of either form."""
+
+    me: WorkerId
+
+    def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
+        """The edges that end here, with the workers at their other end."""
+
+    def outgoing(self) -> tuple[Edge, ...]:
+        """The edges that start here."""
+
+    def receivers(self) -> list[WorkerId]:
+        """All workers that this one sends to, by any edge."""
 
 
 @dataclass(frozen=True)

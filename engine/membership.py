@@ -8,7 +8,7 @@ from typing import Any
 from codec.ids import Incarnation, WorkerId
 from controller.phases import Phase
 from engine.port import WorkerPort
-from engine.tasks.task import Task
+from engine.tasks.task import Runs
 
 
 class Fenced(Exception):
@@ -18,7 +18,7 @@ class Fenced(Exception):
 class Membership:
     """Applies views in order of their revision. A view is whole: what was missed between two does not matter."""
 
-    def __init__(self, port: WorkerPort, task: Task, host: str) -> None:
+    def __init__(self, port: WorkerPort, task: Runs, host: str) -> None:
         self.port, self.task, self.host = port, task, host
         self.revision = -1
         self._receivers = set(port.layout.receivers())

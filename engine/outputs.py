@@ -8,13 +8,13 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from engine.layout import Layout
+from codec.ids import WorkerId
 from engine.schemes.scheme import Boundary
-from engine.tasks.task import Task
+from engine.tasks.task import Runs
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 CHUNK_BYTES = 1 << 20
@@ -75,7 +75,7 @@ class SinkOutputs:
         partial.rename(self._model_path)
         self._model = {"sha256": digest.hexdigest(), "path": str(self._model_path)}
 
-    def stats(self, task: Task) -> dict[str, Any]:
+    def stats(self, task: Runs) -> dict[str, Any]:
         """What the summary needs of a sink."""
         metrics = {name: float(value) for name, value in task.metrics().items()}
         stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
@@ -93,9 +93,23 @@ class SinkOutputs:
         self._rows.close()
 
 
-def outputs_of(layout: Layout, run_dir: Path) -> SinkOutputs | None:
+class HasSinks(Protocol):
+    """A layout of either form."""
+
+    @property
+    def me(self) -> WorkerId:
+        """The worker itself."""
+
+    @property
+    def sinks(self) -> tuple[WorkerId, ...]:
+        """All sinks of the job."""
+
+
+def outputs_of(layout: HasSinks, run_dir: Path) -> SinkOutputs | None:
     """The files of a worker that is a sink. Others must not so much as open them: a torn line would be cut off."""
-    return SinkOutputs(run_dir, layout.me.index, len(layout.sinks)) if layout.me in layout.sinks else None
+    if layout.me not in layout.sinks:
+        return None
+    return SinkOutputs(run_dir, layout.sinks.index(layout.me), len(layout.sinks))
 
 
 class EpochsFile:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
+from codec.blocks import NO_KEY, Block, Key, Kind
 from codec.ids import Epoch
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def _block(record: Record) -> Block:
 
 
 def _item(record: Record) -> Block:
-    """A persisted data block as it was received; its key stands in the record's fields."""
-    meta = dict(record.meta)
-    key = Key(*meta.pop("key"))
-    return Block(Kind.DATA, Epoch(record.epoch), key, len(record.arrays[0]), tuple(record.arrays), meta=meta)
+    """A persisted data block as it was received; its key stands in the record's fields. What else a record means, its
+    scheme says (engine/schemes/parts/recorder.py)."""
+    meta, arrays = dict(record.meta), tuple(record.arrays)
+    key = Key(*meta.pop("key", NO_KEY))
+    return Block(Kind.DATA, Epoch(record.epoch), key, len(arrays[0]) if arrays else 0, arrays, meta=meta)

@@ -14,12 +14,12 @@ from codec.errors import JobFailed
 from codec.events import EventLog
 from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.intake import Intake, identity
-from engine.layout import Edge, Layout
+from engine.intake import Gate, Intake, identity
+from engine.layout import Edge, Neighbourhood
 from engine.links import LinkPort, Links
 from engine.network import DOWNSTREAM, Network
 from engine.persistence import NoStore, Store
-from engine.tasks.task import Task
+from engine.tasks.task import Runs
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
@@ -32,12 +32,13 @@ class WorkerPort(LinkPort):
     """
 
     def __init__(
-        self, job: str, layout: Layout, life: Incarnation, network: Network, window: int, log: EventLog
-    ) -> None:
+        self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: int,
+        log: EventLog,
+    ) -> None:  # fmt: skip
         self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
         self.me = str(layout.me)
         self.links = Links(self, window)
-        self.intake = Intake(job, layout)
+        self.intake = Intake(job, layout, gate)
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
         self.store: Store = NoStore()
@@ -101,7 +102,7 @@ class WorkerPort(LinkPort):
             del self._peers[connection]
             self.network.disconnect(connection)
 
-    def step(self, task: Task, wait_s: float) -> None:
+    def step(self, task: Runs, wait_s: float) -> None:
         """Take what came in, or wait for it this long; then alarms, acknowledgements and HELLOs that are due."""
         now = time.monotonic()
         due = min(self._alarm_at, self._hello_at, self._ack_at) - now
@@ -114,7 +115,7 @@ class WorkerPort(LinkPort):
         self.links.flush(self._ack_least)
         self._timers(task, time.monotonic())
 
-    def _look_at_store(self, task: Task) -> None:
+    def _look_at_store(self, task: Runs) -> None:
         """Tell the task what has become safe. JobFailed when nothing has for too long."""
         durable = self.store.durable
         if durable > self._durable:
@@ -126,13 +127,13 @@ class WorkerPort(LinkPort):
                 "see the backup servers' logs, start them again, and resume the job",
             )
 
-    def _on_message(self, task: Task, peer: bytes, header: bytes, frames: list[Any]) -> None:
+    def _on_message(self, task: Runs, peer: bytes, header: bytes, frames: list[Any]) -> None:
         message = self.intake.forward(peer, header, frames)
         if message:
             edge, sender, head, block = message
             self.deliver(task, edge, sender, head.incarnation, block)
 
-    def deliver(self, task: Task, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
+    def deliver(self, task: Runs, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
         """Hand a message on if the task admits it and it is the next of its link."""
         if block.kind != Kind.HELLO and not task.admits(block):
             self.intake.drop(f"a {block.kind.name} that contradicts what is known")
@@ -145,7 +146,7 @@ class WorkerPort(LinkPort):
             edge, peer, head, block = message
             self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
 
-    def _timers(self, task: Task, now: float) -> None:
+    def _timers(self, task: Runs, now: float) -> None:
         if now >= self._alarm_at:
             self._alarm_at = float("inf")
             task.on_alarm()

@@ -7,10 +7,12 @@ compute thread.
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,13 @@ from codec.header import HEADER_BYTES_MAX
 from codec.ids import Epoch, Incarnation, WorkerId
 from configs.topology import Topology
 from engine.control import ControlChannel
-from engine.layout import Layout
+from engine.dataflow.build import DataflowParts
 from engine.membership import Fenced, Membership
 from engine.network import Network
 from engine.outputs import outputs_of
 from engine.persistence import fence_of, open_store, records_of
 from engine.port import WorkerPort
-from engine.schemes import make_scheme
-from engine.tasks.build import make_task, window_blocks
+from engine.tasks.build import ThreeStageParts
 
 IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
@@ -41,18 +42,19 @@ class Worker:
         self.channel = channel
         self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
         topology = Topology.from_dict(spec["topology"])
-        layout = Layout.of(topology, self.me)
+        schema = spec["topology"]["schema"]
+        form = (DataflowParts if "windows" in schema else ThreeStageParts)(topology, schema, self.me)
         self.run_dir = Path(spec["run_dir"])
         self.network = Network(topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24))
         self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
-        scheme = make_scheme(layout, topology.fault_tolerance)
-        window = window_blocks(topology, spec["topology"]["schema"])
-        self.port = WorkerPort(topology.job, layout, self.life, self.network, window, log)
-        self.outputs = outputs_of(layout, self.run_dir)
-        self.task = make_task(topology, spec["topology"]["schema"], layout, scheme, self.port, self.outputs)
+        self.port = WorkerPort(topology.job, form.layout, form.gate, self.life, self.network, form.window, log)
+        self.outputs = outputs_of(form.layout, self.run_dir)
+        self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1
+        self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
         self._restore(topology, spec)
+        pin(topology.stages[self.me.stage].cpus, self.me.index)
         self.membership = Membership(self.port, self.task, spec["host"])
         self.beats = 0
         self.first_item_at = self.caught_up_at = 0.0
@@ -69,7 +71,7 @@ class Worker:
         job = records_of(topology.job, spec["topology"].get("run", ""))
         store, restored = open_store(servers, job, str(self.me), fence, deadline_s, self.network.wake)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
-        if restored.state is None and not restored.items:
+        if self._first_life:
             return
         task.restore(restored.state, restored.items)
         self.port.report(
@@ -148,6 +150,14 @@ class Worker:
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }
+
+
+def pin(cpus: Sequence[int] | None, index: int) -> None:
+    """Keep this process on its CPU, of those that there are here."""
+    if cpus:
+        wanted = {cpus[index % len(cpus)]} & os.sched_getaffinity(0)
+        if wanted:
+            os.sched_setaffinity(0, wanted)
 
 
 def main(control_fd: int) -> int:

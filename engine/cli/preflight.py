@@ -10,10 +10,13 @@ from codec.errors import ConfigError, RiprapError
 from configs import topology as topologies
 from configs.document import read_document
 from configs.problems import FieldPath, Problem
+from configs.three_stage import three_stage_problems
 from configs.topology import Topology
 from engine.cli.backup_servers import with_servers
+from engine.cli.dataflow_preflight import DataflowSchema, dataflow_problems, open_dataflow, wants_dataflow
 from engine.cli.fault_plan import plan_faults
 from engine.cli.faults import Fault, faults_of_file, parse_fault
+from engine.dataflow.build import is_dataflow
 from operators.base import Context, Operator, Processor, Sink, Source
 from operators.linearity import check_linear
 from operators.loading import load_operator, make_operator
@@ -31,6 +34,10 @@ class Schema:
     label: str | None
     items: int | None
 
+    def fields(self) -> dict[str, Any]:
+        """What workers are told of it."""
+        return {"columns": list(self.columns), "label": self.label}
+
 
 @dataclass(frozen=True)
 class Job:
@@ -40,7 +47,7 @@ class Job:
     """
 
     topology: Topology
-    schema: Schema
+    schema: Schema | DataflowSchema
     faults: list[Fault]
     unprotected: str = ""
 
@@ -55,8 +62,7 @@ class Job:
         `run` names the job apart from others of its name, `attempt` counts its starts, `backups` are the addresses of
         the backup servers that the launcher offers.
         """
-        schema = {"columns": list(self.schema.columns), "label": self.schema.label}
-        values = self.topology.to_dict() | {"schema": schema, "run": run, "attempt": attempt}
+        values = self.topology.to_dict() | {"schema": self.schema.fields(), "run": run, "attempt": attempt}
         return with_servers(values, backups)
 
 
@@ -67,12 +73,17 @@ def check_job(path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), f
         specs += faults_of_file(read_document(faults_file).values, faults_file)
     faults = [parse_fault(spec) for spec in specs]
     topology = topologies.load(path, sets, checks=[operator_problems])
-    schema = open_operators(topology)
+    schema = open_dataflow(topology) if is_dataflow(topology) else open_operators(topology)
     return Job(topology, schema, plan_faults(faults, topology, schema.items), _unprotected(topology))
 
 
 def operator_problems(topology: Topology) -> Iterator[Problem]:
     """Operators that cannot be made, or stand where another kind is needed."""
+    if wants_dataflow(topology):
+        yield from dataflow_problems(topology)
+        return
+    if topology.scheme == "none":
+        yield from three_stage_problems(topology.shape)
     for position, base in POSITIONS.items():
         for name in getattr(topology, position):
             stage = topology.stages[name]
@@ -129,6 +140,8 @@ def _unprotected(topology: Topology) -> str:
     """Why a lost sink would end this job; empty when it would not."""
     if topology.backup.servers == 0:
         return "backup.servers is 0"
+    if is_dataflow(topology):
+        return "" if topology.scheme != "none" else "the scheme is none"
     name = topology.sinks[0]
     sink = _make(topology, name)
     assert isinstance(sink, Sink)

@@ -139,11 +139,12 @@ def text(as_json: bool, **options: Any) -> None:
 
 
 @command.command()
-@click.argument("dataset", type=click.Choice(["higgs", "kdd12"]))
+@click.argument("dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text"]))
 @click.argument("path")
 @click.option("--rows", type=click.IntRange(min=1), required=True, help="How many rows to write.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same bytes.")
-def synth(dataset: str, path: str, rows: int, seed: int) -> None:
+@click.option("--city", type=click.IntRange(0, 1), help="pcap: which of two streams that can be joined.")
+def synth(dataset: str, path: str, rows: int, seed: int, city: int | None) -> None:
     """Write a synthetic raw file in a data set's own format (compressed when PATH ends in .gz).
 
     \b
@@ -153,7 +154,10 @@ def synth(dataset: str, path: str, rows: int, seed: int) -> None:
     from prep_spark import synth as synthesizer
 
     write: Callable[..., Any] = getattr(synthesizer, dataset)
-    _mending(lambda: write(path, rows, seed=seed))
+    if city is not None and dataset != "pcap":
+        raise click.UsageError(f"--city is for pcap, not for {dataset}")
+    cities = {} if city is None else {"city": city}
+    _mending(lambda: write(path, rows, seed=seed, **cities))
     click.echo(f"wrote {rows:,} rows to {path}")
 
 

@@ -51,7 +51,7 @@ class Session:
         self._service_failures: list[dict[str, Any]] = []
         self._targets = Targets()
         self._leads: tuple[str, int | None] = ("", None)
-        sinks = job.topology.stages[job.topology.sinks[0]].parallelism
+        sinks = sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks)
         self._committed = Committed(run_dir, sinks)
         self._injector = Injector(job.faults, self._targets, Committed(run_dir, sinks), self._events)
         self._rate = Rate()

@@ -58,7 +58,7 @@ def _begin(job: Job, run_dir: Path, attempts: Attempts) -> Start:
 
 
 def _epochs(job: Job, run_dir: Path) -> list[int]:
-    committed = Committed(run_dir, job.topology.stages[job.topology.sinks[0]].parallelism)
+    committed = Committed(run_dir, sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks))
     committed.refresh()
     return committed.epochs
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.layout import Layout
-from engine.schemes import erasure, none, reactive, replication
+from engine.schemes import approximate, erasure, mini_batch, none, reactive, replication, upstream_backup
+from engine.schemes.dataflow import DataflowScheme
 from engine.schemes.plans import plan_for
 from engine.schemes.scheme import Scheme
 
-__all__ = ["SCHEMES", "make_scheme", "plan_for"]
+__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "make_scheme", "plan_for"]
 
 MakeHalf = Callable[[Layout, Mapping[str, Any]], Scheme]
 
@@ -24,6 +25,14 @@ SCHEMES: dict[str, tuple[MakeHalf, MakeHalf, MakeHalf]] = {
     "erasure": (erasure.ErasureSource, erasure.make_processor, erasure.make_sink),
     "reactive": (reactive.ReactiveSource, reactive.ReactiveProcessor, reactive.ReactiveSink),
     "replication": (replication.ReplicationSource, replication.ReplicationProcessor, replication.ReplicationSink),
+}
+
+#: The same for general topologies, where one class is for all tasks.
+DATAFLOW_SCHEMES: dict[str, type[DataflowScheme]] = {
+    "none": none.NoneDataflow,
+    "approximate": approximate.Approximate,
+    "mini_batch": mini_batch.MiniBatch,
+    "upstream_backup": upstream_backup.UpstreamBackup,
 }
 
 

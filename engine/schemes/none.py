@@ -7,12 +7,17 @@ from typing import Any
 
 from codec.blocks import Block
 from codec.ids import Epoch, WorkerId
+from engine.dataflow.entry import Entry
 from engine.layout import Layout
+from engine.schemes.dataflow import DataflowScheme
 from engine.schemes.parts.collector import Collector, Ledger
 from engine.schemes.parts.dealer import Dealer
 from engine.schemes.parts.placement import alternate
 from engine.schemes.parts.relay import Relay
 from engine.schemes.scheme import Port, Ready
+
+INBOX_MAX = 64
+"""Blocks that may wait at a task of a general topology before their senders have to."""
 
 
 class NoneSource(Dealer):
@@ -52,3 +57,14 @@ class NoneSink(Collector):
                 ledger.lost.add((row, i))
                 port.count("lost_blocks")
         return ()
+
+
+class NoneDataflow(DataflowScheme):
+    """In a general topology: input is acknowledged when received, a lost state begins anew."""
+
+    def on_receive(self, entry: Entry) -> None:
+        if len(self.bench.inbox) <= INBOX_MAX:
+            self.bench.acknowledge(entry)
+
+    def on_processed(self, entry: Entry) -> None:
+        self.bench.acknowledge(entry)

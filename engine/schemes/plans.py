@@ -42,5 +42,8 @@ def _sinks_are_restorable(topology: Topology) -> bool:
 
 
 def plan_for(topology: dict[str, Any]) -> Plan:
-    """The plan of the scheme that the topology names."""
-    return restart_all(Topology.from_dict(topology))
+    """The plan of the scheme that the topology names. In a general topology whoever is lost starts again: what it
+    needs it has from the backup servers and from its neighbours.
+    """
+    built = Topology.from_dict(topology)
+    return restart_all(built) if "columns" in topology.get("schema", {"columns": ()}) else restart_lost

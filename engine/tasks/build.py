@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar
 
 from codec.errors import ConfigError
+from codec.ids import WorkerId
 from configs.topology import Topology
+from engine.gate import ThreeStageGate
 from engine.layout import Layout
+from engine.schemes import make_scheme
 from engine.schemes.parts.collector import BLOCKS_MAX
 from engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
 from engine.schemes.scheme import Port, Scheme
@@ -23,6 +27,21 @@ ITEM_BYTES = 8  # of one column
 T = TypeVar("T", bound=Operator)
 
 WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
+
+
+class ThreeStageParts:
+    """What the worker needs of this form: layout, gate, window, and the task once there is a port."""
+
+    def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> None:
+        self.topology, self.schema = topology, schema
+        self.layout = Layout.of(topology, me)
+        self.gate = ThreeStageGate(self.layout)
+        self.window = window_blocks(topology, schema)
+
+    def make_task(self, port: Port, journal: Journal | None, run_dir: Path, first_life: bool) -> Task:
+        """The task of this worker."""
+        scheme = make_scheme(self.layout, self.topology.fault_tolerance)
+        return make_task(self.topology, self.schema, self.layout, scheme, port, journal)
 
 
 def make_task(

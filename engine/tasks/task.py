@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -14,12 +15,40 @@ from engine.schemes.scheme import Port, Ready, Scheme
 OF_ITEMS = frozenset((Kind.DATA, Kind.PARITY))
 
 
+class Runs(Protocol):
+    """What a worker runs: a task of the three-stage form (below), or of a general topology (engine/dataflow/task.py).
+
+    All methods are called by the compute thread, one at a time, and never wait.
+    """
+
+    items: int
+    lost: int
+
+    @property
+    def epoch(self) -> Epoch: ...
+    @property
+    def saves(self) -> bool: ...
+    @property
+    def done(self) -> bool: ...
+    def start(self) -> None: ...
+    def restore(self, state: Block | None, items: Sequence[Block]) -> None: ...
+    def model(self) -> Mapping[str, np.ndarray]: ...
+    def metrics(self) -> Mapping[str, float]: ...
+    def admits(self, block: Block) -> bool: ...
+    def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None: ...
+    def on_worker_failed(self, worker: WorkerId) -> None: ...
+    def on_worker_restored(self, worker: WorkerId) -> None: ...
+    def on_alarm(self) -> None: ...
+    def on_durable(self, number: int) -> None: ...
+    def work(self) -> bool: ...
+
+
 class Task:
     """One task of a stage. All methods are called by the worker's compute thread, one at a time, and never wait."""
 
     def __init__(self, layout: Layout, scheme: Scheme, port: Port) -> None:
         self.layout, self.scheme, self.port = layout, scheme, port
-        self.epoch = Epoch(0)
+        self.epoch: Epoch = Epoch(0)
         self.items = 0
         self.lost = 0
         self.finished = False

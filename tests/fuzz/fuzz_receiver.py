@@ -19,6 +19,7 @@ from fake_port import (
 
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.gate import ThreeStageGate
 from engine.intake import Intake
 from engine.layout import Edge
 from engine.links import Links
@@ -68,7 +69,7 @@ class Receiver:
 
     def __init__(self, me: WorkerId, options: dict[str, Any]) -> None:
         layout = layout_of(me)
-        self.intake, self.links, self.port = Intake(JOB, layout), Links(self, WINDOW), FakePort(layout, WINDOW)
+        self.intake, self.links, self.port = Intake(JOB, layout, ThreeStageGate(layout)), Links(self, WINDOW), FakePort(layout, WINDOW)
         self.task = make_task(me, options, self.port)
         for peer in self.port.lives:
             self.links.raise_(peer, Incarnation(1))

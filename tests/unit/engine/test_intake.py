@@ -29,6 +29,7 @@ from fake_port import (
 from codec.blocks import Block, Key, Kind
 from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.gate import ThreeStageGate
 from engine.intake import Intake, identity
 from engine.layout import Edge
 
@@ -36,7 +37,8 @@ SAMPLES = samples()
 
 
 def intake_at(me: WorkerId, pairs: int = 1) -> Intake:
-    return Intake(JOB, layout_of(me, pairs=pairs))
+    layout = layout_of(me, pairs=pairs)
+    return Intake(JOB, layout, ThreeStageGate(layout))
 
 
 def reason(edge: Edge, sender: WorkerId, block: Block, *, me: WorkerId | None = None, **changed: Any) -> str:

@@ -1,0 +1,31 @@
+"""What the three-stage form asks of a topology: sources, processors and sinks, a sink task for each source task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from configs.problems import Problem
+from configs.shape import Shape
+
+ANOTHER_FORM = "other topologies run under none, approximate, mini_batch or upstream_backup, with dataflow operators"
+
+
+def three_stage_problems(shape: Shape) -> Iterator[Problem]:
+    """What of `shape` does not fit; its edges are well formed already."""
+    positions = (
+        ("source", "no data edge enters it", shape.sources),
+        ("processor", "data edges enter and leave it", shape.processors),
+        ("sink", "no data edge leaves it", shape.sinks),
+    )
+    for position, meaning, found in positions:
+        if len(found) != 1:
+            names = ", ".join(found) or "none"
+            wrong = f"{len(found)} stages are {position}s ({names})"
+            yield Problem(("edges",), wrong, f"exactly one ({meaning})", ANOTHER_FORM)
+    for source, sink in zip(shape.sources, shape.sinks):
+        if shape.parallelism[source] != shape.parallelism[sink]:
+            yield Problem(
+                ("stages", sink, "parallelism"),
+                f"is {shape.parallelism[sink]}",
+                f"{shape.parallelism[source]}, as {source} has: each source task has a sink task of its own",
+            )

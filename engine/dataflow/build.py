@@ -1,0 +1,84 @@
+"""Builds the task of one worker of a general topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from codec.ids import WorkerId
+from configs.topology import Topology
+from engine.dataflow.gate import DataflowGate
+from engine.dataflow.layout import DataflowLayout
+from engine.dataflow.outlet import Outlet
+from engine.dataflow.pace import Pace
+from engine.dataflow.progress import Progress, link_key
+from engine.dataflow.reader import Reader
+from engine.dataflow.task import DataflowTask, WindowJournal
+from engine.schemes import DATAFLOW_SCHEMES
+from engine.schemes.dataflow import Bench
+from engine.schemes.scheme import Port
+from operators.dataflow.base import DataflowOperator, Place
+from operators.dataflow.inputs import Input, open_input
+from operators.loading import load_operator, make_operator
+
+
+def is_dataflow(topology: Topology) -> bool:
+    """Whether the stages are dataflow operators; ConfigError when one cannot be loaded."""
+    return any(issubclass(load_operator(stage.operator), DataflowOperator) for stage in topology.stages.values())
+
+
+def place_of(topology: Topology, me: WorkerId) -> Place:
+    """Where a task stands."""
+    tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
+    upstream = {e.upstream: tasks[e.upstream] for e in topology.in_edges(me.stage) if not e.feedback}
+    downstream = {e.downstream: tasks[e.downstream] for e in topology.out_edges(me.stage) if not e.feedback}
+    return Place(me.index, tasks[me.stage], upstream, downstream, topology.seed)
+
+
+def input_of(topology: Topology, me: WorkerId) -> Input:
+    """The part of the input that a source's task reads; DataError when it cannot be read."""
+    source = topology.input_of(me.stage)
+    assert source.path is not None, "checked before the job was submitted"
+    return open_input(source.path, source.repeat, source.limit, me.index, topology.stages[me.stage].parallelism)
+
+
+def windows_of(topology: Topology) -> tuple[int, int]:
+    """How many windows the job has, and the items of its largest source."""
+    totals = {}
+    for stage in topology.sources:
+        source = topology.input_of(stage)
+        assert source.path is not None, "checked before the job was submitted"
+        totals[stage] = open_input(source.path, source.repeat, source.limit).items
+    largest = max(totals.values())
+    return max(1, -(-largest // topology.micro_batch)), sum(totals.values())
+
+
+class DataflowParts:
+    """What the worker needs of this form: layout, gate, window, and the task once there is a port."""
+
+    def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> None:
+        self.topology, self.schema = topology, schema
+        self.layout = DataflowLayout.of(topology, me)
+        self.gate = DataflowGate(self.layout)
+        self.scheme = DATAFLOW_SCHEMES[topology.scheme]
+        self.window = self.scheme.window
+
+    def make_task(self, port: Port, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> DataflowTask:
+        """The task of this worker. ConfigError where the operator cannot be made or started."""
+        topology, layout = self.topology, self.layout
+        stage = topology.stages[layout.me.stage]
+        operator = make_operator(stage.operator, stage.options)
+        assert isinstance(operator, DataflowOperator), "checked before the job was submitted"
+        operator.start(place_of(topology, layout.me))
+        outlet = Outlet(layout, port, Progress(), run_dir)
+        stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}
+        links = [(joint.edge, worker) for joint in layout.inputs if joint.feedback for worker in joint.workers]
+        pace = Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})
+        reader = None
+        if layout.is_source:
+            reader = Reader(input_of(topology, layout.me), self.schema["windows"], topology.links.block_bytes)
+        task = DataflowTask(layout, port, operator, outlet, pace, reader, journal, first_life)
+        bench = Bench(layout, port, operator, outlet.progress, outlet, task.inbox, self.schema["items"])
+        task.use(self.scheme(bench, topology.fault_tolerance))
+        return task

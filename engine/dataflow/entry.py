@@ -1,0 +1,36 @@
+"""A block that came in and is processed in its turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codec.blocks import Block
+from codec.ids import Seq, WorkerId
+from engine.dataflow.progress import INPUT, LinkKey
+from engine.layout import Edge
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """`number` counts all that a task received, in all its lives; `seq` is the block's number on its connection.
+
+    `edge` and `sender` are None for the job's input and for what was restored: nobody waits for an acknowledgement.
+    """
+
+    number: int
+    link: LinkKey
+    block: Block
+    edge: Edge | None = None
+    sender: WorkerId | None = None
+    seq: Seq = Seq(0)
+    stage: str = ""
+    record: int = 0
+    """The record that it was saved as; 0 while it was not."""
+    acknowledged: bool = False
+    first: int = 0
+    """The first of its items that is not processed."""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it was read from the job's input, which can be read again."""
+        return self.link == INPUT

@@ -1,0 +1,228 @@
+"""What an operator puts out: numbered, dealt to links, held back where a link or the scheme says so."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from codec.blocks import Block, Key, Kind
+from codec.errors import JobFailed
+from codec.ids import Epoch, WorkerId
+from engine.dataflow.layout import DataflowLayout, Joint
+from engine.dataflow.progress import At, Cause, Heard, LinkKey, Progress, link_key
+
+if TYPE_CHECKING:
+    from engine.schemes.scheme import Port  # whose package imports this module
+
+
+class OutLink:
+    """One link out of a task: what waits for it, and what is on the way (for the bound on unacknowledged items)."""
+
+    def __init__(self, joint: Joint, to: WorkerId) -> None:
+        self.joint, self.to, self.key = joint, to, link_key(joint.edge, to)
+        self.waiting: deque[Block] = deque()
+        self.placed = False
+        """Whether the present life of the receiver has said how far it is."""
+        self.muted: dict[LinkKey, tuple[int, int]] = {}
+        self.closed = 0
+        """The last window whose punctuation the receiver has."""
+        self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
+        self._counts: deque[int] = deque()
+        self._items = 0
+
+    def sent(self, count: int) -> None:
+        """A block left."""
+        self._counts.append(count)
+        self._items += count
+
+    def unacknowledged_items(self, blocks: int) -> int:
+        """Items on the way, when so many blocks are."""
+        while len(self._counts) > blocks:
+            self._items -= self._counts.popleft()
+        return self._items
+
+    def forget(self) -> None:
+        """The receiver died with what was on the way."""
+        self._counts.clear()
+        self._items = 0
+
+
+class Leave(Protocol):
+    """The part of a scheme that is about what leaves (engine/schemes/dataflow.py)."""
+
+    def on_emit(self, link: OutLink, block: Block) -> None:
+        """A block stands last on a link, waiting to leave."""
+
+    def may_leave(self, link: OutLink, block: Block) -> bool:
+        """Whether the block may be sent now."""
+
+
+class Outlet:
+    """The Emitter of an operator (operators/dataflow/base.py). Nothing here waits: what cannot leave is kept in order,
+    and the task processes nothing more until it has left.
+    """
+
+    scheme: Leave
+
+    def __init__(self, layout: DataflowLayout, port: Port, progress: Progress, run_dir: Path) -> None:
+        self.layout, self.port, self.progress = layout, port, progress
+        self.links = {link_key(j.edge, to): OutLink(j, to) for j in layout.outputs for to in j.workers}
+        self.epoch = Epoch(0)
+        self._run_dir = run_dir
+        self._forward = [joint for joint in layout.outputs if not joint.feedback]
+        self._back = [joint for joint in layout.outputs if joint.feedback]
+        self._cause: tuple[LinkKey, int] = ((0, 0), 0)
+        self._siblings: dict[LinkKey, int] = {}
+        self._turns: dict[int, int] = {}
+
+    def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
+        """What is sent from now on comes of this block."""
+        self.epoch, self._cause = epoch, (link, number)
+        self._siblings.clear()
+
+    # what operators call
+    def send(self, arrays: Sequence[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
+        self._emit(Kind.DATA, self._joint(self._forward, stage), arrays, count, to)
+
+    def feed_back(
+        self, arrays: Sequence[np.ndarray], count: int = 1, to: int | None = None, stage: str | None = None
+    ) -> None:
+        self._emit(Kind.FEEDBACK, self._joint(self._back, stage), arrays, count, to)
+
+    def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+        folder = self._run_dir / "output"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{name}.{self.layout.me.index}.{self.epoch}.npz"
+        partial = folder / f".{path.name}.part.npz"
+        np.savez(partial, **arrays)  # type: ignore[arg-type]
+        os.replace(partial, path)
+
+    def punctuate(self, items: int, opened_at: float, last: bool) -> None:
+        """Close the window on all data links; its items are shared out, so that they add up at the destinations."""
+        links = [link for link in self.links.values() if not link.joint.feedback]
+        for i, link in enumerate(links):
+            share = items * (i + 1) // len(links) - items * i // len(links)
+            meta = {"items": share, "opened_at": opened_at, "last": last}
+            self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
+
+    def _joint(self, joints: list[Joint], stage: str | None) -> Joint:
+        found = [joint for joint in joints if stage in (None, joint.stage)]
+        if len(found) != 1:
+            names = ", ".join(joint.stage for joint in joints) or "none"
+            raise JobFailed(
+                f"{self.layout.me} sends to stage {stage!r}, but its edges lead to {names}",
+                "name one of them in send(..., stage=...), or correct the topology's edges",
+            )
+        return found[0]
+
+    def _emit(self, kind: Kind, joint: Joint, arrays: Sequence[np.ndarray], count: int, to: int | None) -> None:
+        for worker in self._receivers(joint, to):
+            link = self.links[link_key(joint.edge, worker)]
+            self._put(link, Block(kind, self.epoch, items=count, arrays=tuple(arrays)))
+
+    def _receivers(self, joint: Joint, to: int | None) -> Sequence[WorkerId]:
+        if to is not None:
+            found = [worker for worker in joint.workers if worker.index == to]
+            if not found:
+                raise JobFailed(f"{joint.edge.name}: no task {to} is joined to {self.layout.me}", "send to one that is")
+            return found
+        if joint.partitioning != "split" or joint.feedback:
+            return joint.workers
+        turn = self._turns[joint.edge.index] = (self._turns.get(joint.edge.index, -1) + 1) % len(joint.workers)
+        return joint.workers[turn : turn + 1]
+
+    def _put(self, link: OutLink, block: Block) -> None:
+        cause, number = self._cause
+        sibling = self._siblings.get(link.key, -1) + 1
+        self._siblings[link.key] = sibling
+        if (number, sibling) <= link.muted.get(cause, (-1, -1)):
+            self.port.count("muted_blocks")  # it has come already, from a former life
+            return
+        at = self.progress.sent.get(link.key, At())
+        block.key = Key(self.layout.me.index, link.to.index, at.number + 1, at.items)
+        block.meta["cause"] = Cause(*cause, number, sibling)
+        self.progress.sent[link.key] = At(at.number + 1, at.items + block.items)
+        link.waiting.append(block)
+        if block.kind != Kind.DATA:
+            link.last = block
+        self.scheme.on_emit(link, block)
+
+    # what the task calls
+    @property
+    def placed(self) -> bool:
+        """Whether all receivers have said how far they are."""
+        return all(link.placed for link in self.links.values())
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something on a data link could not leave yet."""
+        return any(link.waiting for link in self.links.values() if not link.joint.feedback)
+
+    def flush(self) -> None:
+        """Send what waits, in order, as far as the links and the scheme allow."""
+        for link in self.links.values():
+            while link.waiting and link.placed:
+                block = link.waiting[0]
+                if not self.scheme.may_leave(link, block) or not self.port.send(link.joint.edge, link.to, block):
+                    break
+                link.waiting.popleft()
+                link.sent(block.items)
+
+    def of_worker(self, worker: WorkerId) -> Iterator[OutLink]:
+        """The links to a worker."""
+        return (link for link in self.links.values() if link.to == worker)
+
+    def lost(self, worker: WorkerId) -> None:
+        """A receiver died: what it had not acknowledged waits for its next life."""
+        for link in self.of_worker(worker):
+            link.waiting.extendleft(reversed(self.port.kept(link.joint.edge, worker)))
+            link.placed = False
+            link.forget()
+
+    def place(self, link: OutLink, heard: Heard) -> None:
+        """The receiver has said what came: the rest is sent (again), and nothing comes twice."""
+        at = self.progress.sent.get(link.key, At())
+        if heard.known:
+            while link.waiting and link.waiting[0].key.row <= heard.at.number:
+                link.waiting.popleft()
+            if heard.at.number > at.number:
+                self.progress.sent[link.key] = heard.at
+        self._repeat_last(link, heard)
+        for cause, last in heard.causes.items():
+            link.muted[cause] = max(last, link.muted.get(cause, (-1, -1)))
+        link.placed, link.closed = True, heard.closed
+
+    def _repeat_last(self, link: OutLink, heard: Heard) -> None:
+        """A receiver that has lost the last punctuation or feedback, acknowledged or not, would wait for it for ever."""
+        last = link.last
+        if last is None or (heard.known and heard.at.number >= last.key.row) or last in link.waiting:
+            return
+        link.waiting.appendleft(last)
+
+    def pending(self) -> list[tuple[LinkKey, Block]]:
+        """What has been put out and not acknowledged, in order: a new life must be able to send it again."""
+        found = []
+        for link in self.links.values():
+            on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
+            found += [(link.key, block) for block in (*on_the_way, *link.waiting)]
+        return found
+
+    def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
+        """What a former life had put out; each receiver says what of it has come."""
+        for key, block in pending:
+            self.links[key].waiting.append(block)
+            if block.kind != Kind.DATA:
+                self.links[key].last = block
+
+    def unacknowledged_items(self) -> int:
+        """Items that are on the way on all data links together."""
+        return sum(
+            link.unacknowledged_items(self.port.unacknowledged(link.joint.edge, link.to))
+            for link in self.links.values()
+            if not link.joint.feedback
+        )

@@ -1,0 +1,267 @@
+"""The task of a general topology: one class for sources, operators between and destinations (AF 3.2, 3.3)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, WorkerId
+from engine.dataflow.entry import Entry
+from engine.dataflow.layout import DataflowLayout
+from engine.dataflow.outlet import Outlet
+from engine.dataflow.pace import Pace
+from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, link_key
+from engine.dataflow.reader import Reader
+from engine.layout import Edge
+from engine.schemes.dataflow import DataflowScheme
+from engine.schemes.scheme import Boundary, Port
+from operators.dataflow.base import DataflowOperator, Items
+
+
+class WindowJournal(Protocol):
+    """What a destination tells the world of its windows (engine/outputs.py)."""
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """A window is closed."""
+
+    def durable(self, epoch: Epoch) -> None:
+        """It may be announced."""
+
+
+class DataflowTask:
+    """Receives, processes in order of receipt, closes windows when all inputs have, and sends.
+
+    Invariant: `progress` says exactly what the operator's state includes and what was put out.
+    """
+
+    def __init__(
+        self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
+        reader: Reader | None, journal: WindowJournal | None, fresh: bool,
+    ) -> None:  # fmt: skip
+        self.layout, self.port, self.operator, self.outlet, self.pace = layout, port, operator, outlet, pace
+        self.reader, self.journal = reader, journal
+        self.progress: Progress = outlet.progress
+        self.inbox: deque[Entry] = deque()
+        self.feedback: deque[Entry] = deque()
+        self.scheme: DataflowScheme
+        self.items = self.lost = 0
+        self.running = self.finished = False
+        self._fresh = fresh
+        self._begun = False
+        self._inputs = {joint.edge: joint for joint in layout.inputs}
+        self._replies = {joint.reply: joint for joint in layout.outputs}
+        self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
+        self._windows: dict[int, list[tuple[int, float]]] = {}
+        for joint in layout.inputs:
+            for worker in joint.workers:
+                self.progress.heard[link_key(joint.edge, worker)] = Heard(known=fresh)
+
+    def use(self, scheme: DataflowScheme) -> None:
+        """Set the scheme, which in turn works on the parts of this task."""
+        self.scheme = self.outlet.scheme = scheme
+
+    # what the worker asks
+    @property
+    def epoch(self) -> Epoch:
+        """The last window closed here."""
+        return Epoch(self.progress.epoch)
+
+    @property
+    def saves(self) -> bool:
+        """Whether a later life restores what this one saves."""
+        return self.scheme.saves
+
+    @property
+    def done(self) -> bool:
+        """At a destination: whether all windows are closed, and that is safe."""
+        return self.finished and self.scheme.safe
+
+    def model(self) -> dict[str, np.ndarray]:
+        """What was computed, by name."""
+        return self.operator.results()
+
+    def metrics(self) -> Mapping[str, float]:
+        """How well the job does."""
+        return self.operator.metrics()
+
+    def start(self) -> None:
+        """All workers are up, or were once: the input may be read."""
+        self.running = True
+
+    def restore(self, state: Block | None, items: Sequence[Block]) -> None:
+        """Go on from what a former life saved."""
+        entries = self.scheme.restore(state, items)
+        self.inbox += [entry for entry in entries if entry.block.kind != Kind.FEEDBACK]
+        self.feedback += [entry for entry in entries if entry.block.kind == Kind.FEEDBACK]
+        self.port.count("replayed_items", sum(entry.block.items for entry in entries))
+
+    # what comes in
+    def admits(self, block: Block) -> bool:
+        """Whether a peer of ours can have sent this."""
+        return block.kind != Kind.REPLY or set(block.meta) == {"heard"}
+
+    def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
+        """A block came in, in order on its link."""
+        if block.kind == Kind.REPLY:
+            self.port.ack(edge, sender, block.seq)
+            link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
+            self.outlet.place(link, Heard.unpack(block.meta["heard"]))
+            return
+        link_of = link_key(edge, sender)
+        heard, number = self.progress.heard[link_of], block.key.row
+        if heard.known and number <= heard.at.number:
+            self.port.ack(edge, sender, block.seq)
+            self.port.count("duplicates_dropped", block.items)
+            return
+        if heard.known and block.key.s_index > heard.at.items:
+            self.lost += block.key.s_index - heard.at.items
+        heard.note(block)
+        self._take(Entry(self._next_number(), link_of, block, edge, sender, block.seq, self._inputs[edge].stage))
+
+    def on_worker_failed(self, worker: WorkerId) -> None:
+        """A worker that was up is down."""
+        self.outlet.lost(worker)
+
+    def on_worker_restored(self, worker: WorkerId) -> None:
+        """A new life of a worker is up: it is told how far what it sends has come."""
+        for joint in self.layout.inputs:
+            if worker in joint.workers:
+                heard = self.progress.heard[link_key(joint.edge, worker)]
+                self.port.send(joint.reply, worker, Block(Kind.REPLY, Epoch(0), meta={"heard": heard.pack()}))
+
+    def on_alarm(self) -> None:
+        """No scheme here asks for alarms."""
+
+    def on_durable(self, number: int) -> None:
+        """Everything saved up to this number is safe."""
+        self.scheme.on_durable(number)
+
+    def _next_number(self) -> int:
+        self.progress.received += 1
+        return self.progress.received
+
+    def _take(self, entry: Entry) -> None:
+        (self.feedback if entry.block.kind == Kind.FEEDBACK else self.inbox).append(entry)
+        self.scheme.on_receive(entry)
+
+    # what is done
+    def work(self) -> bool:
+        """Send what waits, then process one entry; False when there is nothing to do now."""
+        if not self._begun and not self._begin():
+            return False
+        self.outlet.flush()
+        if self.outlet.blocked:
+            return False
+        return self._process_feedback() or self._process() or self._read()
+
+    def _begin(self) -> bool:
+        """Nothing is processed before all receivers have said what they have: a source knows from that where to go on."""
+        if not self.outlet.placed:
+            return False
+        self._begun = True
+        if self.reader is not None:
+            self._go_to_input(self.reader)
+        return True
+
+    def _go_to_input(self, reader: Reader) -> None:
+        """Behind what the state includes; or, if the scheme may leave items out, behind what all receivers have got.
+
+        Windows that all have closed but the state has not are closed here too; their output is theirs already.
+        """
+        row = self.progress.heard.get(INPUT, Heard()).at.number
+        links = [link for link in self.outlet.links.values() if not link.joint.feedback]
+        if not self.scheme.exact and links:
+            closed = min(link.closed for link in links)
+            reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
+            row = max(row, reached, reader.row(closed))
+        reader.seek(row)
+        for epoch in range(self.progress.epoch + 1, reader.epoch):
+            self._end_window(Epoch(epoch))
+
+    def _process_feedback(self) -> bool:
+        if not self.feedback or not self.scheme.may_process(self.feedback[0]):
+            return False
+        entry = self.feedback.popleft()
+        self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
+        self.operator.process_feedback(self._items(entry), self.outlet)
+        self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
+        self.scheme.on_processed(entry)
+        return True
+
+    def _process(self) -> bool:
+        if not self.inbox:
+            return False
+        entry = self.inbox[0]
+        if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
+            return False
+        if entry.block.kind == Kind.PUNCTUATION:
+            self._punctuate(entry)
+        else:
+            self._process_data(entry)
+        return True
+
+    def _process_data(self, entry: Entry) -> None:
+        self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
+        before = entry.first
+        entry.first = self.operator.process_data(self._items(entry), before, self.outlet)
+        self.items += entry.first - before
+        self.progress.offset = entry.first
+        if entry.first >= entry.block.items:
+            self._done_with(entry)
+        state = self.operator.state
+        if state is not None and state.exceeded:
+            self.scheme.on_crossed()
+
+    def _done_with(self, entry: Entry) -> None:
+        self.inbox.popleft()
+        self.progress.included, self.progress.offset = entry.number, 0
+        if entry.is_input:
+            self.progress.heard[INPUT] = Heard(At(entry.block.key.row))
+        self.scheme.on_processed(entry)
+
+    def _punctuate(self, entry: Entry) -> None:
+        block = entry.block
+        meta, progress = block.meta, self.progress
+        progress.closed[entry.link] = max(block.epoch, progress.closed.get(entry.link, 0))
+        self._windows.setdefault(block.epoch, []).append((meta["items"], meta["opened_at"]))
+        before = progress.epoch
+        for epoch in range(before + 1, 1 + min(progress.closed.get(link, 0) for link in self._data_links or [INPUT])):
+            self._close(Epoch(epoch), meta["last"] and epoch == block.epoch)
+        self._done_with(entry)
+        if progress.epoch > before:
+            self.scheme.on_window(progress.epoch)
+
+    def _close(self, epoch: Epoch, last: bool) -> None:
+        """All inputs have closed the window."""
+        parts = self._windows.pop(epoch, [(0, self.port.now())])
+        items, opened_at = sum(items for items, _ in parts), min(opened_at for _, opened_at in parts)
+        self._end_window(epoch)
+        self.outlet.punctuate(items, opened_at, last)
+        self.finished = last
+        if self.journal is not None:
+            self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, None)
+            self.journal.durable(epoch)
+
+    def _end_window(self, epoch: Epoch) -> None:
+        self.outlet.begin(epoch, WINDOW, epoch)
+        self.operator.process_punctuation(epoch, self.outlet)
+        self.progress.epoch = epoch
+
+    def _read(self) -> bool:
+        """Take the next block of the input, or the end of a window."""
+        reader = self.reader
+        if reader is None or self.inbox or not self.running or reader.finished:
+            return False
+        if not self.pace.allows(reader.epoch, self.progress.feedback):
+            return False
+        block = reader.next(self.port.now())
+        self._take(Entry(self._next_number(), INPUT, block))
+        return self._process()
+
+    def _items(self, entry: Entry) -> Items:
+        block = entry.block
+        return Items(block.epoch, entry.stage, entry.link[1], block.items, block.arrays)

@@ -1,0 +1,61 @@
+"""Scheme `mini_batch` (AF 4.1, after Spark Streaming): every item and, with each mini-batch, the state are saved.
+
+A mini-batch is a window of the job. Items are processed once they are saved, so that a new life has all that any output
+came from, in its order; outputs that have arrived are not sent again. Exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codec.blocks import Block
+from engine.dataflow.entry import Entry
+from engine.schemes.dataflow import Bench, DataflowScheme
+from engine.schemes.parts.recorder import Recorder, Recovered, take_over
+
+
+class MiniBatch(DataflowScheme):
+    """One task's half. A source saves what it reads like what others receive, for its input need not be replayable."""
+
+    saves = exact = True
+
+    def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
+        super().__init__(bench, options)
+        self.recorder = Recorder(bench.port, bench.progress, bench.operator.state)
+        self._waiting: deque[Entry] = deque()
+        self._saved: deque[Entry] = deque()
+        self._durable = 0
+
+    def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
+        recovered = Recovered(state, records)
+        take_over(self.bench.progress, recovered, self.bench.operator.state)
+        self.recorder.go_on_from(recovered.version)
+        self.bench.outlet.put_back(recovered.extras)
+        return recovered.unprocessed()
+
+    def on_receive(self, entry: Entry) -> None:
+        self._waiting.append(entry)
+        self._save_waiting()
+
+    def _save_waiting(self) -> None:
+        while self._waiting and self.recorder.save_block(self._waiting[0]):
+            self._saved.append(self._waiting.popleft())
+
+    def may_process(self, entry: Entry) -> bool:
+        self.recorder.retry()
+        self._save_waiting()
+        return not self.recorder.full and entry.record != 0 and entry.record <= self._durable
+
+    def on_window(self, epoch: int) -> None:
+        self.recorder.save_state(self.bench.outlet.pending())
+
+    def on_durable(self, number: int) -> None:
+        self._durable = number
+        while self._saved and self._saved[0].record <= number:
+            self.bench.acknowledge(self._saved.popleft())
+
+    @property
+    def safe(self) -> bool:
+        return not self.recorder.full and self.recorder.state_number <= self._durable

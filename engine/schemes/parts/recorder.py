@@ -1,0 +1,191 @@
+"""What the persisting schemes of general topologies save: states, whole or in part, and blocks; and how it comes back.
+
+Records of the backup server have an epoch, and a "state" supersedes the items up to its own. Blocks are numbered in the
+order of their receipt, so twice that number is the epoch of a saved block, and that of a whole state is twice the
+number of the last block that it includes: what it does not include survives it. Partial states lie between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codec.blocks import Block, Key, Kind
+from codec.ids import Epoch
+from engine.dataflow.entry import Entry
+from engine.dataflow.progress import WINDOW, LinkKey, Progress
+from engine.schemes.scheme import Port
+from operators.states.base import Backup, State
+
+Extras = Iterable[tuple[LinkKey, Block]]
+
+PARTS_MAX = 256
+PARTS_BYTES = 1 << 20
+"""Partial states are saved until together they are larger than the last whole one and this, or more than those."""
+
+
+class Recorder:
+    """Saves for one task. What the store does not take at once is kept and tried again; `full` says so."""
+
+    def __init__(self, port: Port, progress: Progress, state: State | None) -> None:
+        self.port, self.progress, self.state = port, progress, state
+        self.state_number = 0
+        """The record of the newest state."""
+        self._waiting: tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray]] | None = None
+        self._version = 0
+        self._whole_bytes, self._part_bytes, self._parts = -1, 0, 0
+
+    @property
+    def full(self) -> bool:
+        """Whether a state waits for room in the store."""
+        return self._waiting is not None
+
+    def save_block(self, entry: Entry) -> bool:
+        """Save a received block; False when the store has no room."""
+        block = entry.block
+        meta = dict(block.meta) | {
+            "kind": int(block.kind), "place": list(block.key), "link": list(entry.link), "window": block.epoch,
+            "items": block.items, "number": entry.number, "stage": entry.stage,
+        }  # fmt: skip
+        arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
+        entry.record = self.port.save("item", Epoch(2 * entry.number), meta, arrays)
+        if entry.record:
+            kind = "punctuation" if is_punctuation(block) else "item"
+            self.port.count(f"{kind}_backups", block.items or 1)
+            self.port.count("item_backup_bytes", sum(array.nbytes for array in arrays))
+        return bool(entry.record)
+
+    def go_on_from(self, version: int) -> None:
+        """A former life has saved states up to this one."""
+        self._version = version
+
+    def save_progress(self, extras: Extras) -> None:
+        """Save progress alone, between two states: windows that are closed, and what was put out."""
+        self._save(Backup(self.state is None, ()), extras, "progress")
+
+    def save_state(self, extras: Extras) -> None:
+        """Save the state, whole or in part, and all progress; `extras` are the blocks that have not arrived yet."""
+        if self.state is None:
+            backup = Backup(True, ())
+        elif (
+            self._whole_bytes < 0 or self._parts >= PARTS_MAX or self._part_bytes > max(self._whole_bytes, PARTS_BYTES)
+        ):
+            backup = self.state.backup_all()
+        else:
+            backup = self.state.backup_state()
+        self._save(backup, extras, "state")
+        self.port.count("state_backups")
+
+    def _save(self, backup: Backup, extras: Extras, what: str) -> None:
+        self._version += 1
+        meta: dict[str, Any] = {"progress": self.progress.pack(), "version": self._version, "what": what}
+        arrays, waiting = list(backup.arrays), []
+        for link, block in extras:
+            waiting.append([list(link), *_fields(block), len(block.arrays)])
+            arrays += block.arrays
+        meta |= {"state": len(backup.arrays), "extras": waiting}
+        size = sum(array.nbytes for array in arrays)
+        if backup.full:
+            self._whole_bytes, self._part_bytes, self._parts = size, 0, 0
+        else:
+            self._part_bytes, self._parts = self._part_bytes + size, self._parts + 1
+        epoch = 2 * self.progress.included + (not backup.full)
+        self._waiting = ("state" if backup.full else "item", Epoch(epoch), meta, arrays)
+        self.port.count("state_backup_bytes", size)
+        self.retry()
+
+    def retry(self) -> None:
+        """Save what waits, if there is room now."""
+        if self._waiting is not None and (number := self.port.save(*self._waiting)):
+            self.state_number, self._waiting = number, None
+
+
+def _fields(block: Block) -> list[Any]:
+    return [int(block.kind), list(block.key), block.epoch, block.items, block.meta]
+
+
+def _block(fields: Sequence[Any], arrays: Sequence[np.ndarray]) -> Block:
+    kind, key, epoch, items, meta = fields
+    return Block(Kind(kind), Epoch(epoch), Key(*key), items, tuple(arrays), meta=meta)
+
+
+class Recovered:
+    """What records hold, sorted out: backups of the state in their order, progress, extras, blocks by number."""
+
+    def __init__(self, state: Block | None, records: Sequence[Block]) -> None:
+        self.backups: list[Backup] = []
+        self.progress: Progress | None = None
+        self.extras: list[tuple[LinkKey, Block]] = []
+        self.entries: list[Entry] = []
+        self.version = 0
+        parts = [] if state is None else [(state, True)]
+        for record in records:
+            if "version" in record.meta:
+                parts.append((record, False))
+            elif "number" in record.meta:
+                self.entries.append(_entry(record))
+        for part, whole in sorted(parts, key=lambda pair: pair[0].meta["version"]):
+            self._take(part, whole)
+        self.entries.sort(key=lambda entry: entry.number)
+
+    def _take(self, part: Block, whole: bool) -> None:
+        arrays, count, before = list(part.arrays), part.meta["state"], self.progress
+        if not whole and before is None:
+            return  # a part of a state that is not here
+        self.version, self.progress = part.meta["version"], Progress.unpack(part.meta["progress"])
+        if part.meta["what"] == "state":
+            self.backups = [*([] if whole else self.backups), Backup(whole, tuple(arrays[:count]))]
+        elif before is not None and self.backups:  # the state is still that of before
+            self.progress.included, self.progress.offset = before.included, before.offset
+        self.extras = []
+        for link, *fields, width in part.meta["extras"]:
+            self.extras.append((tuple(link), _block(fields, arrays[count : count + width])))
+            count += width
+
+    def unprocessed(self) -> list[Entry]:
+        """The saved blocks that the state does not include, in the order of their receipt."""
+        included = self.progress.included if self.progress else 0
+        entries = [entry for entry in self.entries if entry.number > included and not entry.is_input]
+        for entry in entries:
+            if self.progress and entry.number == included + 1:
+                entry.first = self.progress.offset
+        return entries
+
+    def latest_run(self) -> list[Entry]:
+        """Of these the most recent consecutive ones (AF 3.4.3): what came before was processed, up to l items; and all
+        punctuation."""
+        entries = self.unprocessed()
+        start = len(entries) - 1
+        while start > 0 and entries[start - 1].number == entries[start].number - 1:
+            start -= 1
+        return [entry for i, entry in enumerate(entries) if i >= start or is_punctuation(entry.block)]
+
+
+def is_punctuation(block: Block) -> bool:
+    """Whether a block closes a window, or was put out when its sender closed one."""
+    return block.kind == Kind.PUNCTUATION or tuple(block.meta.get("cause", ())[:2]) == WINDOW
+
+
+def _entry(record: Block) -> Entry:
+    meta = dict(record.meta)
+    fields = [meta.pop(name) for name in ("kind", "place", "window", "items")]
+    link, number, stage = tuple(meta.pop("link")), meta.pop("number"), meta.pop("stage")
+    return Entry(number, link, _block([*fields, meta], record.arrays), stage=stage, record=-1, acknowledged=True)
+
+
+def take_over(progress: Progress, recovered: Recovered, state: State | None) -> None:
+    """Put what was saved back into a task's progress and its operator's state, and note the failure."""
+    heard = progress.heard
+    if recovered.progress is not None:
+        vars(progress).update(vars(recovered.progress))
+        progress.heard = heard | progress.heard
+    for entry in recovered.entries:
+        progress.received = max(progress.received, entry.number)
+        key, known = entry.block.key, progress.heard.get(entry.link)
+        if not entry.is_input and known is not None and key.row > known.at.number:
+            known.note(entry.block)
+    for backup in recovered.backups if state is not None else ():
+        state.recover_state(backup)
+    progress.failures.append(progress.epoch)

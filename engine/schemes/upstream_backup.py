@@ -1,0 +1,137 @@
+"""Scheme `upstream_backup` (AF 4.1): senders keep every item until its receiver needs it no more, and save it too.
+
+Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, with what was
+put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies gets
+from its senders what its state lacks, and what it puts out a second time is not sent where it has arrived. What senders
+keep stays in memory up to `memory_bytes`, then it goes to disk.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from codec.blocks import Block
+from codec.ids import Epoch
+from engine.dataflow.entry import Entry
+from engine.dataflow.outlet import OutLink
+from engine.schemes.dataflow import Bench, DataflowScheme
+from engine.schemes.parts.recorder import Recorder, Recovered, take_over
+
+STATES = 100  # of a job
+LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
+PROCESSED_MAX = 1024  # blocks without an acknowledgement; senders have room for more
+
+
+class UpstreamBackup(DataflowScheme):
+    """One task's half."""
+
+    saves = exact = True
+    window = 4 * PROCESSED_MAX
+
+    def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
+        super().__init__(bench, options)
+        self.recorder = Recorder(bench.port, bench.progress, bench.operator.state)
+        self.memory_bytes = options["memory_bytes"]
+        self._every = max(1, bench.items // (STATES * bench.layout.parallelism))
+        self._since = 0
+        self._unsaved: deque[Block] = deque()
+        self._processed: deque[Entry] = deque()  # and not included in a state that was saved
+        self._covering: list[Entry] = []  # by a state that waits for room in the store
+        self._covered: deque[tuple[int, Entry]] = deque()  # by a state that is not durable yet
+        self._spool: Any = None
+        self._emitted_bytes = 0
+
+    def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
+        recovered = Recovered(state, [record for record in records if "version" in record.meta])
+        take_over(self.bench.progress, recovered, self.bench.operator.state)
+        self.recorder.go_on_from(recovered.version)
+        self.bench.outlet.put_back(recovered.extras)
+        return []
+
+    def on_receive(self, entry: Entry) -> None:
+        if entry.is_input:
+            self._unsaved.append(entry.block)
+            self._save_waiting()
+
+    def on_emit(self, link: OutLink, block: Block) -> None:
+        self._unsaved.append(block)
+        self._save_waiting()
+        self._emitted_bytes += block.nbytes
+        if self._emitted_bytes * LOOKS > self.memory_bytes:
+            self._emitted_bytes = 0
+            self._limit_memory()
+
+    def _limit_memory(self) -> None:
+        """The newest go to disk: they are needed last."""
+        in_memory = 0
+        for _, block in self.bench.outlet.pending():
+            in_memory += sum(array.nbytes for array in block.arrays if not isinstance(array, np.memmap))
+            if in_memory > self.memory_bytes:
+                block.arrays = tuple(self._to_disk(array) for array in block.arrays)
+
+    def _save_waiting(self) -> None:
+        epoch = Epoch(2 * self.bench.progress.included + 1)
+        while self._unsaved:
+            block = self._unsaved[0]
+            arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
+            if not self.bench.port.save("item", epoch, {"sent": list(block.key)}, arrays):
+                return
+            self.bench.port.count("item_backups", block.items)
+            self.bench.port.count("item_backup_bytes", sum(array.nbytes for array in arrays))
+            self._unsaved.popleft()
+
+    def may_process(self, entry: Entry) -> bool:
+        self.recorder.retry()
+        self._cover()
+        self._save_waiting()
+        return not self.recorder.full and not self._unsaved
+
+    def may_leave(self, link: OutLink, block: Block) -> bool:
+        return block not in self._unsaved
+
+    def on_processed(self, entry: Entry) -> None:
+        self._processed.append(entry)
+        self._since += entry.block.items
+        if self._since >= self._every or len(self._processed) >= PROCESSED_MAX:
+            self._save_state()
+
+    def on_window(self, epoch: int) -> None:
+        if self.bench.layout.is_sink or not self._since:
+            self._save_state()
+
+    def _save_state(self) -> None:
+        if self.recorder.full:
+            return
+        self._since = 0
+        self.recorder.save_state(self.bench.outlet.pending())
+        self._covering += self._processed
+        self._processed.clear()
+        self._cover()
+
+    def _cover(self) -> None:
+        if not self.recorder.full:
+            self._covered += ((self.recorder.state_number, entry) for entry in self._covering)
+            self._covering.clear()
+
+    def on_durable(self, number: int) -> None:
+        while self._covered and self._covered[0][0] <= number:
+            self.bench.acknowledge(self._covered.popleft()[1])
+
+    def _to_disk(self, array: np.ndarray) -> np.ndarray:
+        """The same array, mapped from a file that has no name and ends with the process."""
+        if not array.nbytes or isinstance(array, np.memmap):
+            return array
+        self._spool = self._spool or tempfile.TemporaryFile()
+        offset = self._spool.seek(0, 2)
+        self._spool.write(np.ascontiguousarray(array).view(np.uint8).data)
+        self._spool.flush()
+        return np.memmap(self._spool, array.dtype, "r", offset, array.shape)
+
+    @property
+    def safe(self) -> bool:
+        return not (self.recorder.full or self._covering or self._covered or self._processed)
