@@ -13,7 +13,7 @@ from typing import IO
 
 import numpy as np
 
-from prep_spark import synth_higgs, synth_kdd12
+from prep_spark import synth_higgs, synth_kdd12, synth_pcap, synth_text
 from prep_spark.errors import PrepError
 
 CHUNK_ROWS = 4096  # small enough for the caches
@@ -23,31 +23,49 @@ PADDING = b"\0"
 Chunk = Callable[[int], np.ndarray]
 """Makes the given number of rows as fixed-width text, padded with PADDING."""
 
+CITIES = 2
+
 
 def higgs(path: str, rows: int, seed: int = 1) -> int:
     """Write `rows` rows in the format of HIGGS.csv; returns the bytes written, before compression."""
-    return _write(path, rows, synth_higgs.generator(np.random.default_rng(seed)))
+    return _write(path, rows, _unpadded(synth_higgs.generator(np.random.default_rng(seed))))
 
 
 def kdd12(path: str, rows: int, seed: int = 1) -> int:
     """Write `rows` rows in the format of KDD Cup 2012's training.txt; returns the bytes written, before compression."""
-    return _write(path, rows, synth_kdd12.generator(np.random.default_rng(seed)))
+    return _write(path, rows, _unpadded(synth_kdd12.generator(np.random.default_rng(seed))))
 
 
-def _write(path: str, rows: int, chunk: Chunk) -> int:
+def text(path: str, rows: int, seed: int = 1) -> int:
+    """Write `rows` lines of words; returns the bytes written, before compression."""
+    return _write(path, rows, _unpadded(synth_text.generator(np.random.default_rng(seed))))
+
+
+def pcap(path: str, rows: int, seed: int = 1, city: int = 0) -> int:
+    """Write a capture of `rows` packets of one of two cities; returns the bytes written, before compression."""
+    if not 0 <= city < CITIES:
+        raise PrepError(f"--city is {city}; expected 0 or 1", "correct --city")
+    return _write(path, rows, synth_pcap.generator(seed, city), synth_pcap.FILE_HEADER)
+
+
+def _unpadded(chunk: Chunk) -> Callable[[int], bytes]:
+    return lambda rows: chunk(rows).tobytes().translate(None, PADDING)
+
+
+def _write(path: str, rows: int, chunk: Callable[[int], bytes], header: bytes = b"") -> int:
     """Write the file under another name and rename it, so that a file with its name is whole."""
     if rows <= 0:
         raise PrepError(f"--rows is {rows}; expected a positive number", "correct --rows")
     partial = f"{path}.{os.getpid()}.partial"
-    written = 0
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with ExitStack() as stack:
             file: IO[bytes] | gzip.GzipFile = stack.enter_context(open(partial, "wb"))
             if path.endswith(".gz"):  # neither name nor time in the header: the same rows are the same bytes
                 file = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
+            written = file.write(header)
             for start in range(0, rows, CHUNK_ROWS):
-                written += file.write(chunk(min(CHUNK_ROWS, rows - start)).tobytes().translate(None, PADDING))
+                written += file.write(chunk(min(CHUNK_ROWS, rows - start)))
         os.replace(partial, path)
     except OSError as error:
         raise PrepError(f"cannot write {path}: {error.strerror}", "name a file that you may write") from error
