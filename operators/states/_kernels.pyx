@@ -25,6 +25,7 @@ cdef extern from "entries.h" nogil:
 cdef extern from "keys.h" nogil:
     enum:
         WAVE
+        BEGINNING
         EXCEEDED
         NO_ROOM
         MALFORMED
@@ -166,12 +167,12 @@ cdef class KeyTable:
     def __init__(self, bint packed, uint64_t seed):
         """`packed`: the keys are byte strings. `seed` goes into the hashes, so that nobody can foresee collisions."""
         self.at.packed, self.at.seed = packed, seed
-        self.offsets, self.integers, self.bytes_ = np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8)
+        self.offsets, self.integers, self.bytes_ = np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(BEGINNING, np.uint8)
         self.hold_bytes()
         self.grow()
 
     cdef hold_bytes(self):
-        self.at.bytes, self.at.bytes_room = <uint8_t *>address(self.bytes_), len(self.bytes_)
+        self.at.bytes, self.at.bytes_room = <uint8_t *>address(self.bytes_), len(self.bytes_) - BEGINNING
 
     cdef grow(self):
         """Twice the room."""
@@ -194,7 +195,8 @@ cdef class KeyTable:
         if self.at.count + WAVE > self.at.room:
             self.grow()
         if self.at.packed and self.at.bytes_wanted > self.at.bytes_room:
-            self.bytes_ = grown(self.bytes_, max(2 * self.at.bytes_room, self.at.bytes_wanted), len(self.bytes_))
+            room = max(2 * self.at.bytes_room, self.at.bytes_wanted)
+            self.bytes_ = grown(self.bytes_, room + BEGINNING, len(self.bytes_))
             self.hold_bytes()
 
     cdef int64_t batch(self, keys, Batch *batch) except -1:

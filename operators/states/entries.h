@@ -13,6 +13,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+#define PREFETCH(address) __builtin_prefetch((const void *)(address), 1)
+#define AHEAD 16 /* items; the memory of a state beyond the caches answers in about that many updates */
+
 enum { MANHATTAN, EUCLIDEAN, MAXIMUM, CARDINALITY };
 
 typedef union {
@@ -79,6 +82,15 @@ INLINE void entries_put(Entries *entries, int64_t at, Cell value, int kind, int 
     }
 }
 
+INLINE void entries_prefetch(const Entries *entries, int64_t at)
+{
+    if ((uint64_t)at >= (uint64_t)entries->count)
+        return;
+    PREFETCH(&entries->values[at]);
+    PREFETCH(&entries->saved[at]);
+    PREFETCH(&entries->changed[at]);
+}
+
 /* Integers wrap around. */
 INLINE Cell updated(Cell old, Cell amount, int assign, int integer)
 {
@@ -96,6 +108,8 @@ INLINE int64_t update_loop(Entries *all, const int64_t *indexes, const Cell *amo
     int64_t i = 0;
     while (i < n) {
         int64_t at = indexes ? indexes[i] : 0;
+        if (indexes && i + AHEAD < n)
+            entries_prefetch(&entries, indexes[i + AHEAD]);
         if ((uint64_t)at >= (uint64_t)entries.count)
             break;
         entries_put(&entries, at, updated(entries.values[at], amounts[i], assign, 0), kind, 0);
@@ -132,6 +146,8 @@ static void entries_settle(Entries *entries)
 {
     for (int64_t i = 0; i < entries->listed; i++) {
         int64_t at = entries->list[i];
+        if (i + AHEAD < entries->listed)
+            entries_prefetch(entries, entries->list[i + AHEAD]);
         entries->saved[at] = entries->values[at];
         entries->changed[at] = 0;
     }

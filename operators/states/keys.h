@@ -10,8 +10,8 @@
 
 #include "entries.h"
 
-#define WAVE 32
-#define PREFETCH(address) __builtin_prefetch((const void *)(address), 1)
+#define WAVE 64
+#define BEGINNING 16 /* bytes of a key that are compared as two words; the arena is that much longer than its room */
 
 enum { DONE, EXCEEDED, NO_ROOM, MALFORMED };
 
@@ -48,18 +48,43 @@ INLINE uint64_t mix(uint64_t bits)
     return bits ^ (bits >> 31);
 }
 
-INLINE uint64_t hash_bytes(const uint8_t *bytes, int64_t length, uint64_t seed)
+/* The first `length` bytes of a word, 0 to 8 of them; the others become 0. */
+INLINE uint64_t low_bytes(uint64_t word, int64_t length)
 {
-    uint64_t hash = seed + (uint64_t)length, word;
-    for (; length >= 8; bytes += 8, length -= 8) {
-        memcpy(&word, bytes, 8);
-        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
+    return length >= 8 ? word : length <= 0 ? 0 : word & ((UINT64_C(1) << (8 * length)) - 1);
+}
+
+/* The first 16 bytes of a key, filled up with zeros, without branches on its length: lengths of words are not foreseeable.
+ * `available` bytes may be read. */
+INLINE void beginning(const uint8_t *bytes, int64_t length, int64_t available, uint64_t words[2])
+{
+    if (available >= BEGINNING)
+        memcpy(words, bytes, BEGINNING);
+    else {
+        words[0] = words[1] = 0;
+        memcpy(words, bytes, (size_t)available);
     }
-    word = 0;
-    for (int64_t i = 0; i < length; i++)
-        word |= (uint64_t)bytes[i] << (8 * i);
-    return mix(hash ^ word);
+    words[0] = low_bytes(words[0], length);
+    words[1] = low_bytes(words[1], length - 8);
+}
+
+INLINE uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 32);
+}
+
+INLINE uint64_t hash_bytes(const uint8_t *bytes, int64_t length, int64_t available, uint64_t seed)
+{
+    uint64_t words[2], word;
+    beginning(bytes, length, available, words);
+    uint64_t hash = hash_word(hash_word(seed + (uint64_t)length, words[0]), words[1]);
+    for (int64_t at = BEGINNING; at < length; at += 8) {
+        word = 0;
+        memcpy(&word, bytes + at, length - at < 8 ? (size_t)(length - at) : 8);
+        hash = hash_word(hash, word);
+    }
+    return mix(hash);
 }
 
 INLINE uint64_t home(const Keys *keys, uint32_t tag) { return tag >> (32 - keys->bits); }
@@ -75,9 +100,23 @@ INLINE int same_key(const Keys *keys, int64_t index, const Batch *batch, int64_t
 {
     if (!packed)
         return keys->integers[index] == batch->integers[i];
-    int64_t length = batch->offsets[i + 1] - batch->offsets[i];
-    return keys->offsets[index + 1] - keys->offsets[index] == length &&
-           !memcmp(keys->bytes + keys->offsets[index], batch->bytes + batch->offsets[i], (size_t)length);
+    int64_t start = batch->offsets[i], length = batch->offsets[i + 1] - start;
+    const uint8_t *ours = keys->bytes + keys->offsets[index], *theirs = batch->bytes + start;
+    uint64_t a[2], b[2];
+    if (keys->offsets[index + 1] - keys->offsets[index] != length)
+        return 0;
+    beginning(ours, length, BEGINNING, a);
+    beginning(theirs, length, batch->size - start, b);
+    return a[0] == b[0] && a[1] == b[1] &&
+           (length <= BEGINNING || !memcmp(ours + BEGINNING, theirs + BEGINNING, (size_t)(length - BEGINNING)));
+}
+
+INLINE uint64_t hash_key(const Batch *batch, int64_t i, uint64_t seed, int packed)
+{
+    if (!packed)
+        return mix((uint64_t)batch->integers[i] + seed);
+    int64_t start = batch->offsets[i];
+    return hash_bytes(batch->bytes + start, batch->offsets[i + 1] - start, batch->size - start, seed);
 }
 
 /* Hash up to WAVE items from `first` on; fewer where one is malformed. */
@@ -87,9 +126,7 @@ INLINE void wave_hash(Wave *wave, const Keys *keys, const Batch *batch, int64_t 
     for (i = 0; i < most; i++) {
         if (packed && !well_formed(batch, first + i))
             break;
-        uint64_t hash = packed ? hash_bytes(batch->bytes + batch->offsets[first + i],
-                                            batch->offsets[first + i + 1] - batch->offsets[first + i], keys->seed)
-                               : mix((uint64_t)batch->integers[first + i] + keys->seed);
+        uint64_t hash = hash_key(batch, first + i, keys->seed, packed);
         wave->tags[i] = (uint32_t)(hash >> 32);
         wave->spots[i] = home(keys, wave->tags[i]);
         PREFETCH(&keys->slots[wave->spots[i]]);
@@ -110,11 +147,8 @@ INLINE void wave_probe(Wave *wave, const Keys *keys, const Entries *entries, int
         if (index < 0)
             continue;
         PREFETCH(packed ? &keys->offsets[index] : &keys->integers[index]);
-        if (entries) {
-            PREFETCH(&entries->values[index]);
-            PREFETCH(&entries->saved[index]);
-            PREFETCH(&entries->changed[index]);
-        }
+        if (entries)
+            entries_prefetch(entries, index);
     }
     for (int64_t i = 0; packed && i < wave->count; i++)
         if (keys->slots[wave->spots[i]])

@@ -36,7 +36,9 @@ def colliding_bytes(tag: int, count: int) -> list[bytes]:
     inverse, keys = pow(0x9E3779B97F4A7C15, -1, 2**64), []
     for low in range(count):
         hashed = unmix(tag << 32 | low)
-        keys.append((((hashed ^ hashed >> 32) * inverse & MASK) ^ (SEED + 8)).to_bytes(8, "little"))
+        for before in (0, SEED + 8):  # the second word is 0
+            hashed = (hashed ^ hashed >> 32) * inverse & MASK ^ before
+        keys.append(hashed.to_bytes(8, "little"))
     return keys
 
 
