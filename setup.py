@@ -23,6 +23,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "engine.rings": [],
     "operators.blockmath": [],
     "operators.dataflow.count_min": [],
+    "operators.dataflow.dense": [],
     "operators.dataflow.sgd": [],
     "operators.dataflow.text": [],
     "operators.states._kernels": [],

@@ -190,6 +190,11 @@ class CountMin(State):
         """The flows whose estimate (without compensation) exceeded the limit: uint64, in the order they crossed it."""
         return self._sketch.kept(0)
 
+    @property
+    def cleared(self):
+        """Whether the next backup is a full one."""
+        return self._fresh
+
     def clear(self):
         """Empty it, at a window's end; the next backup is a full one."""
         self._sketch.clear()

@@ -85,6 +85,10 @@ class MergedLines(State):
         self._fresh = True
         return joined(closed)
 
+    @property
+    def cleared(self) -> bool:
+        return self._fresh
+
     def state_divergence(self) -> float:
         return float(self._unsaved_lines)
 

@@ -88,7 +88,7 @@ class MergedSketches(State):
         self.windows: dict[int, Window] = {}
         self.found = np.empty(0, FOUND)
         self._found_saved = 0
-        self._fresh = True
+        self._fresh, self._closed = True, False
 
     def merge(self, epoch: int, totals: np.ndarray, candidates: np.ndarray) -> None:
         """Add a task's sketch of a window. ValueError when it is of another shape."""
@@ -104,6 +104,11 @@ class MergedSketches(State):
         """Keep what was found instead of the window's sketch."""
         self.windows.pop(epoch, None)
         self.found = np.concatenate([self.found, found])
+        self._closed = True
+
+    @property
+    def cleared(self) -> bool:
+        return self._closed
 
     def state_divergence(self) -> float:
         """Of the open windows; what was found is saved with the next backup."""
@@ -138,7 +143,7 @@ class MergedSketches(State):
     def _mark_saved(self) -> None:
         for window in self.windows.values():
             window.unsaved[:] = 0
-        self._found_saved, self._fresh = len(self.found), False
+        self._found_saved, self._fresh, self._closed = len(self.found), False, False
 
     def _checked(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         if [array.dtype for array in arrays] != [np.int64, np.int64, np.int64, np.uint64, FOUND]:

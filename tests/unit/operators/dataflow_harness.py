@@ -116,7 +116,8 @@ class Pipeline:
         for stage in self.stages:
             for task in stage:
                 task.operator.process_punctuation(self.epoch, task.out)
-                task.back_up()
+                if task.operator.state is not None and task.operator.state.cleared:
+                    task.back_up()
             self._deliver(self.epoch)
         return self.epoch
 

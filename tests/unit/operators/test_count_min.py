@@ -83,7 +83,9 @@ def test_partial_backups_hold_what_changed() -> None:
     partial = sketch.backup_state()
     assert not partial.full and len(partial.arrays[1]) == ROWS
     assert sketch.backup_all().full
+    assert not sketch.cleared
     sketch.clear()
+    assert sketch.cleared, "a backup is due"
     empty = sketch.backup_state()
     assert empty.full and len(empty.arrays[1]) == 0
 
