@@ -129,6 +129,7 @@ class Descent(State):
         self.windows: dict[int, np.ndarray] = {}
         self._saved_steps: dict[int, np.ndarray] = {}
         self.iterations = np.empty(0, ITERATION)
+        self._closed = False
 
     def add(self, epoch: int, total: np.ndarray, tallies: np.ndarray) -> None:
         """A task's gradient of a window. ValueError when it has another shape than the model."""
@@ -146,6 +147,11 @@ class Descent(State):
         self.model = self.model - change
         row = (epoch, items, loss / items, correct / items, np.abs(change).sum())
         self.iterations = np.append(self.iterations, np.array([row], ITERATION))
+        self._closed = True
+
+    @property
+    def cleared(self) -> bool:
+        return self._closed
 
     def state_divergence(self) -> float:
         apart = ((self.model - self._saved_model) ** 2).sum()
@@ -173,6 +179,7 @@ class Descent(State):
     def _mark_saved(self) -> None:
         self._saved_model = self.model.copy()
         self._saved_steps = {epoch: mean(sums) for epoch, sums in self.windows.items()}
+        self._closed = False
 
 
 def mean(sums: np.ndarray) -> np.ndarray:
