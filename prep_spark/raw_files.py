@@ -80,15 +80,20 @@ def _inflated(path: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
     """One or more gzip members; zeros behind them are padding."""
     member = zlib.decompressobj(wbits=31)
     for chunk in chunks:
-        while chunk:
+        full = False  # then more may come without further input
+        while chunk or full:
             if member.eof:
                 chunk = chunk.lstrip(b"\0")
-                member = zlib.decompressobj(wbits=31) if chunk else member
+                if not chunk:
+                    break
+                member = zlib.decompressobj(wbits=31)
             try:
-                if plain := member.decompress(chunk, CHUNK_BYTES):
-                    yield plain
+                plain = member.decompress(chunk, CHUNK_BYTES)
             except zlib.error as error:
                 raise DamagedFile(f"{path} holds damaged compressed data: {error}", FETCH) from error
+            if plain:
+                yield plain
+            full = len(plain) == CHUNK_BYTES
             chunk = member.unused_data if member.eof else member.unconsumed_tail
     if not member.eof:
         raise DamagedFile(f"{path} ends in the middle of its compressed data", FETCH)
