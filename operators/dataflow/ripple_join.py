@@ -65,16 +65,21 @@ class SamplePackets(DataflowOperator):
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Packets: one structured array with `time_ns` (int64) and `destination` (16 bytes)."""
-        position = int(self.state.value)
-        stop = first + self.state.add(np.ones(items.count - first))
+        position, stop = int(self.state.value), first + self._room(items.count - first)
         try:
             packets = items.arrays[0][["time_ns", "destination"]][first:stop]
             chosen = sample(position, position + stop - first, self._rate, self._seed)
             keys = join_keys(packets[chosen])
         except (IndexError, KeyError, ValueError) as error:
             raise DataError(f"the input has no packets: {error}", "Prepare it with riprap prep packets.") from error
+        self.state.add(np.array([float(stop - first)]))
         self._send(keys, out)
         return stop
+
+    def _room(self, count: int) -> int:
+        """How many of so many packets may be taken in: up to and with the one that exceeds theta."""
+        room = self.state.theta - self.state.state_divergence()
+        return count if room >= count else max(math.floor(room), 0) + 1
 
     def _send(self, keys: np.ndarray, out: Emitter) -> None:
         tasks = ((keys >> np.uint64(32)) * np.uint64(self._tasks)) >> np.uint64(32)
