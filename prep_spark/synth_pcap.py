@@ -62,7 +62,7 @@ def generator(seed: int, city: int) -> Callable[[int], bytes]:
 def _flows(seed: int, city: int) -> np.ndarray:
     """Of each flow source, destination, protocol and ports; the most frequent first."""
     rng = np.random.default_rng((seed, city, 1))
-    hosts = np.random.default_rng((seed, 2)).permutation(1 << 24)[: 2 * DESTINATIONS].astype(np.uint32)
+    hosts = np.random.default_rng((seed, 2)).choice(1 << 24, DESTINATIONS, replace=False)
     ranks = np.searchsorted(_zipf(DESTINATIONS, DESTINATION_SKEW), rng.random(FLOWS))
     own = np.where(ranks % 2, 0, 10 + city) << 24  # every other destination is in a network of the city's own
     flows = np.zeros(FLOWS, FRAME)
