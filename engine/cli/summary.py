@@ -12,6 +12,12 @@ from engine.cli.epochs import EpochRow
 Stats = Mapping[str, Any]
 
 
+BACKUPS = (
+    "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes", "punctuation_backups", "replayed_items",
+)  # fmt: skip
+"""What the persisting schemes of general topologies saved: records of states, items, bytes."""
+
+
 @dataclass(frozen=True)
 class Injected:
     """One fault that was injected; `at` is monotonic seconds, `incarnation` 0 for services."""
@@ -72,6 +78,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
         **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
+        "backups": {name: _total(every, name) for name in BACKUPS},
         "lost": {"items": _total(every, "lost_items"), "states": _total(every, "lost_states")},
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),

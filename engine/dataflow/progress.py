@@ -82,11 +82,16 @@ class Progress:
     """Blocks received by this task in all its lives; each has its number in this order."""
     included: int = 0
     """The last of them that the state includes."""
-    offset: int = 0
-    """So many items of the one after it are included too."""
+    partial: tuple[LinkKey, int, int] | None = None
+    """A block that the state includes in part: its link, its number there, and how many of its items."""
     epoch: int = 0
     """The last window that was closed here."""
+    last: bool = False
+    """Whether it was the last of all."""
     heard: dict[LinkKey, Heard] = field(default_factory=dict)
+    """What came on each input link."""
+    done: dict[LinkKey, Heard] = field(default_factory=dict)
+    """What of it is processed. Only this is saved: what waits may come again."""
     closed: dict[LinkKey, int] = field(default_factory=dict)
     """The last window that each input link has closed."""
     sent: dict[LinkKey, At] = field(default_factory=dict)
@@ -95,14 +100,21 @@ class Progress:
     failures: list[int] = field(default_factory=list)
     """The windows in which this worker was restored."""
 
+    def included_of(self, link: LinkKey, block: Block) -> int:
+        """How many items of a block that comes (again) the state includes."""
+        if self.partial is not None and self.partial[:2] == (link, block.key.row):
+            return self.partial[2]
+        return 0
+
     def pack(self) -> dict[str, Any]:
         """As the fields of a record."""
         return {
             "received": self.received,
             "included": self.included,
-            "offset": self.offset,
+            "partial": self.partial,
             "epoch": self.epoch,
-            "heard": [[*link, heard.pack()] for link, heard in self.heard.items()],
+            "last": self.last,
+            "done": [[*link, heard.pack()] for link, heard in self.done.items()],
             "closed": [[*link, epoch] for link, epoch in self.closed.items()],
             "sent": [[*link, *at] for link, at in self.sent.items()],
             "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
@@ -115,11 +127,17 @@ class Progress:
         return cls(
             fields["received"],
             fields["included"],
-            fields["offset"],
+            _partial(fields["partial"]),
             fields["epoch"],
-            {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["heard"]},
+            fields["last"],
+            {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
+            {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): epoch for edge, task, epoch in fields["closed"]},
             {(edge, task): At(number, items) for edge, task, number, items in fields["sent"]},
             {(edge, task): epoch for edge, task, epoch in fields["feedback"]},
             list(fields["failures"]),
         )
+
+
+def _partial(packed: Any) -> tuple[LinkKey, int, int] | None:
+    return packed and ((packed[0][0], packed[0][1]), packed[1], packed[2])

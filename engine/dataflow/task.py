@@ -49,7 +49,7 @@ class DataflowTask:
         self.feedback: deque[Entry] = deque()
         self.scheme: DataflowScheme
         self.items = self.lost = 0
-        self.running = self.finished = False
+        self.running = False
         self._fresh = fresh
         self._begun = False
         self._inputs = {joint.edge: joint for joint in layout.inputs}
@@ -78,7 +78,7 @@ class DataflowTask:
     @property
     def done(self) -> bool:
         """At a destination: whether all windows are closed, and that is safe."""
-        return self.finished and self.scheme.safe
+        return self.progress.last and self.scheme.safe
 
     def model(self) -> dict[str, np.ndarray]:
         """What was computed, by name."""
@@ -145,6 +145,7 @@ class DataflowTask:
         return self.progress.received
 
     def _take(self, entry: Entry) -> None:
+        entry.first = self.progress.included_of(entry.link, entry.block)
         (self.feedback if entry.block.kind == Kind.FEEDBACK else self.inbox).append(entry)
         self.scheme.on_receive(entry)
 
@@ -172,7 +173,7 @@ class DataflowTask:
 
         Windows that all have closed but the state has not are closed here too; their output is theirs already.
         """
-        row = self.progress.heard.get(INPUT, Heard()).at.number
+        row = self.progress.done.get(INPUT, Heard()).at.number
         links = [link for link in self.outlet.links.values() if not link.joint.feedback]
         if not self.scheme.exact and links:
             closed = min(link.closed for link in links)
@@ -188,6 +189,7 @@ class DataflowTask:
         entry = self.feedback.popleft()
         self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
         self.operator.process_feedback(self._items(entry), self.outlet)
+        self.progress.done.setdefault(entry.link, Heard()).note(entry.block)
         self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
         return True
@@ -209,7 +211,7 @@ class DataflowTask:
         before = entry.first
         entry.first = self.operator.process_data(self._items(entry), before, self.outlet)
         self.items += entry.first - before
-        self.progress.offset = entry.first
+        self.progress.partial = (entry.link, entry.block.key.row, entry.first)
         if entry.first >= entry.block.items:
             self._done_with(entry)
         state = self.operator.state
@@ -218,9 +220,12 @@ class DataflowTask:
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
-        self.progress.included, self.progress.offset = entry.number, 0
+        self.progress.included, self.progress.partial = entry.number, None
+        done = self.progress.done.setdefault(entry.link, Heard())
         if entry.is_input:
-            self.progress.heard[INPUT] = Heard(At(entry.block.key.row))
+            done.at = At(entry.block.key.row)
+        else:
+            done.note(entry.block)
         self.scheme.on_processed(entry)
 
     def _punctuate(self, entry: Entry) -> None:
@@ -240,8 +245,8 @@ class DataflowTask:
         parts = self._windows.pop(epoch, [(0, self.port.now())])
         items, opened_at = sum(items for items, _ in parts), min(opened_at for _, opened_at in parts)
         self._end_window(epoch)
+        self.progress.last = last
         self.outlet.punctuate(items, opened_at, last)
-        self.finished = last
         if self.journal is not None:
             self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, None)
             self.journal.durable(epoch)

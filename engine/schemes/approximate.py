@@ -1,10 +1,11 @@
 """Scheme `approximate` (AF 3.4): backups only when state or pending items have diverged by more than their thresholds.
 
-state       saved when its divergence from what is durable may exceed theta. Half of theta starts a backup, and the other
-            half is for what is processed until it is durable; then the task waits. So the bound holds at each moment.
-items       acknowledged on receipt as long as at most l of those that wait are not saved; beyond that all that wait
-            are saved, and acknowledged when that is durable. What is processed at once needs neither.
-punctuation always saved.
+state       saved when its divergence from what is durable may exceed theta. Most of theta starts a backup, and the rest
+            is for what is processed until it is durable; then the task waits. So the bound holds at each moment.
+items       acknowledged on receipt as long as at most l of those that wait are not saved. Beyond that the sender keeps
+            them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
+            that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
+punctuation always saved, and what operators put out when they close a window.
 output      at most gamma items are unacknowledged, beyond that the task waits. A source needs no bound: it goes back to
             what its receivers have.
 """
@@ -22,8 +23,10 @@ from engine.schemes.dataflow import Bench, DataflowScheme
 from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
 from engine.schemes.parts.thresholds import Limits, Thresholds
 
-INBOX_MAX = 128
-"""Beyond so many blocks that wait nothing is acknowledged until it is processed."""
+TRIGGER = 0.75
+"""The part of theta that starts a backup of the state."""
+URGENT = 0.5
+"""The part of gamma beyond which a sender asks for acknowledgements."""
 
 
 class Approximate(DataflowScheme):
@@ -41,13 +44,23 @@ class Approximate(DataflowScheme):
         """Entries that wait and are not saved, in the order of receipt; the acknowledged ones first."""
         self._saved: deque[Entry] = deque()  # and not acknowledged
         self._durable = 0
+        self._refused = False
         self._set_limits()
 
     def _set_limits(self) -> None:
         progress = self.bench.progress
         self.limits: Limits = self.thresholds.after(progress.failures, progress.epoch)
+        self._set_theta()
+
+    def _set_theta(self) -> None:
+        """Until the newest backup is durable only the rest of theta is left."""
         if self.bench.operator.state is not None:
-            self.bench.operator.state.theta = self.limits.theta / 2
+            share = TRIGGER if self._is_durable else 1 - TRIGGER
+            self.bench.operator.state.theta = self.limits.theta * share
+
+    @property
+    def _is_durable(self) -> bool:
+        return not self.recorder.full and self.recorder.state_number <= self._durable
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         bench, recovered = self.bench, Recovered(state, records)
@@ -64,57 +77,54 @@ class Approximate(DataflowScheme):
     def on_receive(self, entry: Entry) -> None:
         if entry.is_input:
             return
-        if is_punctuation(entry.block):
-            self._unsaved.append(entry)
-            self._save_waiting()
-        elif len(self.bench.inbox) > INBOX_MAX:
-            self._unsaved.append(entry)  # more than can be used soon: the sender keeps it
-        elif not self._unsaved_unacknowledged() and self._exposed + entry.block.items <= self.limits.items:
+        self._unsaved.append(entry)
+        early = not is_punctuation(entry.block) and not self._keeps_back()
+        if early and self._exposed + entry.block.items <= self.limits.items:
             self._exposed += entry.block.items
-            self._unsaved.append(entry)
             self.bench.acknowledge(entry)
-        else:
-            self._unsaved.append(entry)
-            if len(self.bench.inbox) > 1:
-                self._save_waiting()
+        elif entry.block.meta.get("urgent"):
+            self._save_waiting()
 
-    def _unsaved_unacknowledged(self) -> bool:
-        return bool(self._unsaved) and not self._unsaved[-1].acknowledged
+    def _keeps_back(self) -> bool:
+        """Whether something that waits is neither acknowledged nor saved; what comes after it must wait too."""
+        return len(self._unsaved) > 1 and not self._unsaved[-2].acknowledged
 
     def _save_waiting(self) -> None:
         """Save all that waits; what the store does not take stays unacknowledged, and is tried again."""
-        while self._unsaved and self.recorder.save_block(self._unsaved[0]):
+        while self._unsaved and (self._unsaved[0].record or self.recorder.save_block(self._unsaved[0])):
             entry = self._unsaved.popleft()
             if entry.acknowledged:
                 self._exposed -= entry.block.items
             else:
                 self._saved.append(entry)
+        self._refused = bool(self._unsaved)
 
     def may_process(self, entry: Entry) -> bool:
+        """Not while the state is further from what is durable than theta. Punctuation is saved when its turn has come, if
+        it was not before: a record tells a new life that all before it has been here."""
         state = self.bench.operator.state
-        self.recorder.retry()
-        if self.recorder.full:
-            return False
-        return state is None or not state.exceeded or self._state_is_durable()
-
-    def _state_is_durable(self) -> bool:
-        """A state that crossed theta again is saved as soon as the save before it is durable."""
-        if self.recorder.state_number > self._durable:
-            return False
-        self.recorder.save_state(self.bench.outlet.pending())
-        return not self.recorder.full
+        if state is not None and state.exceeded:
+            self.on_crossed()
+            if state.exceeded:
+                return False
+        if entry.is_input or entry.record or not is_punctuation(entry.block):
+            return True
+        return self.recorder.save_block(entry)
 
     def on_crossed(self) -> None:
-        if self.recorder.state_number <= self._durable and not self.recorder.full:
+        if self._is_durable:
             self.recorder.save_state(self.bench.outlet.pending())
+            self._set_theta()
 
     def on_processed(self, entry: Entry) -> None:
         if self._unsaved and self._unsaved[0] is entry:
             self._unsaved.popleft()
             if entry.acknowledged:
                 self._exposed -= entry.block.items
-        if not entry.record:
-            self.bench.acknowledge(entry)
+            elif entry.record > self._durable:
+                self._saved.append(entry)
+            else:
+                self.bench.acknowledge(entry)
 
     def on_window(self, epoch: int) -> None:
         state, pending = self.bench.operator.state, self.bench.outlet.pending()
@@ -125,18 +135,22 @@ class Approximate(DataflowScheme):
         self._set_limits()
 
     def may_leave(self, link: OutLink, block: Block) -> bool:
-        if link.joint.feedback or self.bench.layout.is_source or not block.items:
+        if self.bench.layout.is_source or link.joint.feedback or not block.items:
             return True
         on_the_way = self.bench.outlet.unacknowledged_items()
+        if on_the_way + block.items > URGENT * self.limits.unacknowledged:
+            block.meta["urgent"] = True
         return on_the_way == 0 or on_the_way + block.items <= self.limits.unacknowledged
 
     def on_durable(self, number: int) -> None:
         self._durable = number
+        self.recorder.retry()
+        self._set_theta()
         while self._saved and self._saved[0].record <= number:
             self.bench.acknowledge(self._saved.popleft())
-        if self._unsaved_unacknowledged():
+        if self._refused:
             self._save_waiting()
 
     @property
     def safe(self) -> bool:
-        return not self.recorder.full and self.recorder.state_number <= self._durable
+        return self._is_durable

@@ -53,6 +53,8 @@ class MiniBatch(DataflowScheme):
 
     def on_durable(self, number: int) -> None:
         self._durable = number
+        self.recorder.retry()
+        self._save_waiting()
         while self._saved and self._saved[0].record <= number:
             self.bench.acknowledge(self._saved.popleft())
 

@@ -119,6 +119,9 @@ class UpstreamBackup(DataflowScheme):
             self._covering.clear()
 
     def on_durable(self, number: int) -> None:
+        self.recorder.retry()
+        self._cover()
+        self._save_waiting()
         while self._covered and self._covered[0][0] <= number:
             self.bench.acknowledge(self._covered.popleft()[1])
 

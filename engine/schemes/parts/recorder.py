@@ -7,6 +7,7 @@ number of the last block that it includes: what it does not include survives it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -33,22 +34,19 @@ class Recorder:
         self.port, self.progress, self.state = port, progress, state
         self.state_number = 0
         """The record of the newest state."""
-        self._waiting: tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray]] | None = None
+        self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray]]] = deque()
         self._version = 0
         self._whole_bytes, self._part_bytes, self._parts = -1, 0, 0
 
     @property
     def full(self) -> bool:
         """Whether a state waits for room in the store."""
-        return self._waiting is not None
+        return bool(self._waiting)
 
     def save_block(self, entry: Entry) -> bool:
         """Save a received block; False when the store has no room."""
         block = entry.block
-        meta = dict(block.meta) | {
-            "kind": int(block.kind), "place": list(block.key), "link": list(entry.link), "window": block.epoch,
-            "items": block.items, "number": entry.number, "stage": entry.stage,
-        }  # fmt: skip
+        meta = {"block": _fields(block), "link": list(entry.link), "number": entry.number, "stage": entry.stage}
         arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
         entry.record = self.port.save("item", Epoch(2 * entry.number), meta, arrays)
         if entry.record:
@@ -92,14 +90,15 @@ class Recorder:
         else:
             self._part_bytes, self._parts = self._part_bytes + size, self._parts + 1
         epoch = 2 * self.progress.included + (not backup.full)
-        self._waiting = ("state" if backup.full else "item", Epoch(epoch), meta, arrays)
+        self._waiting.append(("state" if backup.full else "item", Epoch(epoch), meta, arrays))
         self.port.count("state_backup_bytes", size)
         self.retry()
 
     def retry(self) -> None:
         """Save what waits, if there is room now."""
-        if self._waiting is not None and (number := self.port.save(*self._waiting)):
-            self.state_number, self._waiting = number, None
+        while self._waiting and (number := self.port.save(*self._waiting[0])):
+            self.state_number = number
+            self._waiting.popleft()
 
 
 def _fields(block: Block) -> list[Any]:
@@ -138,7 +137,7 @@ class Recovered:
         if part.meta["what"] == "state":
             self.backups = [*([] if whole else self.backups), Backup(whole, tuple(arrays[:count]))]
         elif before is not None and self.backups:  # the state is still that of before
-            self.progress.included, self.progress.offset = before.included, before.offset
+            self.progress.included, self.progress.partial = before.included, before.partial
         self.extras = []
         for link, *fields, width in part.meta["extras"]:
             self.extras.append((tuple(link), _block(fields, arrays[count : count + width])))
@@ -149,8 +148,8 @@ class Recovered:
         included = self.progress.included if self.progress else 0
         entries = [entry for entry in self.entries if entry.number > included and not entry.is_input]
         for entry in entries:
-            if self.progress and entry.number == included + 1:
-                entry.first = self.progress.offset
+            if self.progress:
+                entry.first = self.progress.included_of(entry.link, entry.block)
         return entries
 
     def latest_run(self) -> list[Entry]:
@@ -169,10 +168,9 @@ def is_punctuation(block: Block) -> bool:
 
 
 def _entry(record: Block) -> Entry:
-    meta = dict(record.meta)
-    fields = [meta.pop(name) for name in ("kind", "place", "window", "items")]
-    link, number, stage = tuple(meta.pop("link")), meta.pop("number"), meta.pop("stage")
-    return Entry(number, link, _block([*fields, meta], record.arrays), stage=stage, record=-1, acknowledged=True)
+    meta = record.meta
+    block = _block(meta["block"], record.arrays)
+    return Entry(meta["number"], tuple(meta["link"]), block, stage=meta["stage"], record=-1, acknowledged=True)
 
 
 def take_over(progress: Progress, recovered: Recovered, state: State | None) -> None:
