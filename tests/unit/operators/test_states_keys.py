@@ -10,8 +10,10 @@ import pytest
 
 from operators.states import HashMap, KeySet, pack_keys, unpack_keys
 from operators.states._kernels import Cells, KeyTable
+from operators.states.checks import Keys
 
 MASK = 2**64 - 1
+FACTOR = 0x9E3779B97F4A7C15
 SEED = 0x1234_5678_9ABC_DEF0
 
 
@@ -31,21 +33,39 @@ def colliding_integers(tag: int, count: int) -> np.ndarray:
     return np.array([unmix(tag << 32 | low) - SEED & MASK for low in range(count)], np.uint64).view(np.int64)
 
 
+def hash_word(hashed: int, word: int) -> int:
+    hashed = (hashed ^ word) * FACTOR & MASK
+    return hashed ^ hashed >> 32
+
+
+def unhash_word(hashed: int, before: int) -> int:
+    """The word that leads from the hash `before` to this one."""
+    return (hashed ^ hashed >> 32) * pow(FACTOR, -1, 2**64) & MASK ^ before
+
+
 def colliding_bytes(tag: int, count: int) -> list[bytes]:
     """Different keys of eight bytes whose hashes begin with the same 32 bits."""
-    inverse, keys = pow(0x9E3779B97F4A7C15, -1, 2**64), []
-    for low in range(count):
-        hashed = unmix(tag << 32 | low)
-        for before in (0, SEED + 8):  # the second word is 0
-            hashed = (hashed ^ hashed >> 32) * inverse & MASK ^ before
-        keys.append(hashed.to_bytes(8, "little"))
-    return keys
+    hashes = (unmix(tag << 32 | low) for low in range(count))
+    return [unhash_word(unhash_word(hashed, 0), SEED + 8).to_bytes(8, "little") for hashed in hashes]
+
+
+def colliding_long_bytes(tag: int, count: int) -> list[bytes]:
+    """The same of 24 bytes, which differ in the last eight only."""
+    before = hash_word(hash_word(SEED + 24, 0), 0)
+    hashes = (unmix(tag << 32 | low) for low in range(count))
+    return [bytes(16) + unhash_word(hashed, before).to_bytes(8, "little") for hashed in hashes]
+
+
+def colliding(kind: str, tag: int, count: int) -> Keys:
+    if kind == "int64":
+        return colliding_integers(tag, count)
+    return pack_keys((colliding_bytes if kind == "bytes" else colliding_long_bytes)(tag, count))
 
 
 @pytest.mark.parametrize("tag", [0, 1, 0x80000000, 0xFFFFFFFF])
-@pytest.mark.parametrize("packed", [False, True])
-def test_keys_of_one_hash_are_kept_apart(packed: bool, tag: int) -> None:
-    keys = pack_keys(colliding_bytes(tag, 700)) if packed else colliding_integers(tag, 700)
+@pytest.mark.parametrize("kind", ["int64", "bytes", "long bytes"])
+def test_keys_of_one_hash_are_kept_apart(kind: str, tag: int) -> None:
+    keys, packed = colliding(kind, tag, 700), kind != "int64"
     table = KeyTable(packed, SEED)
     others = pack_keys([b"other"]) if packed else np.array([5])
     assert table.add(others, 0, math.inf) == 1
@@ -58,10 +78,9 @@ def test_keys_of_one_hash_are_kept_apart(packed: bool, tag: int) -> None:
 
 
 def test_the_colliding_keys_do_collide() -> None:
-    """Every one of them is slower to find than the one before: told by the table's own hash, not by time."""
-    for packed, keys in ((False, colliding_integers(7, 3)), (True, pack_keys(colliding_bytes(7, 3)))):
-        table = KeyTable(packed, SEED)
-        table.add(keys, 0, math.inf)
+    for kind in ("int64", "bytes", "long bytes"):
+        table = KeyTable(kind != "int64", SEED)
+        table.add(colliding(kind, 7, 3), 0, math.inf)
         assert table.tags.tolist() == [7, 7, 7]
 
 
