@@ -28,6 +28,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "operators.dataflow.text": [],
     "operators.states._kernels": [],
     "prep_spark.capture": [],
+    "prep_spark.headers": [],
     "prep_spark.rows": [],
 }
 
