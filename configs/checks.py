@@ -68,7 +68,12 @@ def _prep_command(directory: Path) -> str:
     split = directory.name in ("train", "test")
     out = directory.parent if split else directory
     holdout = " --holdout 0.1" if split else ""
-    if "kdd12" in str(directory).lower():
+    name = str(directory).lower()
+    if any(word in name for word in ("words", "text", "books", "lines")):
+        return f"riprap prep text FILES --out {directory}"
+    if any(word in name for word in ("packets", "cities", "pcap", "caida")):
+        return f"riprap prep packets FILES --out {directory}"
+    if "kdd12" in name:
         return f"riprap prep kdd12 training.txt --out {out}{holdout}"
     return f"riprap prep higgs HIGGS.csv.gz --out {out}{holdout}"
 

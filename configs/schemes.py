@@ -140,7 +140,9 @@ class Approximate(Dataflow):
 
     scheme: Literal["approximate"]
     theta: float = Field(default=1e4, ge=0, allow_inf_nan=True)
-    l: float = Field(default=1e3, ge=0, allow_inf_nan=True)
+    l: float = Field(  # noqa: E741 - the paper's letter, and the key of the YAML
+        default=1e3, ge=0, allow_inf_nan=True
+    )
     gamma: float = Field(default=1e3, ge=1, allow_inf_nan=True)
     beta: float = Field(default=1.0, ge=1, allow_inf_nan=False)
     window: Literal["none", "hopping", "sliding", "decaying"] = "none"

@@ -22,7 +22,7 @@ class Edge:
 
     @property
     def stale_windows(self) -> float:
-        """How many windows the receiver of this feedback may run ahead of it, beside the one that it works on (AF 5)."""
+        """How many windows the receiver of this feedback may run ahead of it, (AF 5)."""
         return {"bsp": 0.0, "asp": math.inf}.get(self.consistency, float(self.staleness))
 
     @property

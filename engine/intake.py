@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from codec.blocks import Block, Kind
@@ -15,8 +15,13 @@ from engine.layout import Edge, Neighbourhood
 class Gate(Protocol):
     """What may come in, for one form of topology (engine/gate.py, engine/dataflow/gate.py)."""
 
-    workers: Collection[WorkerId]
-    kinds: dict[Edge, set[Kind]]
+    @property
+    def workers(self) -> Collection[WorkerId]:
+        """Whom messages may be from."""
+
+    @property
+    def kinds(self) -> Mapping[Edge, set[Kind]]:
+        """What each incoming edge may carry."""
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""

@@ -20,7 +20,9 @@ class Edge:
 class Neighbourhood(Protocol):
     """What network, links and membership need to know of a layout of either form."""
 
-    me: WorkerId
+    @property
+    def me(self) -> WorkerId:
+        """The worker itself."""
 
     def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
         """The edges that end here, with the workers at their other end."""

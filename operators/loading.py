@@ -14,6 +14,7 @@ from typing import Any
 
 from codec.errors import ConfigError, RiprapError
 from operators.base import Operator, Processor, Sink, Source
+from operators.dataflow.base import DataflowOperator
 
 _FORM = "Write MODULE:CLASS, for example operators.logistic_regression:Gradient."
 
@@ -30,10 +31,10 @@ def load_operator(path: str) -> type[Operator]:
     found = getattr(module, class_name, None)
     if found is None:
         raise ConfigError(f"operator {path!r}: {module_name} has no {class_name}", _offer(module))
-    if not inspect.isclass(found) or not issubclass(found, (Source, Processor, Sink)):
+    if not inspect.isclass(found) or not issubclass(found, (Source, Processor, Sink, DataflowOperator)):
         raise ConfigError(
-            f"operator {path!r}: {class_name} is not a Source, Processor or Sink",
-            "Let the class inherit from one of those in operators.base.",
+            f"operator {path!r}: {class_name} is not a Source, Processor, Sink or DataflowOperator",
+            "Let the class inherit from one of those in operators.base or operators.dataflow.base.",
         )
     return found
 

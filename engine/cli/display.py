@@ -29,6 +29,16 @@ def make_display(stream: TextIO = sys.stderr) -> Display:
     return LiveDisplay(stream) if stream.isatty() else LineDisplay(stream)
 
 
+class NoDisplay:
+    """Shows nothing: whoever runs the job from a program reads its summary."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Nothing to show."""
+
+    def close(self) -> None:
+        """Nothing to clean up."""
+
+
 class LineDisplay:
     """One line every few seconds, and at once when the phase or the faults change."""
 

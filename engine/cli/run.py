@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codec.errors import ConfigError, JobFailed, RiprapError
+from codec.errors import ConfigError
 from engine.cli.options import json_option, set_option
 
 if TYPE_CHECKING:
@@ -87,37 +87,22 @@ def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None) -
 
 def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> None:
     """Run to the end and sum up. The error of a job that did not complete says how to go on with it."""
-    from engine.cli.attempts import resume_command
     from engine.cli.display import make_display
-    from engine.cli.session import Session
+    from engine.cli.execute import resume_of, run_to_end
 
-    unprotected = start.job.unprotected
-    resume = "" if unprotected else resume_command(start.run_dir, zookeeper)
-    if unprotected:
-        click.echo(f"note: a lost sink would end this job, and it could not be resumed: {unprotected}", err=True)
+    if start.job.unprotected:
+        reason = start.job.unprotected
+        click.echo(f"note: a lost sink would end this job, and it could not be resumed: {reason}", err=True)
     click.echo(f"run directory: {start.run_dir}", err=True)  # whoever loses this process needs it for --resume
-    session = Session(start, make_display(), zookeeper, standby)
     try:
-        summary = session.run()
+        summary, failure = run_to_end(start, make_display(), zookeeper, standby)
     except KeyboardInterrupt:
-        if resume:
+        if resume := resume_of(start, zookeeper):
             click.echo(f"go on where it ended with: {resume}", err=True)
         raise
-    except RiprapError as error:
-        error.remedy = _and_resume(error.remedy, resume)
-        raise
     _print(summary, start.run_dir, as_json)
-    if not summary["completed"]:
-        status = session.status
-        raise JobFailed(
-            f"job {summary['job']} ended {status.get('phase')}: {status.get('error') or 'no reason was given'}",
-            _and_resume(status.get("remedy") or f"see {start.run_dir}/logs", resume),
-        )
-
-
-def _and_resume(remedy: str, resume: str) -> str:
-    """A remedy, and how to go on after it."""
-    return f"{remedy.rstrip('.')}; go on where it ended with: {resume}" if resume else remedy
+    if failure is not None:
+        raise failure
 
 
 def _print(summary: dict[str, Any], run_dir: Path, as_json: bool) -> None:

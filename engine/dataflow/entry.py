@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codec.blocks import Block
+from codec.blocks import NO_SEQ, Block
 from codec.ids import Seq, WorkerId
 from engine.dataflow.progress import INPUT, LinkKey
 from engine.layout import Edge
@@ -22,7 +22,7 @@ class Entry:
     block: Block
     edge: Edge | None = None
     sender: WorkerId | None = None
-    seq: Seq = Seq(0)
+    seq: Seq = NO_SEQ
     stage: str = ""
     record: int = 0
     """The record that it was saved as; 0 while it was not."""

@@ -198,7 +198,7 @@ class Outlet:
         link.placed, link.closed = True, heard.closed
 
     def _repeat_last(self, link: OutLink, heard: Heard) -> None:
-        """A receiver that has lost the last punctuation or feedback, acknowledged or not, would wait for it for ever."""
+        """A receiver that has lost the last punctuation or feedback would wait for it for ever."""
         last = link.last
         if last is None or (heard.known and heard.at.number >= last.key.row) or last in link.waiting:
             return

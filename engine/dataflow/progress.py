@@ -30,6 +30,9 @@ class At(NamedTuple):
     items: int = 0
 
 
+NOWHERE = At()
+
+
 class Cause(NamedTuple):
     """What a block was computed from: an input link, a number there, and the block's place among its siblings."""
 
@@ -48,7 +51,7 @@ def link_key(edge: Edge, worker: WorkerId) -> LinkKey:
 class Heard:
     """The receiving end of a link: what came, and the last cause of each input link of the sender."""
 
-    at: At = At()
+    at: At = NOWHERE
     causes: dict[LinkKey, tuple[int, int]] = field(default_factory=dict)
     known: bool = True
     """False when this task started again and remembers nothing of the link."""

@@ -160,7 +160,7 @@ class DataflowTask:
         return self._process_feedback() or self._process() or self._read()
 
     def _begin(self) -> bool:
-        """Nothing is processed before all receivers have said what they have: a source knows from that where to go on."""
+        """Nothing is processed before all receivers have said what they have; a source goes on from there."""
         if not self.outlet.placed:
             return False
         self._begun = True

@@ -100,8 +100,10 @@ class Approximate(DataflowScheme):
         self._refused = bool(self._unsaved)
 
     def may_process(self, entry: Entry) -> bool:
-        """Not while the state is further from what is durable than theta. Punctuation is saved when its turn has come, if
-        it was not before: a record tells a new life that all before it has been here."""
+        """Not while the state is further from what is durable than theta.
+
+        Punctuation is saved when its turn has come, if not before: its record tells a new life that all before it came.
+        """
         state = self.bench.operator.state
         if state is not None and state.exceeded:
             self.on_crossed()

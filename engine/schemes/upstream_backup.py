@@ -1,9 +1,9 @@
 """Scheme `upstream_backup` (AF 4.1): senders keep every item until its receiver needs it no more, and save it too.
 
 Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, with what was
-put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies gets
-from its senders what its state lacks, and what it puts out a second time is not sent where it has arrived. What senders
-keep stays in memory up to `memory_bytes`, then it goes to disk.
+put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies
+gets from its senders what its state lacks, and what it puts out a second time is not sent where it has arrived. What
+senders keep stays in memory up to `memory_bytes`, then it goes to disk.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class UpstreamBackup(DataflowScheme):
         """The same array, mapped from a file that has no name and ends with the process."""
         if not array.nbytes or isinstance(array, np.memmap):
             return array
-        self._spool = self._spool or tempfile.TemporaryFile()
+        self._spool = self._spool or tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         offset = self._spool.seek(0, 2)
         self._spool.write(np.ascontiguousarray(array).view(np.uint8).data)
         self._spool.flush()

@@ -1,4 +1,4 @@
-"""What an operator of a general topology is (AF 3.3, Appendix C): data, feedback and punctuation items go in, any go out.
+"""What an operator of a general topology is (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
 
 Like all operators it knows no engine. Blocks of many items are handed over; what is promised is promised per item.
 """
@@ -27,7 +27,7 @@ class Items(NamedTuple):
     epoch: int
     stage: str
     task: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs
     arrays: tuple[np.ndarray, ...]
 
 

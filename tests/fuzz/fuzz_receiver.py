@@ -69,7 +69,8 @@ class Receiver:
 
     def __init__(self, me: WorkerId, options: dict[str, Any]) -> None:
         layout = layout_of(me)
-        self.intake, self.links, self.port = Intake(JOB, layout, ThreeStageGate(layout)), Links(self, WINDOW), FakePort(layout, WINDOW)
+        self.intake, self.links = Intake(JOB, layout, ThreeStageGate(layout)), Links(self, WINDOW)
+        self.port = FakePort(layout, WINDOW)
         self.task = make_task(me, options, self.port)
         for peer in self.port.lives:
             self.links.raise_(peer, Incarnation(1))

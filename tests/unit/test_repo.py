@@ -18,6 +18,7 @@ import setuptools
 import configs.schemes
 import configs.topology
 import engine.schemes
+from configs.document import read_document
 
 ROOT = Path(__file__).parents[2]
 ORDER = ("codec", "configs", "operators", "backupserver", "controller", "engine")
@@ -175,12 +176,16 @@ def test_every_topology_in_configs_loads(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}")
     examples = sorted((ROOT / "configs").glob("*.yaml"))
     assert len(examples) >= 8
-    jobs = [configs.topology.load(path, [f"input.path={tmp_path}"]).job for path in examples]
+    jobs = []
+    for path in examples:
+        own = [name for name, stage in read_document(path).values["stages"].items() if "input" in stage]
+        sets = [f"{place}={tmp_path}" for place in ("input.path", *(f"stages.{name}.input.path" for name in own))]
+        jobs.append(configs.topology.load(path, sets).job)
     assert jobs == [path.stem for path in examples]
 
 
 def test_the_schemes_that_can_be_configured_are_those_that_can_be_run() -> None:
-    assert set(configs.schemes.SCHEMES) == set(engine.schemes.SCHEMES)
+    assert set(configs.schemes.SCHEMES) == engine.schemes.SCHEMES.keys() | engine.schemes.DATAFLOW_SCHEMES.keys()
 
 
 def test_all_of_the_product_is_packaged() -> None:

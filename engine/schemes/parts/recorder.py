@@ -184,6 +184,7 @@ def take_over(progress: Progress, recovered: Recovered, state: State | None) -> 
         key, known = entry.block.key, progress.heard.get(entry.link)
         if not entry.is_input and known is not None and key.row > known.at.number:
             known.note(entry.block)
-    for backup in recovered.backups if state is not None else ():
-        state.recover_state(backup)
+    if state is not None:
+        for backup in recovered.backups:
+            state.recover_state(backup)
     progress.failures.append(progress.epoch)

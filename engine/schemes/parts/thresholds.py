@@ -17,9 +17,9 @@ class Limits(NamedTuple):
 class Thresholds:
     """Shares of the user's Theta, L and Gamma, such that the errors of all failures of all workers stay below them.
 
-    Each of n copies of an operator starts with half of an n-th, divided by beta for every operator behind it (3.5.3), and
-    has half of what it had after each recovered failure (3.5.2): the sum over any number of failures is bounded. What
-    counts as a failure depends on the window: hopping forgets them at the end of a window of `window_epochs`
+    Each of n copies of an operator starts with half of an n-th, divided by beta for every operator behind it (3.5.3),
+    and has half of what it had after each recovered failure (3.5.2): the sum over any number of failures is bounded.
+    What counts as a failure depends on the window: hopping forgets them at the end of a window of `window_epochs`
     micro-batches, sliding once they are that old, decaying at once (it always has all of Theta, L and Gamma).
     """
 

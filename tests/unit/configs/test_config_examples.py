@@ -6,32 +6,48 @@ from pathlib import Path
 
 import pytest
 
+from configs.document import read_document
 from configs.topology import load
 from operators.loading import make_operator
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
+DATAFLOW = [path for path in EXAMPLES if "operators.dataflow." in path.read_text()]
+THREE_STAGE = [path for path in EXAMPLES if path not in DATAFLOW]
 
 
 def test_four_algorithms_on_two_data_sets_and_what_stands_alone() -> None:
-    names = {path.stem for path in EXAMPLES}
+    names = {path.stem for path in THREE_STAGE}
     algorithms = ("kmeans", "linear_regression", "logistic_regression", "svm")
     pairs = {f"{algorithm}_{data}" for algorithm in algorithms for data in ("higgs", "kdd12")}
     alone = {"logistic_prediction", "kmeans_assignment", "network_prediction", "random_features"}
     assert names == pairs | {f"{name}_higgs" for name in alone} | {"many_models"}
 
 
+def inputs(path: Path, shards: Path) -> list[str]:
+    """Overrides by which all that the example reads is there."""
+    stages = [name for name, stage in read_document(path).values["stages"].items() if "input" in stage]
+    return [f"input.path={shards}", *(f"stages.{name}.input.path={shards}" for name in stages)]
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_example_loads_and_its_operators_can_be_made(path: Path, shards: Path) -> None:
-    topology = load(path, [f"input.path={shards}"])
+    topology = load(path, inputs(path, shards))
     assert topology.job == path.stem
     for stage in topology.stages.values():
         make_operator(stage.operator, stage.options)
 
 
 @pytest.mark.parametrize("scheme", ["none", "erasure", "replication"])
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", THREE_STAGE, ids=lambda path: path.stem)
 def test_the_scheme_is_one_key(path: Path, shards: Path, scheme: str) -> None:
     topology = load(path, [f"input.path={shards}", f"fault_tolerance.scheme={scheme}"])
+    assert topology.scheme == scheme
+
+
+@pytest.mark.parametrize("scheme", ["none", "approximate", "mini_batch", "upstream_backup"])
+@pytest.mark.parametrize("path", DATAFLOW, ids=lambda path: path.stem)
+def test_in_general_topologies_too(path: Path, shards: Path, scheme: str) -> None:
+    topology = load(path, [*inputs(path, shards), f"fault_tolerance={{scheme: {scheme}}}"])
     assert topology.scheme == scheme
 
 

@@ -1,0 +1,41 @@
+"""Runs a job that was begun to its end, and makes of whatever ends it an error that says how to go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codec.errors import JobFailed, RiprapError
+from engine.cli.attempts import resume_command
+from engine.cli.display import Display
+from engine.cli.session import Session
+from engine.cli.start import Start
+
+
+def run_to_end(
+    start: Start, display: Display, zookeeper: str | None, standby: int
+) -> tuple[dict[str, Any], JobFailed | None]:
+    """The summary, and why the job did not complete; errors of another kind are raised with the same remedy."""
+    resume = resume_of(start, zookeeper)
+    session = Session(start, display, zookeeper, standby)
+    try:
+        summary = session.run()
+    except RiprapError as error:
+        error.remedy = _and_resume(error.remedy, resume)
+        raise
+    if summary["completed"]:
+        return summary, None
+    status = session.status
+    return summary, JobFailed(
+        f"job {summary['job']} ended {status.get('phase')}: {status.get('error') or 'no reason was given'}",
+        _and_resume(status.get("remedy") or f"see {start.run_dir}/logs", resume),
+    )
+
+
+def resume_of(start: Start, zookeeper: str | None) -> str:
+    """The command that goes on with the job, empty when it cannot be resumed."""
+    return "" if start.job.unprotected else resume_command(start.run_dir, zookeeper)
+
+
+def _and_resume(remedy: str, resume: str) -> str:
+    """A remedy, and how to go on after it."""
+    return f"{remedy.rstrip('.')}; go on where it ended with: {resume}" if resume else remedy

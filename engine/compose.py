@@ -1,0 +1,229 @@
+"""Composes a topology in Python and runs it: the same keys, checks and run directory as a YAML file (AF Appendix C).
+
+job = Job("word_count", input="books", micro_batch=100_000, scheme=approximate(theta=1e4, l=1e3, gamma=1e3))
+split = job.stage("split", SplitWords, parallelism=2)
+count = job.stage("count", CountWords, parallelism=2)
+split.to(count, "full")
+summary = job.run(out="runs/words")
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from codec.errors import ConfigError, RiprapError
+from configs.document import read_document
+from configs.topology import Topology
+from engine.cli import preflight
+from operators.base import Operator
+
+__all__ = [
+    "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "scheme",
+    "upstream_backup",
+]  # fmt: skip
+
+Section = Mapping[str, Any]
+
+
+def scheme(name: str, /, **options: Any) -> dict[str, Any]:
+    """The section `fault_tolerance` of a job: a scheme by its name, and its options (docs/schemes.md)."""
+    return {"scheme": name, **options}
+
+
+none = partial(scheme, "none")
+approximate = partial(scheme, "approximate")
+"""Options: theta, l, gamma, beta; the window by `window` and `window_epochs` (AF 3.4, 3.5)."""
+mini_batch = partial(scheme, "mini_batch")
+upstream_backup = partial(scheme, "upstream_backup")
+erasure = partial(scheme, "erasure")
+replication = partial(scheme, "replication")
+reactive = partial(scheme, "reactive")
+
+
+class Job:
+    """A topology that is being composed. Nothing is checked before `check` or `run`, which report all problems at once.
+
+    `input` is the directory of the items, streamed `repeat` times and cut after `limit` items; `micro_batch` counts the
+    items of a window. `links`, `backup` and `cluster` are the sections of those names, each with some of its keys.
+    """
+
+    def __init__(
+        self, name: str, *, micro_batch: int, scheme: Section, input: str | os.PathLike[str] | None = None,
+        repeat: int = 1, limit: int | None = None, seed: int = 1,
+        links: Section | None = None, backup: Section | None = None, cluster: Section | None = None,
+    ) -> None:  # fmt: skip
+        path = None if input is None else os.fspath(input)
+        self._values: dict[str, Any] = {
+            "job": name,
+            "input": _given(path=path, repeat=repeat, limit=limit),
+            "micro_batch": micro_batch,
+            "seed": seed,
+            "stages": {},
+            "edges": [],
+            "fault_tolerance": dict(scheme),
+        } | _given(links=links, backup=backup, cluster=cluster)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Job:
+        """The job of a YAML file, to go on composing; ConfigError when it cannot be read as one."""
+        values = read_document(path).values
+        if not isinstance(values, dict) or not isinstance(values.get("job"), str):
+            raise ConfigError(f"{os.fspath(path)}: not a topology", "name a file with job, input, stages, edges, ...")
+        job = cls.__new__(cls)
+        job._values = {**values, "stages": values.get("stages") or {}, "edges": values.get("edges") or []}
+        return job
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self._values["job"])
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        """The stages so far, in the order in which they were added."""
+        return {name: Stage(self, name) for name in self._values["stages"]}
+
+    def stage(
+        self, name: str, operator: type[Operator] | str, /, *, parallelism: int = 1,
+        input: str | os.PathLike[str] | Section | None = None, cpus: Sequence[int] | None = None, **options: Any,
+    ) -> Stage:  # fmt: skip
+        """Add a stage of `parallelism` tasks, each a process of its own. ConfigError for a name that is taken.
+
+        The operator is a class, or its import path `module:Class`; `options` are its constructor's keyword arguments.
+        `input` is of a source that does not read the job's; `cpus` pins task i to cpus[i modulo their number].
+        """
+        if name in self._values["stages"]:
+            raise ConfigError(f"job {self.name} has a stage {name} already", "choose another name")
+        own = {"path": os.fspath(input)} if isinstance(input, str | os.PathLike) else input
+        path = operator if isinstance(operator, str) else import_path(operator)
+        values = {"operator": path, "parallelism": parallelism}
+        self._values["stages"][name] = values | _given(options=options or None, input=own, cpus=cpus and list(cpus))
+        return Stage(self, name)
+
+    def edge(self, upstream: Stage, downstream: Stage, **values: Any) -> None:
+        """Add an edge with the values that it has in a file; ConfigError for a stage of another job."""
+        for stage in (upstream, downstream):
+            if stage.job is not self:
+                raise ConfigError(
+                    f"stage {stage.name} is of another job than {upstream.name}", "join stages of one job"
+                )
+        self._values["edges"].append({"from": upstream.name, "to": downstream.name, **values})
+
+    def to_yaml(self) -> str:
+        """The file that says the same."""
+        from ruamel.yaml import YAML
+
+        text = io.StringIO()
+        YAML(typ="rt").dump(self._values, text)
+        return text.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write that file, for `riprap run`."""
+        Path(path).write_text(self.to_yaml())
+
+    def check(self) -> Topology:
+        """The topology with all defaults filled in; ConfigError lists everything that is wrong with the job."""
+        with self._file() as file:
+            return preflight.check_job(file, ()).topology
+
+    def run(
+        self, *, out: str | os.PathLike[str] | None = None, faults: Sequence[str] = (),
+        zookeeper: str | None = None, standby: int = 0,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Run on this machine to the end and return the summary (docs/guide.md); `out` is the run directory.
+
+        `faults` are injected, in the words of `--fault`. ConfigError when nothing was started, JobFailed when the job
+        did not complete; either says what to do. Call it from the main thread, so that Ctrl-C ends the job cleanly.
+        """
+        from engine.cli.display import NoDisplay
+        from engine.cli.execute import run_to_end
+        from engine.cli.start import start_anew
+
+        with self._file() as file:
+            start = start_anew(file, (), faults, None, None if out is None else os.fspath(out))
+        with _scripts_folder_for_workers():
+            summary, failure = run_to_end(start, NoDisplay(), zookeeper, standby)
+        if failure is not None:
+            raise failure
+        return summary
+
+    @contextmanager
+    def _file(self) -> Iterator[str]:
+        """A file of this job for a while; errors name the job and not the file."""
+        with tempfile.TemporaryDirectory(prefix="riprap-job-") as folder:
+            file = str(Path(folder) / "topology.yaml")
+            self.save(file)
+            try:
+                yield file
+            except RiprapError as error:
+                error.args = (str(error.args[0]).replace(file, f"job {self.name}"), *error.args[1:])
+                error.remedy = error.remedy.replace(file, f"job {self.name}")
+                raise
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a job, to be joined to others."""
+
+    job: Job
+    name: str
+
+    def to(self, downstream: Stage, partitioning: str) -> Stage:
+        """Stream to another stage, which is returned: one_to_one, split, merge, full or stripe."""
+        self.job.edge(self, downstream, partitioning=partitioning)
+        return downstream
+
+    def feed_back(
+        self, upstream: Stage, partitioning: str = "full", *, consistency: str = "bsp", staleness: int = 0
+    ) -> Stage:
+        """Send feedback to a stage that feeds this one, and return it.
+
+        That stage may not run ahead of the feedback (bsp), by `staleness` windows (ssp), or freely (asp) (AF 5).
+        """
+        slack = {"staleness": staleness} if staleness else {}
+        self.job.edge(self, upstream, partitioning=partitioning, feedback=True, consistency=consistency, **slack)
+        return upstream
+
+
+def import_path(operator: type[Operator]) -> str:
+    """`module:Class`, by which workers find a class; ConfigError for one that they cannot import."""
+    name = f"{operator.__module__}:{operator.__qualname__}"
+    if operator.__module__ == "__main__":
+        raise ConfigError(
+            f"workers cannot import {operator.__qualname__}: it is defined in the script that is running",
+            "put it into a module beside the script, and import it from there",
+        )
+    if getattr(sys.modules.get(operator.__module__), operator.__qualname__, None) is not operator:
+        raise ConfigError(
+            f"workers cannot import {name}: it is not at the top of its module", "define it there, under its own name"
+        )
+    return name
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@contextmanager
+def _scripts_folder_for_workers() -> Iterator[None]:
+    """What Python finds beside the script that is running, workers must find too."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    before = os.environ.get("PYTHONPATH")
+    if script is not None:
+        folders = [before] if before else []
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, str(Path(script).resolve().parent)])
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONPATH", None)
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
