@@ -115,6 +115,18 @@ def test_it_converges_under_failures() -> None:
         assert 0.9 * counted < failed_counted < counted
 
 
+def test_a_descent_diverges_by_its_open_windows_and_its_steps() -> None:
+    state = Descent()
+    state.add(3, np.array([6.0, 8.0]), np.array([2.0, 1.0, 1.0]))
+    assert state.state_divergence() == 5.0, "the mean of the open window"
+    restored = Descent()
+    restored.recover_state(state.backup_state())
+    assert state.state_divergence() == 0.0
+    for descent in (state, restored):
+        descent.step(3, 2.0)
+        assert descent.state_divergence() == 10.0 and descent.cleared and descent.model.tolist() == [-6.0, -8.0]
+
+
 def test_an_empty_window_changes_nothing() -> None:
     line = pipeline(1)
     line.close()

@@ -99,20 +99,25 @@ def test_no_heavy_hitter_is_missed_after_failures(seed: int, tasks: int, failure
     )
 
 
-def test_without_compensation_a_heavy_hitter_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lost", [0, 8])
+def test_without_compensation_a_heavy_hitter_would_be_missed(lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     block = np.zeros(100, PACKET)
     block["flow"], block["size"] = 7, 1000
 
     def found() -> list[int]:
         line = pipeline(1, 99_000.0, theta=20_000.0)
         line.feed(0, block[:60])
-        line.task(0).fail()
-        line.feed(0, block[60:])
+        line.task(0).fail(items=lost)
+        line.feed(0, block[60 + lost :])
         line.close()
         return line.task(1).operator.results()["flow"].tolist()
 
     assert found() == [7]
-    monkeypatch.setattr(LocalSketch, "recovered", lambda *_: None)
+    compensate = LocalSketch.recovered
+    if lost:
+        monkeypatch.setattr(LocalSketch, "recovered", lambda self, theta, items: compensate(self, theta, 0))
+    else:
+        monkeypatch.setattr(LocalSketch, "recovered", lambda *_: None)
     assert found() == []
 
 

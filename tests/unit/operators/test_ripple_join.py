@@ -161,6 +161,15 @@ def test_wrong_options_edges_and_input_are_named() -> None:
             operator.process_data(input_items(1, array), 0, Outbox())
 
 
+def test_both_sides_share_theta() -> None:
+    state = JoinedSamples()
+    state.theta = 5
+    assert state.add(0, np.arange(4)) == 4 and not state.exceeded
+    assert state.add(1, np.arange(10)) == 2 and state.state_divergence() == 6 and state.joined == 2
+    state.backup_state()
+    assert state.state_divergence() == 0
+
+
 def test_malformed_backups_are_refused() -> None:
     good = JoinedSamples().backup_state().arrays
     JoinedSamples().recover_state(Backup(True, good))

@@ -129,6 +129,7 @@ def test_word_count_equals_sort_and_uniq(tmp_path: Path) -> None:
         pairs = [row.split() for row in listed]
         expected = {pair[1].encode(): int(pair[0]) for pair in pairs if len(pair) == 2}
         assert expected and counted(line) == expected
+        assert all(len(task.operator.results()["counts"]) for task in line.stages[1]), "dealt out"
         assert sum(task.operator.metrics()["distinct_words"] for task in line.stages[1]) == len(expected)
 
 
