@@ -1,0 +1,184 @@
+"""Jobs composed in Python: they say what a file says, and what is wrong with them is reported alike."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from codec.errors import ConfigError
+from configs import topology as topologies
+from engine.cli.preflight import check_job
+from engine.compose import Job, Stage, _scripts_folder_for_workers, approximate, import_path, none, upstream_backup
+from operators.dataflow.word_count import CountWords, SplitWords
+
+BY_HAND = """\
+job: words
+input: {{path: {path}, repeat: 2, limit: 5}}
+micro_batch: 2
+seed: 3
+stages:
+  split: {{operator: "operators.dataflow.word_count:SplitWords", parallelism: 2, cpus: [0, 1]}}
+  count: {{operator: "operators.dataflow.word_count:CountWords", parallelism: 3}}
+edges:
+  - {{from: split, to: count, partitioning: full}}
+  - {{from: count, to: split, partitioning: full, feedback: true, consistency: ssp, staleness: 5}}
+fault_tolerance: {{scheme: approximate, theta: 20, l: 10, gamma: 5, window: hopping, window_epochs: 4}}
+backup: {{servers: 2}}
+"""
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("one two\ntwo\nthree\n")
+    return path
+
+
+def words(text: Path, **values: Any) -> Job:
+    """A sound job, with values of its constructor replaced."""
+    kept = {"micro_batch": 2, "scheme": approximate(), "input": text} | values
+    job = Job("words", **kept)
+    job.stage("split", SplitWords).to(job.stage("count", CountWords), "full")
+    return job
+
+
+def composed(text: Path) -> Job:
+    """What `BY_HAND` says."""
+    thresholds = approximate(theta=20, l=10, gamma=5, window="hopping", window_epochs=4)
+    job = Job(
+        "words", input=text, repeat=2, limit=5, micro_batch=2, seed=3, scheme=thresholds, backup={"servers": 2}
+    )  # fmt: skip
+    split = job.stage("split", SplitWords, parallelism=2, cpus=[0, 1])
+    count = job.stage("count", "operators.dataflow.word_count:CountWords", parallelism=3)
+    assert split.to(count, "full") is count
+    assert count.feed_back(split, consistency="ssp", staleness=5) is split
+    return job
+
+
+def test_a_composed_job_is_the_topology_of_the_file(text: Path, tmp_path: Path) -> None:
+    (tmp_path / "hand.yaml").write_text(BY_HAND.format(path=text))
+    wanted = check_job(str(tmp_path / "hand.yaml"), ()).topology
+    assert composed(text).check().to_dict() == wanted.to_dict()
+
+
+def test_what_is_saved_is_the_same_job_and_can_be_loaded(text: Path, tmp_path: Path) -> None:
+    job = composed(text)
+    job.save(tmp_path / "saved.yaml")
+    assert topologies.load(tmp_path / "saved.yaml").to_dict() == job.check().to_dict()
+    again = Job.load(tmp_path / "saved.yaml")
+    assert again.to_yaml() == job.to_yaml() == (tmp_path / "saved.yaml").read_text()
+    assert again.name == "words" and list(again.stages) == ["split", "count"]
+
+
+def test_a_loaded_job_can_be_composed_further(text: Path, tmp_path: Path) -> None:
+    words(text).save(tmp_path / "saved.yaml")
+    job = Job.load(tmp_path / "saved.yaml")
+    job.stages["count"].feed_back(job.stages["split"], consistency="asp")
+    edges = job.check().edges
+    assert [(edge.name, edge.feedback, edge.consistency) for edge in edges] == [
+        ("split->count", False, "bsp"), ("count->split", True, "asp"),
+    ]  # fmt: skip
+
+
+def test_options_are_keyword_arguments_and_a_source_may_have_an_input_of_its_own(text: Path) -> None:
+    job = Job("grep", micro_batch=2, scheme=upstream_backup())
+    lines = job.stage("lines", "operators.dataflow.grep:Grep", input=text, pattern="two")
+    lines.to(job.stage("merge", "operators.dataflow.grep:MergeLines"), "merge")
+    topology = job.check()
+    assert dict(topology.stages["lines"].options) == {"pattern": "two"}
+    assert topology.input_of("lines").path == str(text) and topology.input.path is None
+    assert topology.scheme == "upstream_backup" and topology.fault_tolerance["memory_bytes"] == 1 << 30
+
+
+def test_all_problems_are_reported_at_once_and_name_the_job(tmp_path: Path) -> None:
+    job = words(tmp_path / "nowhere", micro_batch=0, scheme=approximate(thetta=1))
+    with pytest.raises(ConfigError) as caught:
+        job.check()
+    message = str(caught.value)
+    for said in (
+        "micro_batch: is 0",
+        "there is no directory",
+        "did you mean theta?",
+        "the 3 problems above in job words",
+    ):
+        assert said in message
+    assert "topology.yaml" not in message
+
+
+def test_an_unknown_option_is_reported_by_run_as_by_check_and_leaves_nothing(text: Path, tmp_path: Path) -> None:
+    job = Job("words", input=text, micro_batch=2, scheme=none())
+    job.stage("split", SplitWords, colour="red").to(job.stage("count", CountWords), "full")
+    for act in (job.check, lambda: job.run(out=tmp_path / "out")):
+        with pytest.raises(ConfigError, match="has no option 'colour'"):
+            act()
+    assert not (tmp_path / "out").exists()
+
+
+def test_faults_are_checked_before_anything_is_started(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has only 1 tasks"):
+        words(text).run(out=tmp_path / "out", faults=["kill:count.1@50%"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_is_taken_once_and_edges_join_stages_of_one_job(text: Path) -> None:
+    job, other = words(text), words(text)
+    with pytest.raises(ConfigError, match="has a stage count already"):
+        job.stage("count", CountWords)
+    with pytest.raises(ConfigError, match="stage split is of another job"):
+        job.stages["count"].feed_back(other.stages["split"])
+    assert isinstance(job.stages["count"], Stage) and len(job.check().edges) == 1
+
+
+@pytest.mark.parametrize("content", ["[1, 2]\n", "stages: {}\n", "job: [1]\n"])
+def test_only_a_topology_is_loaded(content: str, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(content)
+    with pytest.raises(ConfigError, match="not a topology"):
+        Job.load(tmp_path / "other.yaml")
+
+
+class AtTheTop(CountWords):
+    """A class that can be imported by its path."""
+
+    class Within(CountWords):
+        """One that cannot."""
+
+
+def test_a_class_is_known_by_its_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert import_path(CountWords) == "operators.dataflow.word_count:CountWords"
+    module = ModuleType("mine_alone")
+    monkeypatch.setitem(sys.modules, "mine_alone", module)
+    monkeypatch.setattr(AtTheTop, "__module__", "mine_alone")
+    with pytest.raises(ConfigError, match="not at the top of its module"):
+        import_path(AtTheTop)
+    module.AtTheTop = AtTheTop  # type: ignore[attr-defined]
+    assert import_path(AtTheTop) == "mine_alone:AtTheTop"
+
+
+def test_a_class_that_workers_cannot_import_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Local(CountWords):
+        pass
+
+    for operator in (Local, AtTheTop.Within):
+        with pytest.raises(ConfigError, match="not at the top of its module"):
+            import_path(operator)
+    monkeypatch.setattr(AtTheTop, "__module__", "__main__")
+    with pytest.raises(ConfigError, match="defined in the script that is running"):
+        import_path(AtTheTop)
+
+
+@pytest.mark.parametrize("before", [None, "a"])
+def test_workers_find_what_lies_beside_the_script(
+    before: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if before is not None:
+        monkeypatch.setenv("PYTHONPATH", before)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "script.py"), raising=False)
+    with _scripts_folder_for_workers():
+        assert os.environ["PYTHONPATH"].split(os.pathsep) == [*([before] if before else []), str(tmp_path)]
+    assert os.environ.get("PYTHONPATH") == before
