@@ -1,0 +1,100 @@
+"""Topologies, ports and blocks to put before the parts of general topologies, without network and store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from fake_port import FakePort
+
+from codec.blocks import Block, Key, Kind
+from codec.ids import Epoch, WorkerId
+from configs.topology import Topology
+from engine.dataflow.entry import Entry
+from engine.dataflow.layout import DataflowLayout
+from engine.dataflow.progress import LinkKey
+from engine.layout import Edge
+
+
+def topology(stages: Mapping[str, int], edges: Sequence[Mapping[str, Any]], **fault_tolerance: Any) -> Topology:
+    """A topology of stages (name -> tasks) and edges ({from, to, ...}), of nothing else."""
+    whole = {"partitioning": "full", "feedback": False}
+    return Topology.from_dict(
+        {
+            "job": "job",
+            "input": {"path": "none", "repeat": 1, "limit": None},
+            "micro_batch": 10,
+            "seed": 1,
+            "stages": {
+                name: {"operator": "any:Any", "parallelism": tasks, "options": {}} for name, tasks in stages.items()
+            },
+            "edges": [whole | dict(edge) for edge in edges],
+            "fault_tolerance": {"scheme": "none", **fault_tolerance},
+            "links": {"block_bytes": 100, "window_epochs": 2},
+            "backup": {"servers": 1, "storage": None, "durability": "fsync", "interval_ms": 1},
+            "cluster": dict.fromkeys(
+                ("heartbeat_timeout_s", "startup_timeout_s", "recovery_timeout_s", "stall_timeout_s"), 1.0
+            ),
+        }
+    )
+
+
+def chain(*stages: tuple[str, int], **fault_tolerance: Any) -> Topology:
+    """Stages one behind the other, each joined to the next by a full edge."""
+    names = [name for name, _ in stages]
+    edges = [{"from": a, "to": b} for a, b in pairwise(names)]
+    return topology(dict(stages), edges, **fault_tolerance)
+
+
+def layout_of(topology: Topology, me: str) -> DataflowLayout:
+    """The layout around one worker."""
+    return DataflowLayout.of(topology, WorkerId.parse(me))
+
+
+class DataflowPort(FakePort):
+    """A port that keeps what was sent on each link until a test acknowledges it."""
+
+    def __init__(self, layout: DataflowLayout, window: int = 64) -> None:
+        joints = (*layout.inputs, *layout.outputs)
+        peers = {worker for joint in joints for worker in joint.workers}
+        self.sources, self.processors, self.sinks, self.me = tuple(peers), (), (), layout.me
+        super().__init__(self, window)
+        self.on_the_way: dict[tuple[Edge, WorkerId], list[Block]] = {}
+
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        if super().send(edge, to, block):
+            self.on_the_way.setdefault((edge, to), []).append(block)
+            return True
+        return False
+
+    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
+        return list(self.on_the_way.get((edge, to), []))
+
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        return len(self.kept(edge, to))
+
+    def receive_ack(self, edge: Edge, to: WorkerId, blocks: int = 1) -> None:
+        """The peer has acknowledged so many more blocks."""
+        del self.on_the_way[edge, to][:blocks]
+
+    def renew(self, worker: WorkerId) -> None:
+        """A new life of a peer: its links start anew."""
+        self.restart(worker)
+        for key in [key for key in self.on_the_way if key[1] == worker]:
+            del self.on_the_way[key]
+
+
+def data(number: int, before: int = 0, items: int = 1, cause: Sequence[int] = (0, 0, 1, 0), **fields: Any) -> Block:
+    """A DATA block as it comes on a link: its number there, and the items before it."""
+    block = Block(Kind.DATA, Epoch(1), Key(0, 0, number, before), items, (np.arange(items, dtype=float),))
+    block.meta = {"cause": list(cause)}
+    for name, value in fields.items():
+        setattr(block, name, value)
+    return block
+
+
+def entry(number: int, block: Block, link: LinkKey = (0, 0)) -> Entry:
+    """A received block; `number` is its place in the order of receipt."""
+    return Entry(number, link, block)

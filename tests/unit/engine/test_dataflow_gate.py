@@ -1,0 +1,150 @@
+"""What strangers may say in a general topology: nothing but what honest workers say, and nothing breaks the gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+from dataflow_parts import layout_of, topology
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.blocks import Block, Key, Kind
+from codec.errors import FrameError
+from codec.ids import Epoch, WorkerId
+from engine.dataflow.gate import BACK, FORWARD, REPLY, DataflowGate
+from engine.dataflow.progress import At, Heard, Progress
+
+LOOP = topology({"a": 2, "b": 2}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
+GATE = DataflowGate(layout_of(LOOP, "b.1"))
+SENDER = WorkerId("a", 0)
+CAUSE = [0, 0, 1, 0]
+KEY = Key(0, 1, 1, 0)
+END = {"items": 3, "opened_at": 0.5, "last": False, "cause": CAUSE}
+HEARD = Heard(At(3, 9), {(0, 1): (4, 2)}, True, 2).pack()
+
+
+def message(kind: Kind, key: Key = KEY, meta: dict[str, Any] | None = None) -> Block:
+    return Block(kind, Epoch(1), key, meta={"cause": CAUSE} if meta is None else meta)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        message(Kind.DATA),
+        message(Kind.FEEDBACK),
+        message(Kind.DATA, meta={"cause": CAUSE, "urgent": True}),
+        message(Kind.PUNCTUATION, meta=END),
+        message(Kind.REPLY, meta={"heard": HEARD}),
+        message(Kind.REPLY, meta={"heard": Heard(known=False).pack()}),
+    ],
+)
+def test_what_honest_workers_send_is_let_through(block: Block) -> None:
+    GATE.check(SENDER, block)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        message(Kind.DATA, Key(1, 1, 1, 0)),
+        message(Kind.DATA, Key(0, 0, 1, 0)),
+        message(Kind.DATA, Key(0, 1, 0, 0)),
+        message(Kind.DATA, meta={}),
+        message(Kind.DATA, meta={"cause": [0, 0, 1]}),
+        message(Kind.DATA, meta={"cause": [0, 0, 1, -1]}),
+        message(Kind.DATA, meta={"cause": [0, 0, True, 1]}),
+        message(Kind.DATA, meta={"cause": "0010"}),
+        message(Kind.FEEDBACK, meta={"cause": None}),
+        *(
+            message(Kind.PUNCTUATION, meta=END | {name: value})
+            for name, value in [
+                ("items", -1), ("items", 1.0), ("items", True), ("opened_at", 1), ("opened_at", None), ("last", 1),
+            ]
+        ),
+        *(
+            message(Kind.PUNCTUATION, meta={name: value for name, value in END.items() if name != left_out})
+            for left_out in END
+        ),
+        message(Kind.REPLY, meta={}),
+        message(Kind.REPLY, meta={"heard": HEARD, "more": 1}),
+        message(Kind.REPLY, meta={"heard": HEARD[:4]}),
+        *(
+            message(Kind.REPLY, meta={"heard": [*HEARD[:i], wrong, *HEARD[i + 1 :]]})
+            for i, wrong in [
+                (0, -1), (0, None), (1, 1.5), (2, 1), (3, False), (4, {}), (4, [7]), (4, [[1, 2, 3]]),
+                (4, [[1, 2, 3, -4]]),
+            ]
+        ),
+    ],
+)  # fmt: skip
+def test_each_malformed_message_is_refused(block: Block) -> None:
+    with pytest.raises(FrameError):
+        GATE.check(SENDER, block)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+FIELD = st.sampled_from(["cause", "items", "opened_at", "last", "heard", "urgent", "x"])
+SOUND = st.sampled_from([CAUSE, HEARD, 3, 0.5, False])
+
+
+@given(
+    st.sampled_from([Kind.DATA, Kind.FEEDBACK, Kind.PUNCTUATION, Kind.REPLY]),
+    st.tuples(*[st.integers(0, 2)] * 4).map(lambda key: Key(*key)),
+    st.dictionaries(FIELD, ANYTHING | SOUND, max_size=5),
+)
+def test_no_fields_raise_anything_but_a_frame_error(kind: Kind, key: Key, meta: dict[str, Any]) -> None:
+    """What is let through can be taken in: its fields have the types that the links rely on."""
+    block = message(kind, key, meta)
+    try:
+        GATE.check(SENDER, block)
+    except FrameError:
+        return
+    if kind == Kind.REPLY:
+        Heard.unpack(meta["heard"]).pack()
+    else:
+        Heard().note(block)
+
+
+def test_kinds_go_by_edges() -> None:
+    sink = DataflowGate(layout_of(LOOP, "b.0"))
+    source = DataflowGate(layout_of(LOOP, "a.0"))
+    assert {edge.index: kinds for edge, kinds in sink.kinds.items()} == {0: FORWARD, 3: REPLY}
+    assert {edge.index: kinds for edge, kinds in source.kinds.items()} == {1: BACK, 2: REPLY}
+    assert set(sink.workers) == {WorkerId("a", 0), WorkerId("a", 1)}
+
+
+LINK = st.tuples(st.integers(0, 2**31 + 1), st.integers(0, 9))
+COUNT = st.integers(0, 2**40)
+AT = st.tuples(COUNT, COUNT).map(lambda pair: At(*pair))
+HEARDS = st.builds(Heard, AT, st.dictionaries(LINK, st.tuples(COUNT, COUNT), max_size=4), st.booleans(), COUNT)
+PROGRESS = st.builds(
+    Progress,
+    received=COUNT,
+    included=COUNT,
+    epoch=COUNT,
+    last=st.booleans(),
+    done=st.dictionaries(LINK, HEARDS, max_size=3),
+    closed=st.dictionaries(LINK, COUNT, max_size=3),
+    sent=st.dictionaries(LINK, AT, max_size=3),
+    feedback=st.dictionaries(LINK, COUNT, max_size=3),
+    failures=st.lists(COUNT, max_size=4),
+)
+
+
+@given(HEARDS)
+def test_heard_survives_the_wire(heard: Heard) -> None:
+    assert Heard.unpack(msgpack.unpackb(msgpack.packb(heard.pack()))) == heard
+
+
+@given(PROGRESS)
+def test_progress_survives_a_record(progress: Progress) -> None:
+    """All of it does, but for what was heard and is not processed: that may come again."""
+    found = Progress.unpack(msgpack.unpackb(msgpack.packb(progress.pack()), strict_map_key=False))
+    assert found.heard == found.done
+    found.heard = progress.heard
+    assert found == progress

@@ -1,0 +1,89 @@
+"""How a source reads its input: windows that add up, blocks that keep their names, and going on anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.blocks import Block, Kind
+from engine.dataflow.reader import Reader
+
+
+class Counting:
+    """An input whose items are their own numbers."""
+
+    item_bytes = 8.0
+
+    def __init__(self, items: int) -> None:
+        self.items = items
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        assert 0 <= start < stop <= self.items
+        return (np.arange(start, stop),)
+
+
+def rest(reader: Reader) -> list[Block]:
+    blocks = []
+    while not reader.finished:
+        blocks.append(reader.next(1.0))
+    return blocks
+
+
+def names(blocks: list[Block]) -> list[tuple[object, ...]]:
+    return [(b.kind, b.epoch, b.key, b.items, *(a.tobytes() for a in b.arrays)) for b in blocks]
+
+
+@given(st.integers(0, 60), st.integers(1, 8), st.integers(1, 10))
+def test_after_a_seek_to_any_block_the_same_blocks_follow(items: int, windows: int, block_items: int) -> None:
+    whole = rest(Reader(Counting(items), windows, 8 * block_items))
+    for done, block in enumerate(whole, 1):
+        reader = Reader(Counting(items), windows, 8 * block_items)
+        reader.seek(block.key.row)
+        assert names(rest(reader)) == names(whole[done:])
+
+
+@given(st.integers(0, 200), st.integers(1, 12), st.integers(1, 10))
+def test_windows_hold_all_items_in_order_and_each_is_closed_once(items: int, windows: int, block_items: int) -> None:
+    blocks = rest(Reader(Counting(items), windows, 8 * block_items))
+    read = [number for block in blocks if block.kind == Kind.DATA for number in block.arrays[0]]
+    assert read == list(range(items))
+    ends = [block for block in blocks if block.kind == Kind.PUNCTUATION]
+    assert [block.epoch for block in ends] == list(range(1, windows + 1))
+    assert sum(block.meta["items"] for block in ends) == items
+    assert [block.meta["last"] for block in ends] == [False] * (windows - 1) + [True]
+    assert max(block.items for block in blocks) <= block_items
+
+
+@given(st.integers(0, 100), st.integers(1, 10), st.integers(1, 10))
+def test_rows_grow_so_that_they_name_the_blocks(items: int, windows: int, block_items: int) -> None:
+    rows = [block.key.row for block in rest(Reader(Counting(items), windows, 8 * block_items))]
+    assert rows == sorted(set(rows)) and rows[0] >= 1 and rows[-1] == items + windows
+
+
+def test_the_row_of_a_window_is_that_of_its_punctuation() -> None:
+    reader = Reader(Counting(10), 3, 16)
+    ends = [block for block in rest(Reader(Counting(10), 3, 16)) if block.kind == Kind.PUNCTUATION]
+    assert [reader.row(epoch) for epoch in (0, 1, 2, 3)] == [0, *(block.key.row for block in ends)]
+
+
+def test_a_seek_to_zero_begins_anew() -> None:
+    reader = Reader(Counting(9), 2, 16)
+    first = names(rest(reader))
+    assert reader.finished
+    reader.seek(0)
+    assert not reader.finished and names(rest(reader)) == first
+
+
+def test_a_window_says_when_it_was_opened() -> None:
+    reader = Reader(Counting(4), 2, 16)
+    reader.next(5.0)
+    assert reader.next(6.0).meta["opened_at"] == 5.0
+    reader.next(7.0)
+    assert reader.next(8.0).meta["opened_at"] == 7.0
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 8])
+def test_a_block_has_an_item_at_least(block_bytes: int) -> None:
+    assert Reader(Counting(4), 2, block_bytes).next(0.0).items == 1

@@ -1,0 +1,181 @@
+"""What schemes of general topologies save comes back: whole states, parts of them, progress and blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dataflow_parts import DataflowPort, chain, data, entry, layout_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.blocks import Block, Key, Kind
+from codec.ids import Epoch
+from engine.dataflow.progress import WINDOW, At, Heard, Progress
+from engine.schemes.parts import recorder as module
+from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
+from operators.states import HashMap
+
+LAYOUT = layout_of(chain(("a", 1), ("b", 1), ("c", 1)), "b.0")
+LINK, OUT = (0, 0), (1, 0)
+
+
+class Shelf:
+    """The backup server's documented rule: a state supersedes all items with an epoch up to its own."""
+
+    def __init__(self, port: DataflowPort) -> None:
+        self.port = port
+
+    def restore(self) -> tuple[Block | None, list[Block]]:
+        records = [
+            (kind, Block(Kind.DATA, epoch, arrays=arrays, meta=meta)) for kind, epoch, meta, arrays in self.port.saved
+        ]
+        states = [block for kind, block in records if kind == "state"]
+        least = states[-1].epoch if states else 0
+        items = [block for kind, block in records if kind == "item" and block.epoch > least]
+        return (states[-1] if states else None), items
+
+
+class Bench:
+    """A recorder with a state, as a task would use it: entries come, are saved, are processed, in this order."""
+
+    def __init__(self) -> None:
+        self.port, self.progress, self.state = DataflowPort(LAYOUT), Progress(), HashMap()
+        self.recorder = Recorder(self.port, self.progress, self.state)
+        self.waiting: list[Any] = []
+        self.extras: list[tuple[tuple[int, int], Block]] = []
+
+    def receive(self, save: bool) -> None:
+        self.progress.received += 1
+        number = self.progress.received
+        made = entry(number, data(number, number - 1))
+        if save:
+            assert self.recorder.save_block(made)
+        self.waiting.append(made)
+
+    def process(self) -> None:
+        if self.waiting:
+            made = self.waiting.pop(0)
+            self.state.add(np.array([made.number % 5]), np.array([float(made.number)]))
+            self.progress.included = made.number
+            self.progress.done.setdefault(LINK, Heard()).note(made.block)
+            self.extras = [(OUT, data(made.number, made.number - 1, cause=(0, 0, made.number, 0)))]
+            self.progress.sent[OUT] = At(made.number, made.number)
+
+    def restored(self) -> tuple[Recovered, Progress, HashMap]:
+        recovered, progress, state = Recovered(*Shelf(self.port).restore()), Progress(), HashMap()
+        take_over(progress, recovered, state)
+        return recovered, progress, state
+
+
+def contents(state: HashMap) -> dict[int, float]:
+    keys, values = state.items()
+    return {int(key): float(value) for key, value in zip(keys, values) if value}
+
+
+STEPS = st.lists(st.sampled_from(["receive", "unsaved", "process", "state", "progress"]), max_size=60)
+
+
+@given(STEPS, st.sampled_from([0, 2, 256]))
+def test_what_was_saved_last_comes_back(steps: list[str], parts_max: int) -> None:
+    bench, expected, before = Bench(), None, module.PARTS_MAX
+    module.PARTS_MAX = parts_max  # whole states, a few parts between them, or parts only
+    try:
+        for step in steps:
+            if step in ("receive", "unsaved"):
+                bench.receive(step == "receive")
+            elif step == "process":
+                bench.process()
+            elif step == "state":
+                bench.recorder.save_state(bench.extras)
+                expected = (contents(bench.state), bench.progress.pack(), bench.extras)
+            elif expected is not None:
+                bench.recorder.save_progress(bench.extras)
+                packed = bench.progress.pack() | {name: expected[1][name] for name in ("included", "partial")}
+                expected = (expected[0], packed, bench.extras)
+    finally:
+        module.PARTS_MAX = before
+    recovered, progress, state = bench.restored()
+    if expected is None:
+        assert recovered.progress is None and not contents(state)
+        return
+    assert contents(state) == expected[0]
+    assert {k: v for k, v in progress.pack().items() if k not in ("received", "failures")} == {
+        k: v for k, v in expected[1].items() if k not in ("received", "failures")
+    }
+    assert progress.failures == [0], "the failure is counted"
+    assert [(link, block.key) for link, block in recovered.extras] == [(link, b.key) for link, b in expected[2]]
+
+
+@given(STEPS)
+def test_every_saved_block_that_the_state_lacks_comes_back_in_order(steps: list[str]) -> None:
+    bench, saved, included = Bench(), [], 0
+    for step in steps:
+        if step in ("receive", "unsaved"):
+            bench.receive(step == "receive")
+            saved += [bench.progress.received] if step == "receive" else []
+        elif step == "process":
+            bench.process()
+        elif step == "state":
+            bench.recorder.save_state(())
+            included = bench.progress.included
+    recovered, progress, _ = bench.restored()
+    wanted = [number for number in saved if number > included]
+    found = recovered.unprocessed()
+    assert [made.number for made in found] == wanted
+    assert all(made.block.key.row == made.number and made.block.items == 1 for made in found)
+    assert progress.received >= max(saved, default=0), "numbers are not used twice"
+    run = [made.number for made in recovered.latest_run()]
+    assert run == wanted[len(wanted) - len(run) :]
+    assert not run or all(number in run for number in wanted if number >= run[0])
+    first = run[0] if run else 0
+    assert first - 1 not in wanted, "the run is the longest one"
+
+
+def test_a_partial_backup_whose_whole_one_is_lost_is_not_taken() -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.receive(True)
+        bench.process()
+        bench.recorder.save_state(())
+    state, items = Shelf(bench.port).restore()
+    assert state is not None and len(items) >= 1
+    recovered = Recovered(None, items)
+    assert recovered.progress is None and not recovered.backups
+
+
+def test_punctuation_and_what_a_closed_window_put_out_is_never_left_out() -> None:
+    """AF 3.4.3: of the items, the latest run; of the punctuation, all."""
+    bench = Bench()
+    end = Block(Kind.PUNCTUATION, Epoch(1), Key(0, 0, 1, 0), meta={"cause": [*WINDOW, 1, 0], "items": 3})
+    window = data(2, cause=(*WINDOW, 1, 1))
+    for number, block in ((1, end), (2, window), (3, data(3)), (5, data(5))):
+        bench.recorder.save_block(entry(number, block))
+    recovered = Recovered(*Shelf(bench.port).restore())
+    assert [made.number for made in recovered.latest_run()] == [1, 2, 5]
+    assert is_punctuation(end) and is_punctuation(window) and not is_punctuation(data(3))
+
+
+def test_what_the_store_refuses_is_saved_later_in_its_order() -> None:
+    bench = Bench()
+    bench.port.full = True
+    bench.receive(False)
+    bench.process()
+    bench.recorder.save_state(())
+    bench.receive(False)
+    bench.process()
+    bench.recorder.save_state(())
+    assert bench.recorder.full and not bench.port.saved
+    bench.port.full = False
+    bench.recorder.retry()
+    assert not bench.recorder.full and bench.recorder.state_number == 2
+    assert contents(bench.restored()[2]) == {1: 1.0, 2: 2.0}
+
+
+def test_blocks_of_records_come_back_with_their_bytes() -> None:
+    bench = Bench()
+    rows = np.zeros(2, np.dtype([("a", "<i8"), ("b", "<f8")]))
+    rows["a"] = [7, 8]
+    bench.recorder.save_block(entry(1, data(1, items=2, arrays=(rows,))))
+    (made,) = Recovered(*Shelf(bench.port).restore()).unprocessed()
+    assert made.block.arrays[0].tobytes() == rows.tobytes()
