@@ -11,9 +11,8 @@ UPSTREAM_BACKUP = "{scheme: upstream_backup}"
 def approximate(theta: float, items: float, gamma: float = 1000, window: str = "none") -> str:
     """The fault_tolerance section of approximate fault tolerance; `items` is L. Infinite thresholds are `.inf`."""
     values = {"theta": theta, "l": items, "gamma": gamma}
-    text = ", ".join(
-        f"{name}: {'.inf' if value == float('inf') else repr(float(value))}" for name, value in values.items()
-    )
+    shown = {name: ".inf" if value == float("inf") else repr(float(value)) for name, value in values.items()}
+    text = ", ".join(f"{name}: {value}" for name, value in shown.items())
     return f"{{scheme: approximate, {text}, window: {window}}}"
 
 

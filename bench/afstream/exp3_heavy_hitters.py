@@ -1,0 +1,65 @@
+"""Exp#3 (AFX 6.1.2): heavy hitters by count-min sketches; throughput, precision and recall after ten system failures.
+
+python -m bench.afstream.exp3_heavy_hitters [--runs N] [--quick]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.afstream import data
+from bench.afstream.jobs import Job, Outcome, arguments
+from bench.afstream.settings import PAPER_HEAVY_HITTERS, PAPER_HEAVY_HITTERS_UNDISTURBED
+from bench.afstream.tradeoff import Study, measure
+from operators.dataflow.inputs import open_input
+
+THRESHOLD = 10e6
+STAGES = {"sketch": 2, "merge": 1}
+PASSES = 5  # of the trace, in a window
+OTHERS = {"mini_batch": 0.91 / 12.33, "upstream_backup": 0.89 / 12.33}
+
+
+def truth(path: str, passes: int) -> set[int]:
+    """The flows of more than the threshold of bytes in a window, which is so many passes over the trace."""
+    trace = open_input(path)
+    records = trace.read(0, trace.items)[0]
+    flows, numbers = np.unique(records["flow"], return_inverse=True)
+    sizes = np.bincount(numbers, weights=records["payload"]) * passes
+    return set(flows[sizes > THRESHOLD].tolist())
+
+
+def accuracy(outcome: Outcome, heavy: set[int]) -> dict[str, float]:
+    """Precision and recall over the flows that were reported in all windows."""
+    found = outcome.results[0]
+    windows = outcome.summary["epochs"]
+    right = sum(flow in heavy for flow in found["flow"].tolist())
+    return {"precision": right / max(len(found["flow"]), 1), "recall": right / max(windows * len(heavy), 1)}
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = arguments(__doc__ or "")
+    trace = data.links(160_000 if options.quick else 2_000_000)
+    passes, repeat = (2, 10) if options.quick else (PASSES, 100)
+    sets = [f"input.path={trace.path}", f"input.repeat={repeat}", f"micro_batch={trace.rows * passes}"]
+    sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
+    heavy = truth(trace.path, passes)
+    study = Study(
+        name="afstream_exp3",
+        title="AF-Stream Exp#3: heavy hitters",
+        unit="packets",
+        job=Job("configs/heavy_hitters.yaml", sets),
+        stages=STAGES,
+        pairs=((1e5, 1e3), (1e4, 1e2), (1e6, 1e3)),
+        window="hopping",
+        accuracy=lambda outcome: accuracy(outcome, heavy),
+        paper=PAPER_HEAVY_HITTERS,
+        paper_undisturbed=PAPER_HEAVY_HITTERS_UNDISTURBED,
+        paper_table=OTHERS,
+    )
+    about = f"{trace.about}, windows of {trace.rows * passes:,} packets with {len(heavy)} flows above 10 MB"
+    measure(study, options.runs, {"data": about, "heavy_hitters": len(heavy)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Exp#5 (AFX 6.1.2): online logistic regression on clicks; throughput, prediction rate after ten system failures.
+
+python -m bench.afstream.exp5_online_logistic [--runs N] [--quick]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.afstream import data
+from bench.afstream.jobs import Job, Outcome, arguments
+from bench.afstream.settings import PAPER_LOGISTIC, PAPER_LOGISTIC_UNDISTURBED
+from bench.afstream.tradeoff import Study, measure
+from operators.dataflow.inputs import open_input
+
+STAGES = {"train": 2, "average": 1}
+OTHERS = {"mini_batch": 14_770 / 62_699, "upstream_backup": 12_827 / 62_699}
+CHUNK = 100_000
+
+
+def accuracy(outcome: Outcome, test: str) -> dict[str, float]:
+    """The share of the test set whose label the global model predicts, and the area under the ROC curve."""
+    model, stream = outcome.results[0]["model"], open_input(test)
+    scores, labels = [], []
+    for start in range(0, stream.items, CHUNK):
+        records = stream.read(start, min(start + CHUNK, stream.items))[0]
+        scores.append((model[records["indexes"]] * records["values"]).sum(axis=1))
+        labels.append(records["label"] > 0)
+    score, label = np.concatenate(scores), np.concatenate(labels)
+    return {"prediction rate": float(((score > 0) == label).mean()), "AUC": area(score, label)}
+
+
+def area(score: np.ndarray, label: np.ndarray) -> float:
+    """The probability that a click is scored above a tuple without one; ties count half."""
+    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    clicks = int(label.sum())
+    others = len(label) - clicks
+    return float((ranks[label].sum() - clicks * (clicks + 1) / 2) / max(clicks * others, 1))
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = arguments(__doc__ or "")
+    clicks = data.clicks(100_000 if options.quick else 2_000_000)
+    items = 200_000 if options.quick else 4_000_000
+    sets = [f"input.path={clicks.path}", f"input.repeat={-(-items // clicks.rows)}", f"input.limit={items}"]
+    sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
+    study = Study(
+        name="afstream_exp5",
+        title="AF-Stream Exp#5: online logistic regression",
+        unit="tuples",
+        job=Job("configs/online_logistic.yaml", sets),
+        stages=STAGES,
+        pairs=((10, 1e3), (1, 1e2)),
+        window="none",
+        accuracy=lambda outcome: accuracy(outcome, clicks.test),
+        paper=PAPER_LOGISTIC,
+        paper_undisturbed=PAPER_LOGISTIC_UNDISTURBED,
+        paper_table=OTHERS,
+    )
+    measure(study, options.runs, {"data": f"{clicks.about}, sparse, 2^20 parameters, ASP"})
+
+
+if __name__ == "__main__":
+    main()
