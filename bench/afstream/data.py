@@ -6,7 +6,9 @@ The environment variable RIPRAP_DATA names a folder with `books/*.txt.gz`, `kdd1
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from bench.runs import riprap
 CACHE = Path(".data/bench/afstream")
 CITIES = 2
 LINKS = 16
+FILES = 8
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,22 @@ def real(*names: str) -> Path | None:
     return path if folder and path.exists() else None
 
 
-def text(rows: int) -> tuple[list[Path], str]:
-    """Raw text files, and what they are. Of synthesized ones there are eight, with `rows` lines in all."""
+def text(rows: int) -> Data:
+    """A folder of raw text files: eight with `rows` lines in all, or the real books."""
     books = real("books")
-    if books:
-        return sorted(books.glob("*.txt.gz")), "real: English novels"
-    files = [CACHE / f"text-{rows}" / f"{number}.txt" for number in range(8)]
-    for number, file in enumerate(files):
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            riprap("prep", "synth", "text", str(file), "--rows", str(rows // 8), "--seed", str(number + 1))
-    return files, "synthesized: lines of Zipf-distributed words"
+    folder = CACHE / ("books" if books else f"text-{rows}")
+    if not folder.exists():
+        made = Path(f"{folder}.partial")
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+        for number, book in enumerate(sorted(books.glob("*.txt.gz")) if books else ()):
+            (made / f"{number}.txt").write_bytes(gzip.decompress(book.read_bytes()))
+        for number in range(0 if books else FILES):
+            seed = str(number + 1)
+            riprap("prep", "synth", "text", str(made / f"{number}.txt"), "--rows", str(rows // FILES), "--seed", seed)
+        made.rename(folder)
+    about = "real: English novels" if books else "synthesized: lines of Zipf-distributed words"
+    return Data(str(folder), rows_of(folder), about)
 
 
 def cities(rows: int) -> list[Data]:
