@@ -19,6 +19,7 @@ INTERRUPTED = 130
 #: Subcommand -> its line in the overview; the module of the same name is imported only when it is asked for.
 COMMANDS = {
     "run": "Run a topology on this machine, from start to summary.",
+    "tune": "Propose thresholds for an accuracy, from pilots with failures.",
     "prep": "Turn raw data into shards that jobs read.",
     "up": "Start cluster services on this host, in the background.",
     "down": "Stop the cluster services of this host.",
