@@ -53,6 +53,8 @@ class Layout:
     punctuation: Edge
     commit: Edge
     trains: bool = True
+    stale_epochs: float = 0.0
+    """How many epochs processors may run ahead of the feedback (AF 5): 0 is BSP, infinite ASP, between them SSP."""
 
     @classmethod
     def of(cls, topology: Topology, me: WorkerId) -> Layout:
@@ -71,6 +73,7 @@ class Layout:
             Edge(count, f"{source}->{sink}"),
             Edge(count + 1, f"{sink}->{source}"),
             (sink, processor) in edges,
+            max((edge.stale_windows for edge in topology.edges if edge.feedback), default=0.0),
         )
 
     @property

@@ -25,6 +25,8 @@ from engine.schemes.parts.thresholds import Limits, Thresholds
 
 TRIGGER = 0.75
 """The part of theta that starts a backup of the state."""
+SAVE_ABOVE = 0.1
+"""The part of theta by which an entry of a state must have changed to be in a partial backup, where it can tell."""
 URGENT = 0.5
 """The part of gamma beyond which a sender asks for acknowledgements."""
 
@@ -57,6 +59,7 @@ class Approximate(DataflowScheme):
         if self.bench.operator.state is not None:
             share = TRIGGER if self._is_durable else 1 - TRIGGER
             self.bench.operator.state.theta = self.limits.theta * share
+            self.bench.operator.state.save_above = self.limits.theta * SAVE_ABOVE
 
     @property
     def _is_durable(self) -> bool:

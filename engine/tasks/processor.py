@@ -1,4 +1,4 @@
-"""The task of a processor: computes results under the model of the epoch before (bulk-synchronous, LEC III-C)."""
+"""The task of a processor: computes results under the model of the epoch before, or of one that is not much older."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ UNKNOWN = Epoch(-1)
 
 
 class ProcessorTask(Task):
-    """One operator per source-sink pair. In a job that trains, a block of epoch e is processed exactly when the
-    feedback of epoch e - 1 is the newest one here: later blocks are held, earlier ones are committed and dropped.
+    """One operator per source-sink pair. In a job that trains, a block of epoch e is processed when the feedback of
+    epoch e - 1 is the newest one here (BSP, LEC III-C), or of e - 1 - s under SSP(s) (AF 5): later blocks are held,
+    earlier ones are committed and dropped.
 
     A processor that starts, or whose sink does, knows no epoch until the sink's first feedback; that may be of an older
     epoch than one known before, for a sink goes on from its last durable one. Blocks stay here until their epoch is
@@ -31,6 +32,7 @@ class ProcessorTask(Task):
         self._feedbacks = [Block(Kind.FEEDBACK, UNKNOWN) for _ in self.operators]
         self._fresh = [True] * len(self.operators)  # no feedback of the sink's present life has come yet
         self._blocks: list[dict[tuple[Epoch, Key], Block]] = [{} for _ in self.operators]
+        self._computed: list[set[tuple[Epoch, Key]]] = [set() for _ in self.operators]  # for the sink's present life
 
     @property
     def saves(self) -> bool:
@@ -71,7 +73,7 @@ class ProcessorTask(Task):
 
     def _is_due(self, block: Block) -> bool:
         known = self.known[block.key.sink]
-        return known != UNKNOWN and (not self.layout.trains or block.epoch == known + 1)
+        return known != UNKNOWN and (not self.layout.trains or block.epoch <= known + 1 + self.layout.stale_epochs)
 
     def _on_feedback(self, sender: WorkerId, block: Block) -> None:
         pair = sender.index
@@ -84,9 +86,11 @@ class ProcessorTask(Task):
             self._save()
         self.scheme.on_commit(self.port, pair, block.epoch)
         blocks = self._blocks[pair] = {spot: kept for spot, kept in self._blocks[pair].items() if spot[0] > block.epoch}
+        self._computed[pair] = set() if fresh else self._computed[pair] & blocks.keys()
         if self.layout.trains or fresh:
-            for kept in [kept for kept in blocks.values() if self._is_due(kept)]:
-                self._compute(kept)
+            for spot, kept in list(blocks.items()):
+                if spot not in self._computed[pair] and self._is_due(kept):
+                    self._compute(kept)
 
     def _enter(self, pair: int, feedback: Block) -> None:
         """Take over a state; one without arrays is that of a fresh operator."""
@@ -108,6 +112,7 @@ class ProcessorTask(Task):
         self.port.save("state", Epoch(max(0, min(self.known))), meta, arrays)
 
     def _compute(self, block: Block) -> None:
+        self._computed[block.key.sink].add((block.epoch, block.key))
         operator, items = self.operators[block.key.sink], block.arrays[0]
         linear = operator.process_linear(items) if self.scheme.linear else None
         if block.kind == Kind.PARITY:

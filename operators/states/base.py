@@ -25,6 +25,10 @@ class State:
     theta: float = math.inf
     """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
 
+    save_above: float = 0.0
+    """Entries that changed by no more than this since they were saved may be left out of a partial backup; they go on
+    counting to the divergence."""
+
     @property
     def cleared(self) -> bool:
         """Whether it was emptied since its last backup, as at the end of a window; a backup is due then."""
