@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.afstream import data
-from bench.afstream.jobs import Case, Job, arguments, interleave, loss, median, percent
+from bench.afstream.jobs import Case, Job, arguments, interleave, keep, loss, median, percent
 from bench.afstream.settings import MINI_BATCH, NONE, PAPER_TEXT, UPSTREAM_BACKUP, approximate
-from bench.runs import save, table
+from bench.runs import table
 from bench.streamlec import figures
 
 SCHEMES = {
@@ -122,10 +122,10 @@ def main() -> None:
         algorithm: {scheme: (ours[f"{algorithm} {scheme}"].rate * size / text.rows / 1e6, 0.0) for scheme in SCHEMES}
         for algorithm in ALGORITHMS
     }
-    pictures = [figures.bars("afstream_exp1", "Exp#1", "MB/s", shown)]
-    kept = {"pictures": pictures, "data": text.about, "spark": theirs}
+    pictures = [] if options.quick else [figures.bars("afstream_exp1", "Exp#1", "MB/s", shown)]
+    kept: dict[str, Any] = {"pictures": pictures, "data": text.about, "spark": theirs}
     cases = {name: case.figures() for name, case in ours.items()}
-    save("afstream_exp1", "AF-Stream Exp#1: Grep and WordCount", tables, {**kept, "cases": cases})
+    keep(options, "afstream_exp1", "AF-Stream Exp#1: Grep and WordCount", tables, {**kept, "cases": cases})
 
 
 if __name__ == "__main__":

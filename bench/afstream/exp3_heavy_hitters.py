@@ -13,19 +13,19 @@ from bench.afstream.settings import PAPER_HEAVY_HITTERS, PAPER_HEAVY_HITTERS_UND
 from bench.afstream.tradeoff import Study, measure
 from operators.dataflow.inputs import open_input
 
-THRESHOLD = 10e6
+THRESHOLD = {False: 10e6, True: 5e5}  # of a quick look
 STAGES = {"sketch": 2, "merge": 1}
-PASSES = 5  # of the trace, in a window
+PASSES = 2  # of the trace, in a window
 OTHERS = {"mini_batch": 0.91 / 12.33, "upstream_backup": 0.89 / 12.33}
 
 
-def truth(path: str, passes: int) -> set[int]:
+def truth(path: str, passes: int, threshold: float) -> set[int]:
     """The flows of more than the threshold of bytes in a window, which is so many passes over the trace."""
     trace = open_input(path)
     records = trace.read(0, trace.items)[0]
     flows, numbers = np.unique(records["flow"], return_inverse=True)
     sizes = np.bincount(numbers, weights=records["payload"]) * passes
-    return set(flows[sizes > THRESHOLD].tolist())
+    return set(flows[sizes > threshold].tolist())
 
 
 def accuracy(outcome: Outcome, heavy: set[int]) -> dict[str, float]:
@@ -40,10 +40,11 @@ def main() -> None:
     """Measure, print and save."""
     options = arguments(__doc__ or "")
     trace = data.links(160_000 if options.quick else 2_000_000)
-    passes, repeat = (2, 10) if options.quick else (PASSES, 100)
-    sets = [f"input.path={trace.path}", f"input.repeat={repeat}", f"micro_batch={trace.rows * passes}"]
+    threshold, repeat = THRESHOLD[options.quick], PASSES * 12
+    sets = [f"input.path={trace.path}", f"input.repeat={repeat}", f"micro_batch={trace.rows * PASSES}"]
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
-    heavy = truth(trace.path, passes)
+    sets += [f"stages.{stage}.options.threshold={threshold}" for stage in STAGES]
+    heavy = truth(trace.path, PASSES, threshold)
     study = Study(
         name="afstream_exp3",
         title="AF-Stream Exp#3: heavy hitters",
@@ -56,9 +57,10 @@ def main() -> None:
         paper=PAPER_HEAVY_HITTERS,
         paper_undisturbed=PAPER_HEAVY_HITTERS_UNDISTURBED,
         paper_table=OTHERS,
+        shorter={(1e4, 1e2): [f"input.repeat={repeat // 4}"]},
     )
-    about = f"{trace.about}, windows of {trace.rows * passes:,} packets with {len(heavy)} flows above 10 MB"
-    measure(study, options.runs, {"data": about, "heavy_hitters": len(heavy)})
+    about = f"{trace.about}, windows of {trace.rows * PASSES:,} packets with {len(heavy)} heavy flows"
+    measure(study, options, {"data": about, "heavy_hitters": len(heavy)})
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from bench.afstream.tradeoff import Study, measure
 from operators.dataflow.inputs import open_input
 
 STAGES = {"left": 1, "right": 1, "join": 2}
+WINDOWS = 40
 OTHERS = {"mini_batch": 0.89 / 6.96, "upstream_backup": 0.87 / 6.96}
 Z_95 = 1.96
 
@@ -52,6 +53,7 @@ def main() -> None:
     sets = [
         f"input.path={left.path}", f"input.repeat={repeat}",
         f"stages.right.input.path={right.path}", f"stages.right.input.repeat={repeat}",
+        f"micro_batch={left.rows * repeat // WINDOWS}",
     ]  # fmt: skip
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
     truth = pairs_of(left.path, right.path, repeat)
@@ -68,7 +70,7 @@ def main() -> None:
         paper_undisturbed=PAPER_JOIN_UNDISTURBED,
         paper_table=OTHERS,
     )
-    measure(study, options.runs, {"data": f"{left.about}, {truth:,.0f} pairs", "pairs": truth})
+    measure(study, options, {"data": f"{left.about}, {truth:,.0f} pairs", "pairs": truth})
 
 
 if __name__ == "__main__":

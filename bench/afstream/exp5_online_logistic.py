@@ -14,6 +14,7 @@ from bench.afstream.tradeoff import Study, measure
 from operators.dataflow.inputs import open_input
 
 STAGES = {"train": 2, "average": 1}
+WINDOWS = 40
 OTHERS = {"mini_batch": 14_770 / 62_699, "upstream_backup": 12_827 / 62_699}
 CHUNK = 100_000
 
@@ -45,6 +46,7 @@ def main() -> None:
     clicks = data.clicks(100_000 if options.quick else 2_000_000)
     items = 200_000 if options.quick else 4_000_000
     sets = [f"input.path={clicks.path}", f"input.repeat={-(-items // clicks.rows)}", f"input.limit={items}"]
+    sets += [f"micro_batch={items // WINDOWS}"]
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
     study = Study(
         name="afstream_exp5",
@@ -59,7 +61,7 @@ def main() -> None:
         paper_undisturbed=PAPER_LOGISTIC_UNDISTURBED,
         paper_table=OTHERS,
     )
-    measure(study, options.runs, {"data": f"{clicks.about}, sparse, 2^20 parameters, ASP"})
+    measure(study, options, {"data": f"{clicks.about}, sparse, 2^20 parameters, ASP"})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.runs import riprap
+from bench.runs import riprap, save
 
 Arrays = dict[str, np.ndarray]
 
@@ -134,6 +134,15 @@ def median(values: Iterable[float]) -> float:
     """The median; NaN of nothing."""
     numbers = list(values)
     return statistics.median(numbers) if numbers else float("nan")
+
+
+def keep(options: argparse.Namespace, name: str, title: str, tables: dict[str, str], figures: dict[str, Any]) -> None:
+    """Print and save what was measured; what a quick look measured is printed only."""
+    if not options.quick:
+        save(name, title, tables, figures)
+        return
+    for caption, text in tables.items():
+        print(f"\n{caption}\n\n{text}", flush=True)
 
 
 def percent(part: float) -> str:

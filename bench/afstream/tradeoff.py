@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.afstream.jobs import Case, Job, Outcome, interleave, loss, median, percent, system_failures
+from bench.afstream.jobs import Case, Job, Outcome, interleave, keep, loss, median, percent, system_failures
 from bench.afstream.settings import MINI_BATCH, NONE, UPSTREAM_BACKUP, approximate
-from bench.runs import save, table
+from bench.runs import table
 
 FAILURES = 10
 Pair = tuple[float, float]
@@ -31,6 +32,8 @@ class Study:
     paper_undisturbed: float
     paper_table: Mapping[str, float] = field(default_factory=dict)
     """Throughput under other schemes as a part of that without fault tolerance (AFX Table 5)."""
+    shorter: Mapping[Pair, Sequence[str]] = field(default_factory=dict)
+    """Overrides for pairs under which the whole stream would take too long."""
 
 
 def cases(study: Study) -> dict[str, Job]:
@@ -41,8 +44,9 @@ def cases(study: Study) -> dict[str, Job]:
     }  # fmt: skip
     for theta, items in study.pairs:
         scheme = approximate(theta, items, window=study.window)
-        made[label(theta, items)] = job.under(scheme)
-        made[f"{label(theta, items)}, failing"] = job.under(scheme, *killed)
+        short = Job(job.config, [*job.sets, *study.shorter.get((theta, items), ())])
+        made[label(theta, items)] = short.under(scheme)
+        made[f"{label(theta, items)}, failing"] = short.under(scheme, *killed)
     return made
 
 
@@ -51,18 +55,18 @@ def label(theta: float, items: float) -> str:
     return f"Theta {theta:g}, L {items:g}"
 
 
-def measure(study: Study, runs: int, about: Mapping[str, Any]) -> None:
+def measure(study: Study, options: argparse.Namespace, about: Mapping[str, Any]) -> None:
     """Run, print and save; `about` says what the data are."""
-    found = interleave(study.name, cases(study), runs)
+    found = interleave(study.name, cases(study), options.runs)
     accuracies = {name: [study.accuracy(one) for one in case.outcomes] for name, case in found.items()}
     figures = {name: case.figures() | {"accuracy": accuracies[name]} for name, case in found.items()}
     items = max((one.summary["items"] for case in found.values() for one in case.outcomes), default=0)
-    caption = f"{about['data']}; {items:,} items, medians of {runs}"
+    caption = f"{about['data']}; {items:,} items, medians of {options.runs}"
     tables = {
         f"Throughput without failures; {caption}": _throughputs(study, found),
         f"Accuracy, after up to {FAILURES} failures of all workers; {caption}": _accuracies(study, found, accuracies),
     }
-    save(study.name, study.title, tables, {**about, "cases": figures})
+    keep(options, study.name, study.title, tables, {**about, "cases": figures})
 
 
 def _throughputs(study: Study, found: Mapping[str, Case]) -> str:

@@ -1,0 +1,99 @@
+"""What experiments 6 to 9 share (AFX 6.2): descent by windows, the L1 norm of each step, and when it was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bench.afstream import data
+from bench.afstream.jobs import Case, Job, Outcome, interleave, median, percent
+from bench.runs import table
+
+DATA = ("kdd12", "higgs")
+ITERATION = {"kdd12": 1_000_000, "higgs": 300_000}
+ITERATIONS = 30
+THETA, ITEMS = 0.01, 2000.0
+TOLERANCE = 1.05
+"""A run has converged when its L1 norm is at most so many times the last one of the undisturbed run."""
+
+
+class Step(NamedTuple):
+    """An iteration: seconds since the first one began, and the L1 norm of what it changed."""
+
+    seconds: float
+    l1_norm: float
+
+
+class Stream(NamedTuple):
+    """A job over one of the data sets, and what these are."""
+
+    job: Job
+    data: data.Data
+
+
+def stream(name: str, quick: bool, tasks: int = 2, iteration: int = 0, iterations: int = ITERATIONS) -> Stream:
+    """So many iterations over "kdd12" or "higgs", of the paper's size unless another is given."""
+    found = data.dense(name, 100_000 if quick else 2_000_000)
+    size = (iteration or ITERATION[name]) // (10 if quick else 1)
+    items = size * (iterations // 3 if quick else iterations)
+    sets = [
+        f"input.path={found.path}",
+        f"input.repeat={-(-items // found.rows)}",
+        f"input.limit={items}",
+        f"micro_batch={size}",
+        f"stages.local.parallelism={tasks}",
+    ]
+    return Stream(Job(f"configs/convergence_{name}.yaml", sets), found)
+
+
+def steps(outcome: Outcome) -> list[Step]:
+    """The iterations of a run, with the moments at which they were committed."""
+    rows = sorted(outcome.epochs[0], key=lambda row: row["epoch"])
+    moments = {int(row["epoch"]): row["committed_at"] for row in rows}
+    began = rows[0]["committed_at"] - rows[0]["latency_ms"] / 1000
+    results = outcome.results[0]
+    taken = zip(results["epoch"].tolist(), results["l1_norm"].tolist(), strict=True)
+    return [Step(moments[epoch] - began, norm) for epoch, norm in taken if epoch in moments]
+
+
+def target(undisturbed: Case) -> float:
+    """The L1 norm that counts as converged."""
+    return TOLERANCE * median(steps(one)[-1].l1_norm for one in undisturbed.outcomes)
+
+
+def seconds_to(found: Case, norm: float) -> float:
+    """Median time until the L1 norm is, and stays, at most `norm`; NaN when a run never gets there."""
+    times = []
+    for one in found.outcomes:
+        taken = steps(one)
+        above = max((number for number, step in enumerate(taken) if step.l1_norm > norm), default=-1)
+        times.append(taken[above + 1].seconds if above + 1 < len(taken) else float("nan"))
+    return median(times)
+
+
+def compare(
+    title: str, cases: Mapping[str, Job], base: str, runs: int, paper: Mapping[str, float]
+) -> tuple[str, dict[str, Any], dict[str, Sequence[tuple[float, float]]]]:
+    """Run all cases; a table of their times to the last L1 norm of `base`, figures, and curves of the first round."""
+    found = interleave(title, cases, runs)
+    norm = target(found[base])
+    needed = seconds_to(found[base], norm)
+    rows = []
+    for name, case in found.items():
+        last = median(steps(one)[-1].l1_norm for one in case.outcomes)
+        took, kills = seconds_to(case, norm), median(one.kills for one in case.outcomes)
+        delay, papers = percent(took / needed - 1), percent(paper.get(name, float("nan")))
+        backups = median(one.summary["backups"]["state_backups"] for one in case.outcomes)
+        rows.append(
+            [name, took, delay, papers, last, case.rate / 1e6, f"{backups:.0f}", f"{kills:.0f}", len(case.failed)]
+        )
+    heading = [
+        "case", "s to the final L1 norm", "delay", "paper's delay", "last L1 norm", "M items/s", "state backups",
+        "kills", "runs not completed",
+    ]  # fmt: skip
+    kept = {
+        name: case.figures() | {"steps": [[list(step) for step in steps(one)] for one in case.outcomes]}
+        for name, case in found.items()
+    }
+    curves = {name: steps(case.outcomes[0]) for name, case in found.items() if case.outcomes}
+    return table(heading, rows), kept, curves
