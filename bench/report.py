@@ -14,6 +14,7 @@ from bench.runs import RESULTS
 PAGE = Path(__file__).parents[1] / "docs/RESULTS.md"
 ORDER = (
     *(f"streamlec_exp{number}" for number in range(1, 6)),
+    *(f"afstream_exp{number}" for number in range(1, 10)),
     *("streamlec_attachment", "streamlec_stragglers", "soak"),
     *("throughput", "cluster_throughput", "recovery", "latency", "scale", "backup", "codes", "rings"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from bench.afstream import data
@@ -73,7 +73,7 @@ def seconds_to(found: Case, norm: float) -> float:
 
 def compare(
     title: str, cases: Mapping[str, Job], base: str, runs: int, paper: Mapping[str, float]
-) -> tuple[str, dict[str, Any], dict[str, Sequence[tuple[float, float]]]]:
+) -> tuple[str, dict[str, Any], dict[str, list[Step]]]:
     """Run all cases; a table of their times to the last L1 norm of `base`, figures, and curves of the first round."""
     found = interleave(title, cases, runs)
     norm = target(found[base])

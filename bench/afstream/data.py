@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def links(rows: int) -> Data:
     return Data(str(out), rows_of(out), f"synthesized: {LINKS} links, 100,000 Zipf-distributed flows each")
 
 
-def _packets(captures: list[tuple[str, ...]], out: Path, *options: str) -> None:
+def _packets(captures: Sequence[tuple[str, ...]], out: Path, *options: str) -> None:
     """Capture files with these options of the synthesizer, and their packets; the captures are not kept."""
     CACHE.mkdir(parents=True, exist_ok=True)
     files = [str(out.with_suffix(f".{number}.pcap")) for number in range(len(captures))]

@@ -95,8 +95,8 @@ def report(ours: dict[str, Case], theirs: dict[str, list[dict[str, Any]]], line_
     for algorithm in ALGORITHMS:
         base, spark_base = ours[f"{algorithm} none"], None
         for scheme in (*SCHEMES, *SPARK):
-            case = ours.get(f"{algorithm} {scheme}")
-            if case:
+            if scheme in SCHEMES:
+                case = ours[f"{algorithm} {scheme}"]
                 speed, lost, against = case.rate * line_bytes / 1e6, loss(case, base), "none"
             else:
                 speed = median(one["mb_per_second"] for one in theirs[f"{algorithm} {scheme}"])

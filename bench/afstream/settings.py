@@ -32,7 +32,7 @@ PAPER_HEAVY_HITTERS = {(1e5, 1e3): (0.047, 0.928), (1e4, 1e2): (0.15, 0.955)}
 PAPER_HEAVY_HITTERS_UNDISTURBED = 0.989
 PAPER_JOIN = {(1e5, 1e3): (0.052, 0.113), (1e4, 1e2): (0.12, 0.106)}
 PAPER_JOIN_UNDISTURBED = 0.091
-PAPER_LOGISTIC = {(10, 1e3): (0.003, 0.904), (1, 1e2): (0.003, 0.929)}
+PAPER_LOGISTIC = {(10.0, 1e3): (0.003, 0.904), (1.0, 1e2): (0.003, 0.929)}
 PAPER_LOGISTIC_UNDISTURBED = 0.943
 #: Exp#6, Figure 9: mean loss of throughput by fault tolerance.
 PAPER_ITERATION_LOSS = {"kdd12": 0.0114, "higgs": 0.0106}
