@@ -12,7 +12,8 @@ import numpy as np
 Arrays = Mapping[str, np.ndarray]
 Results = Mapping[str, Arrays]
 """What each destination wrote, by worker."""
-Entries = Mapping[Any, float]
+Entries = Mapping[Any, float] | np.ndarray
+"""Numbers by key, or a vector of them by position."""
 
 KEY = "epoch"
 """A column that says which window a row is of."""
@@ -28,7 +29,7 @@ def losses(reference: Results, found: Results) -> dict[str, float]:
     for worker, arrays in reference.items():
         others = entries_of(found.get(worker, {}))
         for name, entries in entries_of(arrays).items():
-            distance[name] = distance.get(name, 0.0) + _distance(entries, others.get(name, {}))
+            distance[name] = distance.get(name, 0.0) + _distance(entries, others.get(name))
     norms = sizes(reference)
     return {name: value / norms[name] if norms[name] else float(value > 0) for name, value in distance.items()}
 
@@ -38,7 +39,7 @@ def sizes(results: Results) -> dict[str, float]:
     total: dict[str, float] = {}
     for arrays in results.values():
         for name, entries in entries_of(arrays).items():
-            total[name] = total.get(name, 0.0) + sum(map(abs, entries.values()))
+            total[name] = total.get(name, 0.0) + _norm(entries)
     return total
 
 
@@ -66,7 +67,7 @@ def entries_of(arrays: Arrays) -> dict[str, Entries]:
     named = {name for name, column in columns.items() if column.ndim == 1 and (column.dtype.kind == "u" or name == KEY)}
     rows = len(keys[0]) if keys else max((len(columns[name]) for name in named), default=0)
     keys += [columns[name].tolist() for name in named if len(columns[name]) == rows and (rows != 1 or name == KEY)]
-    values = {name: column for name, column in columns.items() if name not in named and column.dtype.kind in "biufc"}
+    values = {name: column for name, column in columns.items() if name not in named and column.dtype.kind in "biuf"}
     entries = {name: _by_key(keys, column) for name, column in values.items() if keys and column.shape == (rows,)}
     if keys and not entries:
         entries = {text or min(named): _by_key(keys, np.ones(rows))}
@@ -94,14 +95,24 @@ def _by_key(keys: list[list[Any]], column: np.ndarray) -> Entries:
 
 
 def _by_position(column: np.ndarray) -> Entries:
-    return dict(enumerate(column.ravel().tolist()))
+    return column.astype(np.float64).ravel()
 
 
-def _distance(first: Entries, second: Entries) -> float:
+def _distance(first: Entries, second: Entries | None) -> float:
     """Infinite when something is no finite number, on either side."""
-    total = sum(abs(value - second.get(key, 0.0)) for key, value in first.items())
-    total += sum(abs(value) for key, value in second.items() if key not in first)
-    return float(total) if math.isfinite(total) else math.inf
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        short, long = sorted((first, second), key=len)
+        total = float(np.abs(long[: len(short)] - short).sum() + np.abs(long[len(short) :]).sum())
+    elif isinstance(first, Mapping) and isinstance(second, Mapping):
+        total = sum(abs(value - second.get(key, 0.0)) for key, value in first.items())
+        total += sum(abs(value) for key, value in second.items() if key not in first)
+    else:
+        total = _norm(first) + (0.0 if second is None else _norm(second))
+    return total if math.isfinite(total) else math.inf
+
+
+def _norm(entries: Entries) -> float:
+    return float(np.abs(entries if isinstance(entries, np.ndarray) else np.fromiter(entries.values(), float)).sum())
 
 
 def _exponent(before: float, after: float, ratio: float) -> float:
