@@ -118,7 +118,7 @@ def main() -> None:
     theirs = measure_spark(text, 2 if options.quick else 8, options.runs, pattern)
     caption = f"{text.about}, {text.rows:,} lines again and again; medians of {options.runs}, start-up apart"
     tables = {caption: report(ours, theirs, size / text.rows)}
-    shown = {
+    shown: dict[str, dict[str, tuple[float, float]]] = {
         algorithm: {scheme: (ours[f"{algorithm} {scheme}"].rate * size / text.rows / 1e6, 0.0) for scheme in SCHEMES}
         for algorithm in ALGORITHMS
     }

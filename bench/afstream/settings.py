@@ -17,7 +17,7 @@ def approximate(theta: float, items: float, gamma: float = 1000, window: str = "
 
 
 #: Exp#1, Table 4: MB/s.
-PAPER_TEXT = {
+PAPER_TEXT: dict[str, dict[str, float]] = {
     "none": {"grep": 3550, "word_count": 1920},
     "approximate": {"grep": 3480, "word_count": 1880},
     "mini_batch": {"grep": 358.16, "word_count": 380.49},
@@ -26,7 +26,7 @@ PAPER_TEXT = {
     "Spark, checkpoints": {"grep": 93.61, "word_count": 466.07},
 }
 #: Exp#2, Figure 5(a): loss of throughput against no state backups, by Theta.
-PAPER_THETA_LOSS = {1: 0.33, 10: 0.10}
+PAPER_THETA_LOSS = {1.0: 0.33, 10.0: 0.10}
 #: Exp#3 to 5, Figures 6 to 8: (Theta, L) -> (loss of throughput, accuracy after ten system failures); then without any.
 PAPER_HEAVY_HITTERS = {(1e5, 1e3): (0.047, 0.928), (1e4, 1e2): (0.15, 0.955)}
 PAPER_HEAVY_HITTERS_UNDISTURBED = 0.989
