@@ -115,7 +115,9 @@ def _measure(pilots: Pilots, quantity: Quantity, target: float, items: tuple[int
     proposal = for_the_whole(chosen.setting, pilot, total, growth or 0.0) if chosen else None
     none = _measured(start, unprotected, quantity.loss(reference, unprotected))
     rate = reference.summary["items_per_second"]
-    return Tuning(target, pilot, total, rate, none, measured, chosen, proposal, growth, section)
+    return Tuning(
+        target, pilot, total, rate, none, measured, chosen, proposal, growth, len(pilots.faults), section
+    )  # fmt: skip
 
 
 def _search(

@@ -27,6 +27,8 @@ class Tuning:
     chosen: Measured | None
     proposal: Setting | None
     growth: float | None
+    failures: int
+    """How many were to be injected in each pilot."""
     section: Mapping[str, Any]
     """The job's `fault_tolerance` as it was."""
 
@@ -47,7 +49,7 @@ def text(tuning: Tuning) -> str:
         f"pilots of {tuning.pilot_items:,} of {tuning.items:,} items; without failures and fault tolerance"
         f" {tuning.undisturbed:,.0f} items/s"
     )
-    return "\n".join([*lines, *_outcome(tuning)])
+    return "\n".join([*lines, *_doubts(tuning), *_outcome(tuning)])
 
 
 def document(tuning: Tuning) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def document(tuning: Tuning) -> dict[str, Any]:
         "accuracy": tuning.target,
         "pilot_items": tuning.pilot_items,
         "items": tuning.items,
+        "failures": tuning.failures,
         "undisturbed_items_per_second": tuning.undisturbed,
         "none": _fields(tuning.none, tuning) | dict.fromkeys(Setting._fields),
         "measured": [_fields(one, tuning) for one in tuning.measured],
@@ -64,6 +67,13 @@ def document(tuning: Tuning) -> dict[str, Any]:
         "proposal": tuning.proposal._asdict() if tuning.proposal else None,
         "line": tuning.line,
     }
+
+
+def _doubts(tuning: Tuning) -> list[str]:
+    """A pilot that ended before all of its failures had come says little."""
+    fewest = min(one.failures for one in (tuning.none, *tuning.measured))
+    missed = fewest < tuning.failures
+    return [f"only {fewest} of {tuning.failures} failures came in time: raise --pilot-items"] if missed else []
 
 
 def _outcome(tuning: Tuning) -> list[str]:

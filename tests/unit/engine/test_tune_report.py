@@ -102,12 +102,12 @@ def test_a_metric_that_nobody_reports_is_refused_with_those_there_are() -> None:
         Quantity(None).sizes(Outcome({"metrics": {}}, {}))
 
 
-def tuning(chosen: bool = True, growth: float | None = 1.0) -> Tuning:
+def tuning(chosen: bool = True, growth: float | None = 1.0, failures: int = 4) -> Tuning:
     small, large = Setting(100.0, 10.0, 10.0), Setting(1000.0, 100.0, 100.0)
     measured = [Measured(small, 0.001, 990.0, 40, 7, 4), Measured(large, 0.2, 995.0, 4, 0, 4)]
     none = Measured(small, 0.5, 1000.0, failures=4)
     best, proposal = (measured[0], Setting(10_000.0, 1000.0, 1000.0)) if chosen else (None, None)
-    return Tuning(0.01, 1000, 100_000, 1100.0, none, measured, best, proposal, growth, SECTION)
+    return Tuning(0.01, 1000, 100_000, 1100.0, none, measured, best, proposal, growth, failures, SECTION)
 
 
 def test_the_table_has_a_row_a_pilot_and_ends_with_the_line_to_paste() -> None:
@@ -118,6 +118,11 @@ def test_the_table_has_a_row_a_pilot_and_ends_with_the_line_to_paste() -> None:
     assert len({len(line) for line in lines[:4]}) == 1, "columns are aligned"
     assert lines[-1] == "fault_tolerance: {scheme: approximate, theta: 10000, l: 1000, gamma: 1000, window: none}"
     assert "to the power of 1.00" in lines[-2] and "to the power" not in text(tuning(growth=None))
+
+
+def test_a_pilot_that_ended_before_its_failures_is_told() -> None:
+    assert "only 4 of 5 failures came in time: raise --pilot-items" in text(tuning(failures=5))
+    assert "failures came in time" not in text(tuning())
 
 
 def test_without_a_proposal_there_is_nothing_to_paste() -> None:
