@@ -1,4 +1,4 @@
-/* The gradient of a logistic loss over dense items, and how far its mean is from that of the last backup. */
+/* The gradient of a logistic loss over dense items, and what of its window the last backup lacks. */
 #ifndef RIPRAP_DENSE_H
 #define RIPRAP_DENSE_H
 
@@ -11,10 +11,11 @@ enum { DENSE_LANES = 4 };
 typedef struct {
     size_t columns, label;
     const double *weights;    /* one a column, 0 for the label's, and the intercept */
-    const double *saved_mean; /* of the gradients, at the last backup */
+    const double *saved;   /* the sum of the gradients at the last backup */
     double *total;            /* sum of the gradients, laid out like the weights */
     double items, loss, correct;
-    double distance; /* squared, of the mean gradient from the saved one */
+    double expected; /* items of the whole window; where it has more, so many */
+    double distance; /* squared, of the sums, over the items of the window */
 } dense_gradient;
 
 static inline double dense_sum(const double *lanes) {
@@ -30,9 +31,9 @@ static inline double dense_margin(const dense_gradient *at, const double *item) 
 }
 
 static inline double dense_distance(const dense_gradient *at) {
-    double lanes[DENSE_LANES] = {0, 0, 0, 0}, share = at->items ? 1 / at->items : 0;
+    double lanes[DENSE_LANES] = {0, 0, 0, 0}, share = 1 / fmax(fmax(at->items, at->expected), 1);
     for (size_t j = 0; j <= at->columns; j++) {
-        double apart = at->total[j] * share - at->saved_mean[j];
+        double apart = (at->total[j] - at->saved[j]) * share;
         lanes[j % DENSE_LANES] += apart * apart;
     }
     return dense_sum(lanes);

@@ -5,9 +5,10 @@ def add_gradients(
     first: int,
     label: int,
     weights: np.ndarray,
-    saved_mean: np.ndarray,
+    saved: np.ndarray,
     total: np.ndarray,
     tallies: np.ndarray,
+    expected: float,
     apart: float,
     theta: float,
 ) -> tuple[int, float]: ...

@@ -22,13 +22,14 @@ ITERATION = np.dtype([("epoch", "<i8"), ("items", "<f8"), ("loss", "<f8"), ("acc
 class WindowGradient(State):
     """The model as it was fed back, and the gradient of the open window.
 
-    Divergence: the Euclidean distance of the model and of the window's mean gradient, together, from the last backup.
+    Divergence: the Euclidean distance of the model and of the window's mean gradient, together, from the last backup:
+    what its loss would change in the step at the end of a window that has as many items as the one before.
     """
 
     model: np.ndarray
     total: np.ndarray
     tallies: np.ndarray
-    _saved_mean: np.ndarray
+    _saved: np.ndarray
     _saved_model: np.ndarray
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class WindowGradient(State):
             self._size(items.shape[1] + 1)
         apart = self._model_apart()
         left, self._gradient_apart = add_gradients(
-            items, first, label, self.model, self._saved_mean, self.total, self.tallies, apart, self.theta
+            items, first, label, self.model, self._saved, self.total, self.tallies, self._expected, apart, self.theta
         )
         return left
 
@@ -54,7 +55,8 @@ class WindowGradient(State):
 
     def clear(self) -> None:
         """Begin a window."""
-        self.total[:] = self._saved_mean[:] = self.tallies[:] = 0.0
+        self._expected = float(self.tallies[0])
+        self.total[:] = self._saved[:] = self.tallies[:] = 0.0
         self._gradient_apart = 0.0
         self._cleared = True
 
@@ -80,16 +82,16 @@ class WindowGradient(State):
         self._mark_saved()
 
     def _size(self, parameters: int) -> None:
-        self.model, self.total, self._saved_mean, self._saved_model = np.zeros((4, parameters))
+        self.model, self.total, self._saved, self._saved_model = np.zeros((4, parameters))
         self.tallies = np.zeros(3)
-        self._gradient_apart, self._cleared = 0.0, False
+        self._gradient_apart, self._expected, self._cleared = 0.0, 0.0, False
 
     def _model_apart(self) -> float:
         return float(((self.model - self._saved_model) ** 2).sum())
 
     def _mark_saved(self) -> None:
         self._saved_model = self.model.copy()
-        self._saved_mean = self.total / max(self.tallies[0], 1.0)
+        self._saved = self.total.copy()
         self._gradient_apart, self._cleared = 0.0, False
 
 
