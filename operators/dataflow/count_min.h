@@ -31,12 +31,16 @@ typedef struct {
     size_t stride;
 } packet_columns;
 
+/* Invariant: `list` holds the numbers of the counters whose total - saved exceeds `line`, each once; it has room for all. */
 typedef struct {
     sketch_counter *counters; /* SKETCH_ROWS rows of `width` */
+    uint32_t *list;
+    size_t listed;
+    int64_t line;
     row_hash hashes[SKETCH_ROWS];
     size_t width;
     int64_t limit;      /* a flow whose estimate exceeds it is kept in `kept` */
-    int64_t divergence; /* the largest total - saved */
+    int64_t divergence; /* the largest total - saved, or an upper bound of it */
     flow_set kept;
 } count_min;
 
@@ -93,7 +97,7 @@ static inline void flow_set_clear(flow_set *set) {
 static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop,
                                    int64_t theta) {
     const size_t width = sketch->width;
-    const int64_t limit = sketch->limit;
+    const int64_t limit = sketch->limit, line = sketch->line;
     int64_t divergence = sketch->divergence;
     size_t i = first;
     while (i < stop) {
@@ -104,9 +108,12 @@ static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, si
         i++;
         int64_t estimate = INT64_MAX;
         for (size_t row = 0; row < SKETCH_ROWS; row++) {
-            sketch_counter *at = sketch->counters + row * width + sketch_column(&sketch->hashes[row], flow, width);
+            size_t number = row * width + sketch_column(&sketch->hashes[row], flow, width);
+            sketch_counter *at = sketch->counters + number;
             int64_t total = at->total + size, since = total - at->saved;
             at->total = total;
+            if ((uint64_t)(since - line - 1) < size) /* it has just crossed the line */
+                sketch->list[sketch->listed++] = (uint32_t)number;
             estimate = total < estimate ? total : estimate;
             divergence = since > divergence ? since : divergence;
         }
@@ -121,17 +128,38 @@ static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, si
     return (ptrdiff_t)i;
 }
 
-/* The counters that changed since the last backup (`full`: all that are not 0) are put into indexes and totals, which
- * have room for all; how many there are. From here on changes are counted anew. */
-static inline size_t sketch_take(count_min *sketch, int full, uint32_t *indexes, int64_t *totals) {
+/* Draw another line, at least 0, and list what is beyond it. */
+static inline void sketch_draw(count_min *sketch, int64_t line) {
+    size_t counters = SKETCH_ROWS * sketch->width, count = 0;
+    for (size_t i = 0; i < counters; i++)
+        if (sketch->counters[i].total - sketch->counters[i].saved > line)
+            sketch->list[count++] = (uint32_t)i;
+    sketch->listed = count;
+    sketch->line = line;
+}
+
+/* The totals of the listed counters, whose changes are counted anew from here; the others differ by up to the line. */
+static inline void sketch_take_listed(count_min *sketch, int64_t *totals) {
+    for (size_t i = 0; i < sketch->listed; i++) {
+        sketch_counter *at = sketch->counters + sketch->list[i];
+        totals[i] = at->saved = at->total;
+    }
+    sketch->listed = 0;
+    sketch->divergence = sketch->divergence < sketch->line ? sketch->divergence : sketch->line;
+}
+
+/* The counters that are not 0 are put into indexes and totals, which have room for all; how many there are. From here on
+ * changes are counted anew. */
+static inline size_t sketch_take_all(count_min *sketch, uint32_t *indexes, int64_t *totals) {
     size_t count = 0, counters = SKETCH_ROWS * sketch->width;
     for (size_t i = 0; i < counters; i++) {
         sketch_counter *at = sketch->counters + i;
         indexes[count] = (uint32_t)i;
         totals[count] = at->total;
-        count += at->total != (full ? 0 : at->saved); /* no branch, as half of them would be guessed wrong */
+        count += at->total != 0; /* no branch, as half of them would be guessed wrong */
         at->saved = at->total;
     }
+    sketch->listed = 0;
     sketch->divergence = 0;
     return count;
 }

@@ -30,13 +30,17 @@ cdef extern from "count_min.h" nogil:
         sketch_counter *counters
         row_hash hashes[4]
         size_t width
-        int64_t limit, divergence
+        uint32_t *list
+        size_t listed
+        int64_t line, limit, divergence
         flow_set kept
     size_t sketch_column(const row_hash *hash, uint64_t flow, size_t width)
     int flow_set_add(flow_set *set, uint64_t key)
     void flow_set_clear(flow_set *set)
     ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
-    size_t sketch_take(count_min *sketch, int full, uint32_t *indexes, int64_t *totals)
+    void sketch_draw(count_min *sketch, int64_t line)
+    void sketch_take_listed(count_min *sketch, int64_t *totals)
+    size_t sketch_take_all(count_min *sketch, uint32_t *indexes, int64_t *totals)
 
 ROWS = SKETCH_ROWS
 WIDTH_MAX = 1 << 24
@@ -54,7 +58,8 @@ cdef class _Sketch:
 
     def __cinit__(self, size_t width, uint64_t[:, ::1] hashes, double limit):
         self.own.counters = <sketch_counter *>calloc(SKETCH_ROWS * width, sizeof(sketch_counter))
-        if not self.own.counters:
+        self.own.list = <uint32_t *>calloc(SKETCH_ROWS * width, sizeof(uint32_t))
+        if not self.own.counters or not self.own.list:
             raise MemoryError
         self.own.width = width
         self.own.limit = whole(limit)
@@ -63,6 +68,7 @@ cdef class _Sketch:
 
     def __dealloc__(self):
         free(self.own.counters)
+        free(self.own.list)
         free(self.own.kept.keys)
         free(self.own.kept.table)
 
@@ -96,19 +102,35 @@ cdef class _Sketch:
     def totals(self):
         return np.asarray(self.pairs())[:, 0].reshape(SKETCH_ROWS, -1).copy()
 
-    def take(self, bint full):
-        """Indexes and totals of the counters that the last backup lacks (`full`: of all that are not 0), and the flows
-        kept since; from here on changes are counted anew.
-        """
+    def draw_line(self, double most):
+        """Count as changed only what differs by more than `most` bytes from the last backup."""
+        cdef int64_t line = max(0, whole(most))
+        if line != self.own.line:
+            with nogil:
+                sketch_draw(&self.own, line)
+
+    def take_changed(self):
+        """Indexes and totals of the counters that changed, and the flows kept since; they count from here from now on."""
+        cdef size_t count = self.own.listed
+        indexes, totals = np.empty(count, np.uint32), np.empty(count, np.int64)
+        cdef int64_t[::1] to_totals = totals
+        if count:
+            indexes[:] = <uint32_t[:count]>self.own.list
+        sketch_take_listed(&self.own, &to_totals[0] if count else NULL)
+        kept = self.kept(self.kept_saved)
+        self.kept_saved = self.own.kept.count
+        return indexes, totals, kept
+
+    def take_all(self):
+        """Indexes and totals of all counters that are not 0, and all flows kept; changes count from here from now on."""
         room = SKETCH_ROWS * self.own.width
         indexes, totals = np.empty(room, np.uint32), np.empty(room, np.int64)
         cdef uint32_t[::1] to_indexes = indexes
         cdef int64_t[::1] to_totals = totals
-        kept = self.kept(0 if full else self.kept_saved)
         with nogil:
-            count = sketch_take(&self.own, full, &to_indexes[0], &to_totals[0])
+            count = sketch_take_all(&self.own, &to_indexes[0], &to_totals[0])
         self.kept_saved = self.own.kept.count
-        return indexes[:count].copy(), totals[:count].copy(), kept
+        return indexes[:count].copy(), totals[:count].copy(), self.kept(0)
 
     def kept(self, size_t first):
         cdef size_t count = self.own.kept.count
@@ -129,6 +151,7 @@ cdef class _Sketch:
         np.asarray(self.pairs())[:] = 0
         flow_set_clear(&self.own.kept)
         self.own.divergence = 0
+        self.own.listed = 0
         self.kept_saved = 0
 
     @property
@@ -142,6 +165,8 @@ class CountMin(State):
     An estimate exceeds the truth by more than e / width of all bytes with a probability of at most e^-4. Flows whose
     estimate exceeds `limit` bytes are kept. Divergence: the maximum difference of a counter (AF Table 3), in bytes.
     Sketches of the same width and seed can be added.
+
+    A partial backup holds the counters that differ by more than `spared` from the last one; compensation is always saved.
     """
 
     def __init__(self, width=8000, seed=0, limit=np.inf):
@@ -165,6 +190,7 @@ class CountMin(State):
             raise ValueError(f"no column {flow} of uint64 or {size} of uint32 in {records.dtype}")
         raw = np.ascontiguousarray(records).view(np.uint8)
         unsaved = self._compensation - self._compensation_saved
+        self._sketch.draw_line(self.spared)
         return self._sketch.add(
             raw, records.itemsize, fields[flow][1], fields[size][1], first, self.theta - unsaved
         )
@@ -204,21 +230,32 @@ class CountMin(State):
     def state_divergence(self):
         return float(self._sketch.divergence + self._compensation - self._compensation_saved)
 
+    @property
+    def exceeded(self):
+        """Whether a backup is due: also when it was compensated, as what a failure has lost counts against theta."""
+        return self._compensation > self._compensation_saved or self.state_divergence() > self.theta
+
     def backup_state(self):
-        full = self._fresh
-        about = np.array([self.width, self._compensation], np.int64)
-        self._compensation_saved = self._compensation
-        self._fresh = False
-        return Backup(full, (about, *self._sketch.take(full)))
+        if self._fresh:
+            return self.backup_all()
+        self._sketch.draw_line(self.spared)
+        return Backup(False, (self._about(), *self._sketch.take_changed()))
 
     def backup_all(self):
-        self._fresh = True
-        return self.backup_state()
+        self._fresh = False
+        return Backup(True, (self._about(), *self._sketch.take_all()))
+
+    def _about(self):
+        """What is saved beside the counters."""
+        self._compensation_saved = self._compensation
+        return np.array([self.width, self._compensation], np.int64)
 
     def recover_state(self, backup):
         about, indexes, totals, kept = self._checked(backup)
         if backup.full:
             self._sketch.clear()
+        elif self._fresh or self.state_divergence() > 0:
+            raise ValueError("a partial backup can only be taken in after the full one and those between them")
         self._sketch.load(indexes, totals, kept)
         self._compensation = self._compensation_saved = int(about[1])
         self._fresh = False

@@ -8,6 +8,8 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 import numpy as np
 
 cdef extern from "entries.h" nogil:
+    enum:
+        MAXIMUM
     ctypedef union Cell:
         pass
     ctypedef struct Entries:
@@ -16,9 +18,13 @@ cdef extern from "entries.h" nogil:
         uint8_t *changed
         int64_t *list
         int64_t listed, count, counted
+        double line
     int64_t entries_update(Entries *entries, const int64_t *indexes, const Cell *amounts, int64_t n, double theta, int kind,
                            int assign)
     void entries_replace(Entries *entries, const Cell *values, int kind)
+    const double NO_LINE
+    void entries_draw(Entries *entries, double line, int integer)
+    void entries_settle_listed(Entries *entries)
     void entries_settle(Entries *entries)
     double entries_divergence(const Entries *entries, int kind)
 
@@ -83,6 +89,7 @@ cdef class Cells:
         self.kind = DIVERGENCES.index(divergence)
         self.integer = dtype == np.int64
         self.at.count = self.at.counted = count
+        self.at.line = NO_LINE
         self.hold(np.zeros(room, dtype), np.zeros(room, dtype), np.zeros(room, np.uint8), np.empty(room, np.int64))
 
     cdef hold(self, values, saved, changed, listed):
@@ -105,12 +112,12 @@ cdef class Cells:
 
     @property
     def changes(self):
-        """Which entries changed since the last backup, in the order of their first change."""
+        """Which entries changed since the last backup by more than the line, in the order in which they crossed it."""
         return self.list_[:self.at.listed].copy()
 
     @property
     def changed(self):
-        """How many entries changed since the last backup."""
+        """How many these are."""
         return self.at.listed
 
     @property
@@ -144,8 +151,23 @@ cdef class Cells:
             with nogil:
                 entries_replace(&self.at, <const Cell *>&values[0], self.kind)
 
+    def draw_line(self, double most):
+        """Of divergence maximum: do not count as changed what differs by at most `most` from the last backup.
+
+        0 is no line: all that is touched counts. All entries are looked at when the line is another than before.
+        """
+        cdef double line = most if most > 0.0 and self.kind == MAXIMUM else NO_LINE
+        if line != self.at.line:
+            with nogil:
+                entries_draw(&self.at, line, self.integer)
+
+    def settle_changes(self):
+        """The changes were saved; what else differs, by no more than the line, is what is left of the divergence."""
+        with nogil:
+            entries_settle_listed(&self.at)
+
     def settle(self):
-        """From now on the divergence counts from here."""
+        """All was saved: from now on the divergence counts from here."""
         with nogil:
             entries_settle(&self.at)
 

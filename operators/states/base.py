@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Backup(NamedTuple):
-    """What a state hands over to be saved: all of it (`full`), or only the entries changed since the last backup."""
+    """What a state hands over to be saved: all of it (`full`), or only entries that changed since the last backup."""
 
     full: bool
     arrays: tuple[np.ndarray, ...]
@@ -26,6 +26,15 @@ class State:
     """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
 
     save_above: float = 0.0
+    """Entries that differ from the last backup by at most this may stay out of partial ones, where the divergence is the
+    greatest difference of an entry: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
+
+    @property
+    def spared(self) -> float:
+        """The difference up to which entries stay out: `save_above`, or 0 where theta would still be exceeded then."""
+        return self.save_above if self.save_above < self.theta else 0.0
+
+    save_above: float = 0.0
     """Entries that changed by no more than this since they were saved may be left out of a partial backup; they go on
     counting to the divergence."""
 
@@ -39,11 +48,15 @@ class State:
         raise NotImplementedError
 
     def backup_state(self) -> Backup:
-        """What changed since the last call, as arrays of its own; from now on the divergence is counted from here."""
+        """What changed since the last call, as arrays of its own; those entries count from here from now on.
+
+        The divergence after it is that of the entries that stayed out (see `save_above`), or an upper bound of it: 0
+        where none did, and never above `spared`.
+        """
         raise NotImplementedError
 
     def backup_all(self) -> Backup:
-        """The same with all entries, so that no earlier backup is needed any more."""
+        """The same with all entries, so that no earlier backup is needed any more; the divergence is 0 after it."""
         return self.backup_state()
 
     def recover_state(self, backup: Backup) -> None:

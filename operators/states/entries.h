@@ -2,7 +2,8 @@
  *
  * The divergence is kept while values change: the sum of distances (or of their squares) loses an entry's old distance
  * and gains its new one. It is kept as a pair of doubles, so that rounding does not add up however long it runs. The
- * maximum only grows until the next backup: an entry that comes back leaves an upper bound.
+ * maximum only grows until the next backup: an entry that comes back leaves an upper bound. Of the maximum only those
+ * entries are listed that went beyond a line; the others may stay out of partial backups, as they are close.
  */
 #ifndef RIPRAP_ENTRIES_H
 #define RIPRAP_ENTRIES_H
@@ -18,18 +19,22 @@
 
 enum { MANHATTAN, EUCLIDEAN, MAXIMUM, CARDINALITY };
 
+#define NO_LINE (-1.0) /* every entry that is touched is listed */
+
 typedef union {
     double real;
     int64_t integer;
 } Cell;
 
-/* Invariant: the `listed` first members of `list` are the entries with `changed` set, each once. */
+/* Invariant: the `listed` first members of `list` are the entries with `changed` set, each once; an entry that is not
+ * among them differs from its copy by at most `line` (not at all where the line is NO_LINE). */
 typedef struct {
     Cell *values, *saved;
     uint8_t *changed;
     int64_t *list;
     int64_t listed, count, counted; /* counted: entries at the last backup */
     double sum, rest;               /* distances, or the greatest one in `sum` */
+    double line;                    /* of the maximum: how far an entry must be from its copy to be listed */
 } Entries;
 
 /* Knuth's sum of two: what rounding takes off `sum` goes to `rest`. */
@@ -63,23 +68,29 @@ INLINE double entries_divergence(const Entries *entries, int kind)
     return total <= 0.0 ? 0.0 : kind == EUCLIDEAN ? sqrt(total) : total;
 }
 
+INLINE void entries_enlist(Entries *entries, int64_t at)
+{
+    entries->changed[at] = 1;
+    entries->list[entries->listed++] = at;
+}
+
 INLINE void entries_put(Entries *entries, int64_t at, Cell value, int kind, int integer)
 {
     Cell old = entries->values[at], saved = entries->saved[at];
+    int beyond = 1;
     if (kind == MAXIMUM) {
         double now = distance(value, saved, integer);
         if (!(now <= entries->sum))
             entries->sum = now == now ? now : INFINITY;
+        beyond = !(now <= entries->line);
     } else if (kind != CARDINALITY) {
         double now = distance(value, saved, integer), before = distance(old, saved, integer);
         accumulate(entries, kind == EUCLIDEAN ? now * now : now);
         accumulate(entries, kind == EUCLIDEAN ? -(before * before) : -before);
     }
     entries->values[at] = value;
-    if (!entries->changed[at]) {
-        entries->changed[at] = 1;
-        entries->list[entries->listed++] = at;
-    }
+    if (beyond && !entries->changed[at])
+        entries_enlist(entries, at);
 }
 
 INLINE void entries_prefetch(const Entries *entries, int64_t at)
@@ -141,8 +152,20 @@ static void entries_replace(Entries *entries, const Cell *values, int kind)
             entries_put(entries, i, values[i], kind, 0);
 }
 
-/* From now on the divergence counts from here. */
-static void entries_settle(Entries *entries)
+/* Draw another line, and list what is beyond it. */
+static void entries_draw(Entries *entries, double line, int integer)
+{
+    for (int64_t i = 0; i < entries->listed; i++)
+        entries->changed[entries->list[i]] = 0;
+    entries->listed = 0;
+    entries->line = line;
+    for (int64_t i = 0; i < entries->count; i++)
+        if (!(distance(entries->values[i], entries->saved[i], integer) <= fmax(line, 0.0)))
+            entries_enlist(entries, i);
+}
+
+/* The listed entries were saved: from now on they count from here, and the others differ by no more than the line. */
+static void entries_settle_listed(Entries *entries)
 {
     for (int64_t i = 0; i < entries->listed; i++) {
         int64_t at = entries->list[i];
@@ -153,7 +176,17 @@ static void entries_settle(Entries *entries)
     }
     entries->listed = 0;
     entries->counted = entries->count;
-    entries->sum = entries->rest = 0.0;
+    entries->sum = entries->line == NO_LINE ? 0.0 : fmin(entries->sum, entries->line);
+    entries->rest = 0.0;
+}
+
+/* All entries were saved: the divergence counts from here. */
+static void entries_settle(Entries *entries)
+{
+    entries_settle_listed(entries);
+    if (entries->line != NO_LINE)
+        memcpy(entries->saved, entries->values, (size_t)entries->count * sizeof *entries->saved);
+    entries->sum = 0.0;
 }
 
 #endif

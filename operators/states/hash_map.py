@@ -11,13 +11,13 @@ import numpy as np
 
 from operators.states._kernels import DIVERGENCES, Cells, KeyTable
 from operators.states.checks import Keys, column, count_of, key_column, saved_arrays, saved_keys
-from operators.states.tracked import Arrays, TrackedState, one_of
+from operators.states.tracked import Arrays, CellsState, one_of
 
 KINDS = ("int64", "bytes")
 VALUES: dict[str, type[np.float64] | type[np.int64]] = {"float64": np.float64, "int64": np.int64}
 
 
-class HashMap(TrackedState):
+class HashMap(CellsState):
     """Keys (int64, or byte strings) with values (float64, or int64, which wraps around); an absent key counts as 0.
 
     Keys are handed in and out as arrays: int64, or a pair of bytes (uint8) and n + 1 offsets (int64), where the first
@@ -58,22 +58,15 @@ class HashMap(TrackedState):
         """All keys in the order in which they came, and their values; copies."""
         return self._table.contents, self._cells.values.copy()
 
-    def state_divergence(self) -> float:
-        """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8)."""
-        return self._cells.divergence
-
     def _fresh(self) -> tuple[KeyTable, Cells]:
         return KeyTable(self._packed, secrets.randbits(64)), Cells(0, self.divergence, self._dtype)
 
     def _update(self, keys: Keys, amounts: Any, assign: bool) -> int:
         values = column(amounts, self._dtype, "values")
-        return self._table.update(self._cells, key_column(keys, self._packed), values, self.theta, assign)
+        return self._table.update(self._lined(), key_column(keys, self._packed), values, self.theta, assign)
 
     def _mostly_changed(self) -> bool:
-        return self._cells.changed == len(self._cells)
-
-    def _has_changed(self) -> bool:
-        return self._cells.changed > 0
+        return self._lined().changed == len(self._cells)
 
     def _changed_arrays(self) -> Arrays:
         indexes = self._cells.changes
@@ -99,9 +92,6 @@ class HashMap(TrackedState):
 
     def _merge(self, arrays: Sequence[np.ndarray]) -> None:
         self._table.update(self._cells, *self._checked(arrays), math.inf, True)
-
-    def _settle(self) -> None:
-        self._cells.settle()
 
     def _empty(self) -> None:
         self._table.clear()

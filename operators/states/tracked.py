@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from operators.states._kernels import Cells
 from operators.states.base import Backup, State
 
 Arrays = tuple[np.ndarray, ...]
@@ -22,11 +23,11 @@ class TrackedState(State):
     """Whether the backup server holds nothing that this state differs from by its changes only."""
 
     def backup_state(self) -> Backup:
-        """What changed since the last call, or all of it where that is no more, at first and after `clear`."""
+        """What changed by more than `spared`, or all of it where that is no more, at first and after `clear`."""
         if self._due_whole or self._mostly_changed():
             return self.backup_all()
         arrays = self._changed_arrays()
-        self._settle()
+        self._settle_changes()
         return Backup(False, arrays)
 
     def backup_all(self) -> Backup:
@@ -81,8 +82,35 @@ class TrackedState(State):
     def _settle(self) -> None:
         raise NotImplementedError
 
+    def _settle_changes(self) -> None:
+        self._settle()
+
     def _empty(self) -> None:
         raise NotImplementedError
+
+
+class CellsState(TrackedState):
+    """A state of values in cells, which keep its divergence."""
+
+    _cells: Cells
+
+    def state_divergence(self) -> float:
+        """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8)."""
+        return self._cells.divergence
+
+    def _lined(self) -> Cells:
+        """The cells, told which differences are spared now."""
+        self._cells.draw_line(self.spared)
+        return self._cells
+
+    def _has_changed(self) -> bool:
+        return self._cells.changed > 0 or self._cells.divergence > 0
+
+    def _settle(self) -> None:
+        self._cells.settle()
+
+    def _settle_changes(self) -> None:
+        self._cells.settle_changes()
 
 
 def one_of(what: str, value: Any, known: Sequence[str]) -> str:

@@ -10,10 +10,10 @@ import numpy as np
 
 from operators.states._kernels import Cells
 from operators.states.checks import column, saved_arrays
-from operators.states.tracked import Arrays, TrackedState, one_of
+from operators.states.tracked import Arrays, CellsState, one_of
 
 
-class ArrayState(TrackedState):
+class ArrayState(CellsState):
     """An array of float64, zeros at first, with entries that are addressed by their flat index.
 
     A full backup is (values,), a partial one (indexes int64, values). Values should be finite: an entry that is not has
@@ -53,21 +53,14 @@ class ArrayState(TrackedState):
         values = np.asarray(array, np.float64)
         if values.shape != self._shape:
             raise ValueError(f"an array of shape {values.shape} cannot replace one of shape {self._shape}")
-        self._cells.replace(np.require(values.reshape(-1), np.float64, ["C", "A"]))
-
-    def state_divergence(self) -> float:
-        """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8)."""
-        return self._cells.divergence
+        self._lined().replace(np.require(values.reshape(-1), np.float64, ["C", "A"]))
 
     def _update(self, indexes: Any, amounts: Any, assign: bool) -> int:
         where, values = column(indexes, np.int64, "indexes"), column(amounts, np.float64, "values")
-        return self._cells.update(where, values, self.theta, assign)
+        return self._lined().update(where, values, self.theta, assign)
 
     def _mostly_changed(self) -> bool:
-        return 2 * self._cells.changed >= len(self._cells)
-
-    def _has_changed(self) -> bool:
-        return self._cells.changed > 0
+        return 2 * self._lined().changed >= len(self._cells)
 
     def _changed_arrays(self) -> Arrays:
         indexes = self._cells.changes
@@ -87,9 +80,6 @@ class ArrayState(TrackedState):
         if len(indexes) and not 0 <= indexes.min() <= indexes.max() < len(self._cells):
             raise ValueError(f"the backup has an index out of range of {len(self._cells)} entries")
         self._cells.update(indexes, values, math.inf, True)
-
-    def _settle(self) -> None:
-        self._cells.settle()
 
     def _empty(self) -> None:
         self._cells.clear(len(self._cells))
