@@ -26,17 +26,13 @@ class State:
     """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
 
     save_above: float = 0.0
-    """Entries that differ from the last backup by at most this may stay out of partial ones, where the divergence is the
-    greatest difference of an entry: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
+    """Where the divergence is the greatest difference of an entry, those that differ from the last backup by at most this
+    stay out of partial ones: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
 
     @property
     def spared(self) -> float:
         """The difference up to which entries stay out: `save_above`, or 0 where theta would still be exceeded then."""
         return self.save_above if self.save_above < self.theta else 0.0
-
-    save_above: float = 0.0
-    """Entries that changed by no more than this since they were saved may be left out of a partial backup; they go on
-    counting to the divergence."""
 
     @property
     def cleared(self) -> bool:

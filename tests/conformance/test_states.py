@@ -127,6 +127,158 @@ def test_a_state_does_what_the_naive_one_does(case: Case, sequence: list[tuple[s
     pair.backup(pair.state.backup_state())
 
 
+maxima = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.divergence == "maximum"], ids=lambda case: case.name
+)
+lines = st.sampled_from([0.0, 0.5, 1.0, 3.0, 8.0, 50.0, math.inf])
+
+
+class Served:
+    """A state that spares what hardly changed, and what a server would make of its backups."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.state, self.stored = case, case.make(), list[Backup]()
+        self.touched: set[int] = set()
+        self.beyond: set[int] = set()
+        """Keys that may be in the next partial backup: their difference has exceeded the line since the last one."""
+
+    def saved(self) -> dict[int, float]:
+        return dict(self.case.contents(recovered(self.case, self.stored)))
+
+    def differences(self) -> dict[int, float]:
+        now, saved = dict(self.case.contents(self.state)), self.saved() if self.stored else {}
+        return {key: abs(now.get(key, 0.0) - saved.get(key, 0.0)) for key in now.keys() | saved.keys()}
+
+    def check(self) -> None:
+        assert max(self.differences().values(), default=0.0) <= self.state.state_divergence()
+
+    def update(self, wanted: list[Item], assign: bool) -> None:
+        """One by one, so that each entry that crosses the line is seen."""
+        for item in wanted:
+            assert self.case.update(self.state, [item], assign) == 1
+            self.touched.add(item[0])
+            self.note()
+            if self.state.exceeded:
+                self.back_up(self.state.backup_state())
+
+    def note(self) -> None:
+        self.beyond |= {key for key, distance in self.differences().items() if distance > self.state.spared}
+
+    def draw(self, line: float, theta: float) -> None:
+        """With a line of its own each entry is looked at anew."""
+        before, self.state.theta = self.state.spared, theta
+        self.state.save_above = line
+        if self.state.spared != before:
+            self.beyond.clear()
+            self.note()
+
+    def back_up(self, backup: Backup) -> None:
+        if backup.full:
+            self.stored.clear()
+        elif self.state.spared:
+            assert self.keys_in(backup) == self.beyond
+        else:
+            assert self.beyond <= self.keys_in(backup) <= self.beyond | self.touched
+        self.stored.append(backup)
+        self.beyond.clear()
+        self.touched.clear()
+        self.check()
+        assert self.state.state_divergence() <= self.state.spared and not self.state.exceeded
+        assert not any(distance > self.state.spared for distance in self.differences().values())
+
+    def keys_in(self, partial: Backup) -> set[int]:
+        """What a partial backup holds, found out by a state that has it alone."""
+        bare = self.case.make()
+        bare.recover_state(self.case.make().backup_all())
+        bare.recover_state(Backup(False, (*partial.arrays[:-1], np.ones_like(partial.arrays[-1]))))
+        return {key for key, value in self.case.contents(bare) if value}
+
+
+@maxima
+@settings(max_examples=80, deadline=None)
+@given(sequence=steps, drawn=st.lists(st.tuples(lines, thetas), min_size=1, max_size=4))
+def test_what_is_restored_differs_by_the_divergence_at_most(
+    case: Case, sequence: list[tuple[str, list[Item]]], drawn: list[tuple[float, float]]
+) -> None:
+    served = Served(case)
+    for number, (name, wanted) in enumerate(sequence):
+        served.draw(*drawn[number % len(drawn)])
+        if name in ("add", "assign"):
+            served.update(wanted[:20], name == "assign")
+        elif name == "backup":
+            served.back_up(served.state.backup_state())
+        elif name == "backup_all":
+            served.back_up(served.state.backup_all())
+            assert served.state.state_divergence() == 0 == max(served.differences().values(), default=0.0)
+        elif name == "clear":
+            served.state.clear()
+            served.stored.clear()
+            served.beyond.clear()
+        elif served.stored:
+            for backup in served.stored:
+                served.state.recover_state(backup)
+            assert served.state.state_divergence() == 0 == max(served.differences().values(), default=0.0)
+            served.beyond.clear()
+            served.touched.clear()
+        if served.stored or name in ("add", "assign"):
+            served.check()
+
+
+@maxima
+def test_entries_within_the_line_stay_out_until_they_add_up(case: Case) -> None:
+    state = case.make()
+    state.theta, state.save_above = 100.0, 10.0
+    case.update(state, [(key, 1.0) for key in range(N)], False)
+    stored = [state.backup_state()]
+    case.update(state, [(3, 10.0), (5, 11.0), (5, -9.0), (7, 4.0)], False)
+    stored.append(state.backup_state())
+    assert not stored[1].full and state.state_divergence() == 10.0
+    assert {**dict.fromkeys(range(N), 1.0), 5: 3.0} == dict(case.contents(recovered(case, stored)))
+    case.update(state, [(3, 1.0), (7, 6.0)], False)
+    assert state.state_divergence() == 11.0
+    stored.append(state.backup_state())
+    assert {**dict.fromkeys(range(N), 1.0), 5: 3.0, 3: 12.0} == dict(case.contents(recovered(case, stored)))
+    assert len(stored[2].arrays[-1]) == 1
+
+
+@maxima
+@pytest.mark.parametrize(("line", "theta"), [(0.0, 100.0), (100.0, 100.0), (math.inf, math.inf), (200.0, 50.0)])
+def test_nothing_is_spared_without_a_line_below_theta(case: Case, line: float, theta: float) -> None:
+    state = case.make()
+    state.theta, state.save_above = theta, line
+    state.backup_state()
+    case.update(state, [(2, 1.0), (4, 7.0)], False)
+    backup = state.backup_state()
+    assert state.spared == 0 == state.state_divergence()
+    assert len(backup.arrays[-1]) == 2 or backup.full
+
+
+@maxima
+def test_a_state_with_spared_changes_takes_no_partial_backup(case: Case) -> None:
+    full, partial = two_backups(case)
+    state = recovered(case, [full])
+    state.theta, state.save_above = 100.0, 10.0
+    case.update(state, [(0, 1.0)], False)
+    with pytest.raises(ValueError, match="partial"):
+        state.recover_state(partial)
+    state.recover_state(full)
+    state.recover_state(partial)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.divergence != "maximum"], ids=lambda case: f"{case.name}-{case.divergence}"
+)
+def test_other_divergences_spare_nothing(case: Case) -> None:
+    state = case.make()
+    state.theta, state.save_above = 100.0, 10.0
+    stored = [state.backup_state()]
+    case.update(state, for_keys(case, [(1, 2.0), (4, 3.0)]), False)
+    stored.append(state.backup_state())
+    assert state.state_divergence() == 0
+    stored = stored[1:] if stored[1].full else stored
+    assert case.contents(recovered(case, stored)) == case.contents(state)
+
+
 @all_cases
 def test_a_backup_has_arrays_of_its_own(case: Case) -> None:
     state = case.make()

@@ -75,6 +75,68 @@ def test_it_counts_stops_and_keeps_as_one_packet_at_a_time(
     assert sketch.kept.tolist() == list(dumb.kept) == restored.kept.tolist()
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1500)), max_size=80),
+    st.lists(st.tuples(st.floats(0, 5000), st.sampled_from([0.0, 100.5, 1500.0, math.inf])), min_size=1, max_size=4),
+    st.integers(1, 40),
+)
+def test_a_restored_sketch_differs_by_the_divergence_at_most(
+    stream: list[tuple[int, int]], limits: list[tuple[float, float]], width: int
+) -> None:
+    """The limits change while it counts, as after a failure."""
+    sketch, restored = CountMin(width), CountMin(width)
+    records = packets(*np.array(stream, np.uint64).reshape(-1, 2).T)
+    restored.recover_state(sketch.backup_state())
+    for position in range(len(records)):
+        sketch.theta, sketch.save_above = limits[position // 8 % len(limits)]
+        assert sketch.add(records[: position + 1], position) == position + 1
+        lacking = sketch.totals() - restored.totals()
+        assert 0 <= lacking.min() <= lacking.max() <= sketch.state_divergence()
+        assert sketch.exceeded or lacking.max() <= sketch.theta
+        if sketch.exceeded:
+            backup = sketch.backup_state()
+            beyond = set(np.flatnonzero(lacking > sketch.spared).tolist())
+            assert not backup.full and set(backup.arrays[1].tolist()) == beyond
+            assert len(backup.arrays[1]) == len(beyond), "each once"
+            restored.recover_state(backup)
+            lacking = sketch.totals() - restored.totals()
+            assert lacking.max() <= sketch.state_divergence() <= sketch.spared and not sketch.exceeded
+    restored.recover_state(sketch.backup_all())
+    assert (sketch.totals() == restored.totals()).all() and sketch.state_divergence() == 0
+
+
+def test_counters_within_the_line_stay_out_until_they_add_up() -> None:
+    sketch = CountMin(1000, 1)
+    sketch.theta, sketch.save_above = 100, 10
+    sketch.backup_state()
+    sketch.add(packets(np.array([1, 2, 2], np.uint64), np.array([10, 6, 5])))
+    assert sketch.backup_state().arrays[2].tolist() == [11] * ROWS and sketch.state_divergence() == 10
+    assert len(sketch.backup_state().arrays[2]) == 0
+    sketch.add(packets(np.array([1], np.uint64), np.array([1])))
+    assert sketch.backup_state().arrays[2].tolist() == [11] * ROWS
+    sketch.add(packets(np.array([1], np.uint64), np.array([1])))
+    sketch.clear()
+    sketch.backup_state()
+    assert len(sketch.backup_state().arrays[2]) == 0, "nothing is listed any more"
+
+
+def test_a_partial_backup_needs_the_one_before() -> None:
+    sketch, restored = CountMin(100), CountMin(100)
+    full = sketch.backup_state()
+    sketch.add(packets(np.array([1], np.uint64), np.array([10])))
+    partial = sketch.backup_state()
+    with pytest.raises(ValueError, match="partial"):
+        restored.recover_state(partial)
+    restored.recover_state(full)
+    restored.add(packets(np.array([2], np.uint64), np.array([5])))
+    with pytest.raises(ValueError, match="partial"):
+        restored.recover_state(partial)
+    restored.recover_state(full)
+    restored.recover_state(partial)
+    assert (restored.totals() == sketch.totals()).all()
+
+
 def test_partial_backups_hold_what_changed() -> None:
     sketch = CountMin(1000, 1)
     sketch.add(packets(np.arange(100, dtype=np.uint64), np.full(100, 10)))
@@ -101,6 +163,19 @@ def test_compensation_raises_every_counter_and_diverges_until_it_is_saved() -> N
     assert (restored.totals() == 100).all() and sketch.state_divergence() == 0
     sketch.clear()
     assert (sketch.totals() == 0).all()
+
+
+def test_a_compensated_sketch_is_backed_up_before_it_goes_on() -> None:
+    sketch = CountMin(10)
+    sketch.theta = 1000.0
+    sketch.recover_state(CountMin(10).backup_state())
+    sketch.compensate(1)
+    assert sketch.exceeded, "though it is within theta"
+    sketch.backup_state()
+    assert not sketch.exceeded
+    sketch.compensate(1)
+    sketch.clear()
+    assert not sketch.exceeded
 
 
 def test_many_flows_are_kept_in_their_order() -> None:
