@@ -15,6 +15,7 @@ typedef struct {
     double *total;            /* sum of the gradients, laid out like the weights */
     double items, loss, correct;
     double expected; /* items of the whole window; where it has more, so many */
+    double tasks;    /* that have as many each */
     double distance; /* squared, of the sums, over the items of the window */
 } dense_gradient;
 
@@ -31,7 +32,7 @@ static inline double dense_margin(const dense_gradient *at, const double *item) 
 }
 
 static inline double dense_distance(const dense_gradient *at) {
-    double lanes[DENSE_LANES] = {0, 0, 0, 0}, share = 1 / fmax(fmax(at->items, at->expected), 1);
+    double lanes[DENSE_LANES] = {0, 0, 0, 0}, share = 1 / (at->tasks * fmax(fmax(at->items, at->expected), 1));
     for (size_t j = 0; j <= at->columns; j++) {
         double apart = (at->total[j] - at->saved[j]) * share;
         lanes[j % DENSE_LANES] += apart * apart;

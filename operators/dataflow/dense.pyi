@@ -9,6 +9,7 @@ def add_gradients(
     total: np.ndarray,
     tallies: np.ndarray,
     expected: float,
+    tasks: float,
     apart: float,
     theta: float,
 ) -> tuple[int, float]: ...

@@ -6,18 +6,19 @@ cdef extern from "dense.h" nogil:
         const double *weights
         const double *saved
         double *total
-        double items, loss, correct, expected, distance
+        double items, loss, correct, expected, tasks, distance
     size_t dense_add_items(dense_gradient *at, const double *items, size_t first, size_t stop, double apart, double theta)
 
 
 def add_gradients(const double[:, ::1] items, size_t first, size_t label, const double[::1] weights,
-                  const double[::1] saved, double[::1] total, double[::1] tallies, double expected, double apart,
-                  double theta):
+                  const double[::1] saved, double[::1] total, double[::1] tallies, double expected, double tasks,
+                  double apart, double theta):
     """Add the gradients of items first, first + 1, ... to `total`; (the number of the first that is left, distance).
 
     `weights`: one a column, 0 for the label's, and the intercept; `saved` and `total` are laid out like them.
     `tallies`: items, loss and items on the right side, added to. The distance is the square of the Euclidean one of the
-    mean gradient of a window of `expected` items (or as many as there are) from what it would be with `saved`. Stops behind the item at which the root of distance + `apart` exceeds theta.
+    mean gradient of a window of `tasks` times `expected` items (or as many as there are) from what it would be with
+    `saved`. Stops behind the item at which the root of distance + `apart` exceeds theta.
     ValueError when shapes do not fit.
     """
     cdef dense_gradient at
@@ -30,6 +31,7 @@ def add_gradients(const double[:, ::1] items, size_t first, size_t label, const 
     at.columns, at.label = columns, label
     at.weights, at.saved, at.total = &weights[0], &saved[0], &total[0]
     at.items, at.loss, at.correct, at.expected = tallies[0], tallies[1], tallies[2], expected
+    at.tasks = tasks
     with nogil:
         left = dense_add_items(&at, &items[0, 0], first, stop, apart, theta)
     tallies[0], tallies[1], tallies[2] = at.items, at.loss, at.correct

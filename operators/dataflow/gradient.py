@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from codec.errors import ConfigError, DataError
-from operators.dataflow.base import DataflowOperator, Emitter, Items
+from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
 from operators.dataflow.dense import add_gradients
 from operators.options import positive, whole_number
 from operators.states.base import Backup, State
@@ -23,7 +23,8 @@ class WindowGradient(State):
     """The model as it was fed back, and the gradient of the open window.
 
     Divergence: the Euclidean distance of the model and of the window's mean gradient, together, from the last backup:
-    what its loss would change in the step at the end of a window that has as many items as the one before.
+    what its loss would change in the step at the end of a window that has as many items as the one before, from each of
+    `tasks` tasks.
     """
 
     model: np.ndarray
@@ -32,7 +33,8 @@ class WindowGradient(State):
     _saved: np.ndarray
     _saved_model: np.ndarray
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: int = 1) -> None:
+        self._tasks = tasks
         self._size(0)
 
     def add(self, items: np.ndarray, first: int, label: int) -> int:
@@ -41,7 +43,17 @@ class WindowGradient(State):
             self._size(items.shape[1] + 1)
         apart = self._model_apart()
         left, self._gradient_apart = add_gradients(
-            items, first, label, self.model, self._saved, self.total, self.tallies, self._expected, apart, self.theta
+            items,
+            first,
+            label,
+            self.model,
+            self._saved,
+            self.total,
+            self.tallies,
+            self._expected,
+            self._tasks,
+            apart,
+            self.theta,
         )
         return left
 
@@ -69,16 +81,17 @@ class WindowGradient(State):
 
     def backup_state(self) -> Backup:
         self._mark_saved()
-        return Backup(True, (self.model.copy(), self.total.copy(), self.tallies.copy()))
+        counts = np.append(self.tallies, self._expected)
+        return Backup(True, (self.model.copy(), self.total.copy(), counts))
 
     def recover_state(self, backup: Backup) -> None:
-        model, total, tallies = backup.arrays
-        if {array.dtype for array in backup.arrays} != {np.dtype(np.float64)} or tallies.shape != (3,):
-            raise ValueError("a backup of a gradient consists of float64 arrays, the last of three numbers")
+        model, total, counts = backup.arrays
+        if {array.dtype for array in backup.arrays} != {np.dtype(np.float64)} or counts.shape != (4,):
+            raise ValueError("a backup of a gradient consists of float64 arrays, the last of four numbers")
         if model.ndim != 1 or model.shape != total.shape:
             raise ValueError(f"a backup of a model of shape {model.shape} with a gradient of shape {total.shape}")
         self._size(len(model))
-        self.model[:], self.total[:], self.tallies[:] = model, total, tallies
+        self.model[:], self.total[:], self.tallies[:], self._expected = model, total, counts[:3], float(counts[3])
         self._mark_saved()
 
     def _size(self, parameters: int) -> None:
@@ -101,6 +114,9 @@ class LocalGradient(DataflowOperator):
     def __init__(self, label: int = 0) -> None:
         self._label = whole_number("label", label, 0)
         self.state: WindowGradient = WindowGradient()
+
+    def start(self, place: Place) -> None:
+        self.state = WindowGradient(place.parallelism)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Dense items: one float64 matrix, the label (0 or 1) in the column `label`."""
