@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -283,26 +282,6 @@ def test_pairs_do_not_touch_each_other() -> None:
     assert results(port, sink(0)) == [] and results(port, sink(1)) == [(2, 0, 30.0)]
     feed(task, 1, 7.0, pair=0)
     assert results(port, sink(0)) == [(2, 0, 42.0)]
-
-
-@pytest.mark.parametrize(("stale", "at_once"), [(0.0, 1), (2.0, 3), (float("inf"), 5)])
-def test_a_stale_model_is_good_enough_for_so_many_epochs(stale: float, at_once: int) -> None:
-    layout = replace(layout_of(processor(1)), stale_epochs=stale)
-    port = FakePort(layout)
-    task = ProcessorTask(layout, make_scheme(layout, ERASURE), port, Doubling)
-    task.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(0)))
-    for epoch in range(1, 6):
-        task.on_block(DATA, source(), data(epoch))
-
-    def computed() -> list[int]:
-        return [block.epoch for _, block in port.sent_on(RESULT) if block.kind == Kind.RESULT]
-
-    assert computed() == list(range(1, at_once + 1))
-    feed(task, 1, 1.0)
-    assert computed() == list(range(1, min(at_once + 1, 5) + 1)), "and none of them twice"
-    task.on_worker_failed(sink())
-    task.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(1), arrays=(np.array([1.0]),)))
-    assert computed()[min(at_once + 1, 5) :] == list(range(2, min(at_once + 1, 5) + 1)), "a new sink has none of them"
 
 
 def test_without_a_feedback_edge_nothing_is_held() -> None:
