@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codec.blocks import NO_SEQ, Block
-from codec.ids import Seq, WorkerId
+from codec.ids import Incarnation, Seq, WorkerId
 from engine.dataflow.progress import INPUT, LinkKey
 from engine.layout import Edge
+
+NOBODY = Incarnation(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +25,8 @@ class Entry:
     edge: Edge | None = None
     sender: WorkerId | None = None
     seq: Seq = NO_SEQ
+    life: Incarnation = NOBODY
+    """The sender's; the numbers of its connection end with it."""
     stage: str = ""
     record: int = 0
     """The record that it was saved as; 0 while it was not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,17 +29,26 @@ class OutLink:
         self.waiting: deque[Block] = deque()
         self.placed = False
         """Whether the present life of the receiver has said how far it is."""
+        self.came = At()
+        """Up to where the receiver has heard the lives of this task before."""
         self.muted: dict[LinkKey, tuple[int, int]] = {}
+        """The last causes of that. What is computed again of them is not sent."""
+        self.logged: dict[LinkKey, tuple[int, int]] = {}
+        """The last causes of what was put back."""
+        self.held: deque[Block] = deque()
+        """What has come but perhaps is not safe there: the receiver may die with it. To this life it is acknowledged only
+        by an acknowledgement of something newer."""
         self.closed = 0
         """The last window whose punctuation the receiver has."""
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
         self._counts: deque[int] = deque()
-        self._items = 0
+        self._items = self._newer = 0
 
     def sent(self, count: int) -> None:
         """A block left."""
         self._counts.append(count)
         self._items += count
+        self._newer += 1
 
     def unacknowledged_items(self, blocks: int) -> int:
         """Items on the way, when so many blocks are."""
@@ -46,10 +56,26 @@ class OutLink:
             self._items -= self._counts.popleft()
         return self._items
 
-    def forget(self) -> None:
-        """The receiver died with what was on the way."""
+    def release(self, blocks: int) -> None:
+        """So many blocks are on the way; if some are not any more, what came before them is safe."""
+        if self.held and self._newer > blocks:
+            self.held.clear()
+
+    def take_back(self, kept: Sequence[Block]) -> None:
+        """The receiver died, and these were on the way: they wait for its next life, with what is not safe."""
+        self.release(len(kept))
+        self.waiting.extendleft(reversed([*self.held, *kept]))
+        self.held.clear()
+        self.placed = False
         self._counts.clear()
-        self._items = 0
+        self._items = self._newer = 0
+
+    def place(self, heard: Heard) -> None:
+        """The receiver has said what came; the rest waits to be sent (again)."""
+        self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
+        self.came = heard.at if heard.known else At()
+        while self.waiting and self.waiting[0].key.row <= self.came.number:
+            self.held.append(self.waiting.popleft())
 
 
 class Leave(Protocol):
@@ -60,6 +86,10 @@ class Leave(Protocol):
 
     def may_leave(self, link: OutLink, block: Block) -> bool:
         """Whether the block may be sent now."""
+
+    @property
+    def waiting_max(self) -> int:
+        """Blocks that may wait to leave on a link while more is processed."""
 
 
 class Outlet:
@@ -78,12 +108,13 @@ class Outlet:
         self._back = [joint for joint in layout.outputs if joint.feedback]
         self._cause: tuple[LinkKey, int] = ((0, 0), 0)
         self._siblings: dict[LinkKey, int] = {}
-        self._turns: dict[int, int] = {}
+        self._dealt = 0
 
     def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
         """What is sent from now on comes of this block."""
         self.epoch, self._cause = epoch, (link, number)
         self._siblings.clear()
+        self._dealt = zlib.crc32(b"%d %d %d" % (*link, number))
 
     # what operators call
     def send(self, arrays: Sequence[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
@@ -133,23 +164,30 @@ class Outlet:
             return found
         if joint.partitioning != "split" or joint.feedback:
             return joint.workers
-        turn = self._turns[joint.edge.index] = (self._turns.get(joint.edge.index, -1) + 1) % len(joint.workers)
+        self._dealt += 1  # from a place that the cause decides, so that what is computed again goes where it went
+        turn = self._dealt % len(joint.workers)
         return joint.workers[turn : turn + 1]
 
     def _put(self, link: OutLink, block: Block) -> None:
         cause, number = self._cause
         sibling = self._siblings.get(link.key, -1) + 1
         self._siblings[link.key] = sibling
-        if (number, sibling) <= link.muted.get(cause, (-1, -1)):
-            self.port.count("muted_blocks")  # it has come already, from a former life
+        if (number, sibling) <= link.logged.get(cause, (-1, -1)):
             return
+        muted = (number, sibling) <= link.muted.get(cause, (-1, -1))  # it has come already, from a former life
         at = self.progress.sent.get(link.key, At())
+        if not muted:
+            at = max(at, link.came)
         block.key = Key(self.layout.me.index, link.to.index, at.number + 1, at.items)
         block.meta["cause"] = Cause(*cause, number, sibling)
         self.progress.sent[link.key] = At(at.number + 1, at.items + block.items)
-        link.waiting.append(block)
         if block.kind != Kind.DATA:
             link.last = block
+        if muted:
+            self.port.count("muted_blocks")
+            (link.held if link.placed else link.waiting).append(block)
+            return
+        link.waiting.append(block)
         self.scheme.on_emit(link, block)
 
     # what the task calls
@@ -161,11 +199,14 @@ class Outlet:
     @property
     def blocked(self) -> bool:
         """Whether something on a data link could not leave yet."""
-        return any(link.waiting for link in self.links.values() if not link.joint.feedback)
+        most = self.scheme.waiting_max
+        return any(len(link.waiting) > most for link in self.links.values() if not link.joint.feedback)
 
     def flush(self) -> None:
         """Send what waits, in order, as far as the links and the scheme allow."""
         for link in self.links.values():
+            if link.held:
+                link.release(self.port.unacknowledged(link.joint.edge, link.to))
             while link.waiting and link.placed:
                 block = link.waiting[0]
                 if not self.scheme.may_leave(link, block) or not self.port.send(link.joint.edge, link.to, block):
@@ -180,22 +221,12 @@ class Outlet:
     def lost(self, worker: WorkerId) -> None:
         """A receiver died: what it had not acknowledged waits for its next life."""
         for link in self.of_worker(worker):
-            link.waiting.extendleft(reversed(self.port.kept(link.joint.edge, worker)))
-            link.placed = False
-            link.forget()
+            link.take_back(self.port.kept(link.joint.edge, worker))
 
     def place(self, link: OutLink, heard: Heard) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice."""
-        at = self.progress.sent.get(link.key, At())
-        if heard.known:
-            while link.waiting and link.waiting[0].key.row <= heard.at.number:
-                link.waiting.popleft()
-            if heard.at.number > at.number:
-                self.progress.sent[link.key] = heard.at
+        link.place(heard)
         self._repeat_last(link, heard)
-        for cause, last in heard.causes.items():
-            link.muted[cause] = max(last, link.muted.get(cause, (-1, -1)))
-        link.placed, link.closed = True, heard.closed
 
     def _repeat_last(self, link: OutLink, heard: Heard) -> None:
         """A receiver that has lost the last punctuation or feedback would wait for it for ever."""
@@ -209,7 +240,7 @@ class Outlet:
         found = []
         for link in self.links.values():
             on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
-            found += [(link.key, block) for block in (*on_the_way, *link.waiting)]
+            found += [(link.key, block) for block in (*link.held, *on_the_way, *link.waiting)]
         return found
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
@@ -218,6 +249,15 @@ class Outlet:
             self.links[key].waiting.append(block)
             if block.kind != Kind.DATA:
                 self.links[key].last = block
+
+    def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
+        """What a former life had put out since: it is not put out once more."""
+        for key, block in sent:
+            if block.key.row > self.progress.sent.get(key, At()).number:
+                self.put_back([(key, block)])
+                self.progress.sent[key] = At(block.key.row, block.key.s_index + block.items)
+                edge, task, number, sibling = block.meta["cause"]
+                self.links[key].logged[edge, task] = (number, sibling)
 
     def unacknowledged_items(self) -> int:
         """Items that are on the way on all data links together."""

@@ -8,6 +8,7 @@ computes something a second time knows which of it has arrived already (AF 3.4.3
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -45,6 +46,12 @@ class Cause(NamedTuple):
 def link_key(edge: Edge, worker: WorkerId) -> LinkKey:
     """The name of a link at either of its ends."""
     return edge.index, worker.index
+
+
+def identity(block: Block) -> tuple[int, ...]:
+    """Which block of its link this is, also when its sender has computed it again, under another number."""
+    cause: list[int] | None = block.meta.get("cause")
+    return (block.key.row,) if cause is None else tuple(cause)
 
 
 @dataclass
@@ -85,8 +92,8 @@ class Progress:
     """Blocks received by this task in all its lives; each has its number in this order."""
     included: int = 0
     """The last of them that the state includes."""
-    partial: tuple[LinkKey, int, int] | None = None
-    """A block that the state includes in part: its link, its number there, and how many of its items."""
+    partial: dict[LinkKey, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    """Blocks that the state includes in part, by link: which one, and how many of its items."""
     epoch: int = 0
     """The last window that was closed here."""
     last: bool = False
@@ -97,6 +104,8 @@ class Progress:
     """What of it is processed. Only this is saved: what waits may come again."""
     closed: dict[LinkKey, int] = field(default_factory=dict)
     """The last window that each input link has closed."""
+    windows: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Of windows that some input links have closed: the items, and when the window was opened."""
     sent: dict[LinkKey, At] = field(default_factory=dict)
     feedback: dict[LinkKey, int] = field(default_factory=dict)
     """The window of the newest feedback that was taken in, by link."""
@@ -105,20 +114,27 @@ class Progress:
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """How many items of a block that comes (again) the state includes."""
-        if self.partial is not None and self.partial[:2] == (link, block.key.row):
-            return self.partial[2]
-        return 0
+        which, items = self.partial.get(link, ((), 0))
+        return items if which == identity(block) else 0
+
+    def note_end(self, link: LinkKey, block: Block) -> None:
+        """An input link has closed a window; the same again changes nothing."""
+        if block.epoch > self.closed.get(link, 0):
+            items, opened_at = self.windows.get(block.epoch, (0, math.inf))
+            self.windows[block.epoch] = items + block.meta["items"], min(opened_at, block.meta["opened_at"])
+            self.closed[link] = block.epoch
 
     def pack(self) -> dict[str, Any]:
         """As the fields of a record."""
         return {
             "received": self.received,
             "included": self.included,
-            "partial": self.partial,
+            "partial": [[*link, list(which), items] for link, (which, items) in self.partial.items()],
             "epoch": self.epoch,
             "last": self.last,
             "done": [[*link, heard.pack()] for link, heard in self.done.items()],
             "closed": [[*link, epoch] for link, epoch in self.closed.items()],
+            "windows": [[epoch, *window] for epoch, window in self.windows.items()],
             "sent": [[*link, *at] for link, at in self.sent.items()],
             "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
             "failures": self.failures,
@@ -130,17 +146,14 @@ class Progress:
         return cls(
             fields["received"],
             fields["included"],
-            _partial(fields["partial"]),
+            {(edge, task): (tuple(which), items) for edge, task, which, items in fields["partial"]},
             fields["epoch"],
             fields["last"],
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): epoch for edge, task, epoch in fields["closed"]},
+            {epoch: (items, opened_at) for epoch, items, opened_at in fields["windows"]},
             {(edge, task): At(number, items) for edge, task, number, items in fields["sent"]},
             {(edge, task): epoch for edge, task, epoch in fields["feedback"]},
             list(fields["failures"]),
         )
-
-
-def _partial(packed: Any) -> tuple[LinkKey, int, int] | None:
-    return packed and ((packed[0][0], packed[0][1]), packed[1], packed[2])

@@ -14,7 +14,7 @@ from engine.dataflow.entry import Entry
 from engine.dataflow.layout import DataflowLayout
 from engine.dataflow.outlet import Outlet
 from engine.dataflow.pace import Pace
-from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, link_key
+from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
 from engine.dataflow.reader import Reader
 from engine.layout import Edge
 from engine.schemes.dataflow import DataflowScheme
@@ -55,7 +55,6 @@ class DataflowTask:
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
-        self._windows: dict[int, list[tuple[int, float]]] = {}
         for joint in layout.inputs:
             for worker in joint.workers:
                 self.progress.heard[link_key(joint.edge, worker)] = Heard(known=fresh)
@@ -120,7 +119,8 @@ class DataflowTask:
         if heard.known and block.key.s_index > heard.at.items:
             self.lost += block.key.s_index - heard.at.items
         heard.note(block)
-        self._take(Entry(self._next_number(), link_of, block, edge, sender, block.seq, self._inputs[edge].stage))
+        life, stage = self.port.incarnation(sender), self._inputs[edge].stage
+        self._take(Entry(self._next_number(), link_of, block, edge, sender, block.seq, life, stage))
 
     def on_worker_failed(self, worker: WorkerId) -> None:
         """A worker that was up is down."""
@@ -157,6 +157,7 @@ class DataflowTask:
         self.outlet.flush()
         if self.outlet.blocked:
             return False
+        self.scheme.on_left()
         return self._process_feedback() or self._process() or self._read()
 
     def _begin(self) -> bool:
@@ -211,7 +212,7 @@ class DataflowTask:
         before = entry.first
         entry.first = self.operator.process_data(self._items(entry), before, self.outlet)
         self.items += entry.first - before
-        self.progress.partial = (entry.link, entry.block.key.row, entry.first)
+        self.progress.partial[entry.link] = (identity(entry.block), entry.first)
         if entry.first >= entry.block.items:
             self._done_with(entry)
         state = self.operator.state
@@ -220,7 +221,8 @@ class DataflowTask:
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
-        self.progress.included, self.progress.partial = entry.number, None
+        self.progress.included = entry.number
+        self.progress.partial.pop(entry.link, None)
         done = self.progress.done.setdefault(entry.link, Heard())
         if entry.is_input:
             done.at = At(entry.block.key.row)
@@ -231,8 +233,7 @@ class DataflowTask:
     def _punctuate(self, entry: Entry) -> None:
         block = entry.block
         meta, progress = block.meta, self.progress
-        progress.closed[entry.link] = max(block.epoch, progress.closed.get(entry.link, 0))
-        self._windows.setdefault(block.epoch, []).append((meta["items"], meta["opened_at"]))
+        progress.note_end(entry.link, block)
         before = progress.epoch
         for epoch in range(before + 1, 1 + min(progress.closed.get(link, 0) for link in self._data_links or [INPUT])):
             self._close(Epoch(epoch), meta["last"] and epoch == block.epoch)
@@ -242,8 +243,7 @@ class DataflowTask:
 
     def _close(self, epoch: Epoch, last: bool) -> None:
         """All inputs have closed the window."""
-        parts = self._windows.pop(epoch, [(0, self.port.now())])
-        items, opened_at = sum(items for items, _ in parts), min(opened_at for _, opened_at in parts)
+        items, opened_at = self.progress.windows.pop(epoch, (0, self.port.now()))
         self._end_window(epoch)
         self.progress.last = last
         self.outlet.punctuate(items, opened_at, last)

@@ -6,19 +6,20 @@ items       acknowledged on receipt as long as at most l of those that wait are 
             them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
             that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
 punctuation always saved, and what operators put out when they close a window.
-output      at most gamma items are unacknowledged, beyond that the task waits. A source needs no bound: it goes back to
-            what its receivers have.
+output      at most gamma items are unacknowledged, beyond that the task waits; a block of more is saved, then sent. A
+            source needs no bound: it goes back to what its receivers have.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codec.blocks import Block
 from engine.dataflow.entry import Entry
 from engine.dataflow.outlet import OutLink
+from engine.dataflow.progress import LinkKey
 from engine.schemes.dataflow import Bench, DataflowScheme
 from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
 from engine.schemes.parts.thresholds import Limits, Thresholds
@@ -43,8 +44,16 @@ class Approximate(DataflowScheme):
         self._exposed = 0
         """Items that wait, are acknowledged and not saved. Invariant: at most l."""
         self._unsaved: deque[Entry] = deque()
-        """Entries that wait and are not saved, in the order of receipt; the acknowledged ones first."""
-        self._saved: deque[Entry] = deque()  # and not acknowledged
+        """Entries that wait and are not saved, in the order of receipt."""
+        self._saved: deque[Entry] = deque()
+        """Entries that are acknowledged once they, and all before them, are durable or processed."""
+        self._kept: Counter[LinkKey] = Counter()
+        """Entries of each link that are not acknowledged. Nothing of the link is, before they are: a number covers all
+        smaller ones."""
+        self._leaving: deque[Entry] = deque()
+        """Entries that are processed, while what they caused may be here; until it has left they count as waiting."""
+        self._guarded: Block | None = None
+        """What is larger than gamma, and leaves when it is durable."""
         self._durable = 0
         self._refused = False
         self._set_limits()
@@ -81,16 +90,18 @@ class Approximate(DataflowScheme):
         if entry.is_input:
             return
         self._unsaved.append(entry)
-        early = not is_punctuation(entry.block) and not self._keeps_back()
+        early = not is_punctuation(entry.block) and not self._kept[entry.link]
         if early and self._exposed + entry.block.items <= self.limits.items:
             self._exposed += entry.block.items
             self.bench.acknowledge(entry)
-        elif entry.block.meta.get("urgent"):
+            return
+        self._kept[entry.link] += 1
+        if entry.block.meta.get("urgent"):
             self._save_waiting()
 
-    def _keeps_back(self) -> bool:
-        """Whether something that waits is neither acknowledged nor saved; what comes after it must wait too."""
-        return len(self._unsaved) > 1 and not self._unsaved[-2].acknowledged
+    def _acknowledge(self, entry: Entry) -> None:
+        self._kept[entry.link] -= 1
+        self.bench.acknowledge(entry)
 
     def _save_waiting(self) -> None:
         """Save all that waits; what the store does not take stays unacknowledged, and is tried again."""
@@ -122,14 +133,22 @@ class Approximate(DataflowScheme):
             self._set_theta()
 
     def on_processed(self, entry: Entry) -> None:
-        if self._unsaved and self._unsaved[0] is entry:
-            self._unsaved.popleft()
-            if entry.acknowledged:
-                self._exposed -= entry.block.items
-            elif entry.record > self._durable:
-                self._saved.append(entry)
-            else:
-                self.bench.acknowledge(entry)
+        self._leaving.append(entry)
+
+    def on_left(self) -> None:
+        while self._leaving:
+            self._settle(self._leaving.popleft())
+
+    def _settle(self, entry: Entry) -> None:
+        if entry not in self._unsaved:
+            return
+        self._unsaved.remove(entry)  # feedback overtakes what came before it
+        if entry.acknowledged:
+            self._exposed -= entry.block.items
+        elif self._saved or entry.record > self._durable:
+            self._saved.append(entry)
+        else:
+            self._acknowledge(entry)
 
     def on_window(self, epoch: int) -> None:
         state, pending = self.bench.operator.state, self.bench.outlet.pending()
@@ -145,14 +164,24 @@ class Approximate(DataflowScheme):
         on_the_way = self.bench.outlet.unacknowledged_items()
         if on_the_way + block.items > URGENT * self.limits.unacknowledged:
             block.meta["urgent"] = True
-        return on_the_way == 0 or on_the_way + block.items <= self.limits.unacknowledged
+        if on_the_way + block.items <= self.limits.unacknowledged:
+            return True
+        return on_the_way == 0 and self._guards(block)
+
+    def _guards(self, block: Block) -> bool:
+        """Whether a new life would put this out again. It is saved, unless it is."""
+        if self._guarded is not block and not self.recorder.full:
+            self.recorder.save_progress(self.bench.outlet.pending())
+            self._guarded = block
+            self._set_theta()
+        return self._guarded is block and self._is_durable
 
     def on_durable(self, number: int) -> None:
         self._durable = number
         self.recorder.retry()
         self._set_theta()
         while self._saved and self._saved[0].record <= number:
-            self.bench.acknowledge(self._saved.popleft())
+            self._acknowledge(self._saved.popleft())
         if self._refused:
             self._save_waiting()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codec.blocks import Block
+from codec.ids import WorkerId
 from engine.dataflow.entry import Entry
 from engine.dataflow.layout import DataflowLayout
 from engine.dataflow.outlet import Outlet, OutLink
@@ -35,9 +36,14 @@ class Bench:
 
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""
-        if entry.edge is not None and entry.sender is not None and not entry.acknowledged:
-            self.port.ack(entry.edge, entry.sender, entry.seq)
+        edge, sender = entry.edge, entry.sender
+        if edge is not None and sender is not None and not entry.acknowledged and self._is_alive(sender, entry):
+            self.port.ack(edge, sender, entry.seq)
         entry.acknowledged = True
+
+    def _is_alive(self, sender: WorkerId, entry: Entry) -> bool:
+        """Whether the connection that the entry came on is still the sender's: on the next, numbers mean other blocks."""
+        return entry.life == self.port.incarnation(sender)
 
 
 class DataflowScheme:
@@ -48,6 +54,9 @@ class DataflowScheme:
 
     exact = False
     """Whether a source that starts again goes back to where its state is, so that nothing of its input is left out."""
+
+    waiting_max = 0
+    """Blocks that may wait to leave on a link while more is processed."""
 
     window = 256
     """Blocks that a link may have unacknowledged."""
@@ -77,6 +86,9 @@ class DataflowScheme:
     def may_leave(self, link: OutLink, block: Block) -> bool:
         """Whether the block may be sent now."""
         return True
+
+    def on_left(self) -> None:
+        """Nothing waits to leave any more; called before an entry is processed, and often."""
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""

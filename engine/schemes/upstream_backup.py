@@ -2,8 +2,9 @@
 
 Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, with what was
 put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies
-gets from its senders what its state lacks, and what it puts out a second time is not sent where it has arrived. What
-senders keep stays in memory up to `memory_bytes`, then it goes to disk.
+gets from its senders what its state lacks. What it puts out leaves when it is durable, and its next life sends just
+that again, for it may compute its input in another order. What senders keep stays in memory up to `memory_bytes`, then
+it goes to disk.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from codec.blocks import Block
 from codec.ids import Epoch
 from engine.dataflow.entry import Entry
 from engine.dataflow.outlet import OutLink
+from engine.dataflow.progress import INPUT, LinkKey
 from engine.schemes.dataflow import Bench, DataflowScheme
-from engine.schemes.parts.recorder import Recorder, Recovered, take_over
+from engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, take_over
 
 STATES = 100  # of a job
 LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
@@ -31,6 +33,7 @@ class UpstreamBackup(DataflowScheme):
     """One task's half."""
 
     saves = exact = True
+    waiting_max = 64
     window = 4 * PROCESSED_MAX
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
@@ -39,7 +42,10 @@ class UpstreamBackup(DataflowScheme):
         self.memory_bytes = options["memory_bytes"]
         self._every = max(1, bench.items // (STATES * bench.layout.parallelism))
         self._since = 0
-        self._unsaved: deque[Block] = deque()
+        self._unsaved: deque[tuple[LinkKey, Block]] = deque()
+        self._not_durable: deque[tuple[int, Block]] = deque()
+        self._stays: set[int] = set()
+        """Which blocks must not leave yet: those of these two that were put out, by id()."""
         self._processed: deque[Entry] = deque()  # and not included in a state that was saved
         self._covering: list[Entry] = []  # by a state that waits for room in the store
         self._covered: deque[tuple[int, Entry]] = deque()  # by a state that is not durable yet
@@ -51,15 +57,18 @@ class UpstreamBackup(DataflowScheme):
         take_over(self.bench.progress, recovered, self.bench.operator.state)
         self.recorder.go_on_from(recovered.version)
         self.bench.outlet.put_back(recovered.extras)
+        sent = [record for record in records if "out" in record.meta]
+        self.bench.outlet.put_back_logged((link_of(r), block_of(r.meta["sent"], r.arrays)) for r in sent)
         return []
 
     def on_receive(self, entry: Entry) -> None:
         if entry.is_input:
-            self._unsaved.append(entry.block)
+            self._unsaved.append((INPUT, entry.block))
             self._save_waiting()
 
     def on_emit(self, link: OutLink, block: Block) -> None:
-        self._unsaved.append(block)
+        self._unsaved.append((link.key, block))
+        self._stays.add(id(block))
         self._save_waiting()
         self._emitted_bytes += block.nbytes
         if self._emitted_bytes * LOOKS > self.memory_bytes:
@@ -77,13 +86,17 @@ class UpstreamBackup(DataflowScheme):
     def _save_waiting(self) -> None:
         epoch = Epoch(2 * self.bench.progress.included + 1)
         while self._unsaved:
-            block = self._unsaved[0]
+            link, block = self._unsaved[0]
             arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
-            if not self.bench.port.save("item", epoch, {"sent": list(block.key)}, arrays):
+            meta = {"sent": fields_of(block)} | ({} if link == INPUT else {"out": list(link)})
+            number = self.bench.port.save("item", epoch, meta, arrays)
+            if not number:
                 return
             self.bench.port.count("item_backups", block.items)
             self.bench.port.count("item_backup_bytes", sum(array.nbytes for array in arrays))
             self._unsaved.popleft()
+            if link != INPUT:
+                self._not_durable.append((number, block))
 
     def may_process(self, entry: Entry) -> bool:
         self.recorder.retry()
@@ -92,7 +105,7 @@ class UpstreamBackup(DataflowScheme):
         return not self.recorder.full and not self._unsaved
 
     def may_leave(self, link: OutLink, block: Block) -> bool:
-        return block not in self._unsaved
+        return id(block) not in self._stays
 
     def on_processed(self, entry: Entry) -> None:
         self._processed.append(entry)
@@ -122,6 +135,8 @@ class UpstreamBackup(DataflowScheme):
         self.recorder.retry()
         self._cover()
         self._save_waiting()
+        while self._not_durable and self._not_durable[0][0] <= number:
+            self._stays.discard(id(self._not_durable.popleft()[1]))
         while self._covered and self._covered[0][0] <= number:
             self.bench.acknowledge(self._covered.popleft()[1])
 
@@ -138,3 +153,9 @@ class UpstreamBackup(DataflowScheme):
     @property
     def safe(self) -> bool:
         return not (self.recorder.full or self._covering or self._covered or self._processed)
+
+
+def link_of(record: Block) -> LinkKey:
+    """The link on which the block of a record was put out."""
+    edge, task = record.meta["out"]
+    return edge, task

@@ -149,15 +149,15 @@ class Node(LinkPort):
         self.counts[name] = self.counts.get(name, 0) + n
 
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Any) -> int:
-        if self.sim.rng.random() < 0.1:
-            return 0  # too much is under way
+        if self.refuses():
+            return 0
         self.saves += 1
         number, record = self.saves, (kind, Block(Kind.DATA, epoch, arrays=tuple(map(np.array, arrays)), meta=meta))
 
         def write() -> None:
             """The server goes on with what it got, whether the worker lives or not; its answer may find nobody."""
             self.sim.disk.setdefault(self.me, []).append((self.life, *record))
-            self.sim.at(self.sim.case.wire_s, self.guard(lambda: self.task.on_durable(number)))
+            self.sim.at(self.sim.case.wire_s, self.guard(lambda: self.confirm(number)))
 
         when = max(
             self.sim.disk_free.get(self.me, 0.0), self.sim.now + self.sim.rng.expovariate(1 / self.sim.case.disk_s)
@@ -165,6 +165,14 @@ class Node(LinkPort):
         self.sim.disk_free[self.me] = when + 1e-9
         self.sim.at(when - self.sim.now, lambda: write() if self.sim.nodes[self.me].life == self.life else None)
         return number
+
+    def refuses(self) -> bool:
+        """Whether too much is under way for the store."""
+        return self.sim.rng.random() < 0.1
+
+    def confirm(self, number: int) -> None:
+        """Everything saved up to this number is safe."""
+        self.task.on_durable(number)
 
     def report(self, event: str, **fields: Any) -> None:
         self.sim.case.log.append(f"{self.sim.now:.4f} {self.me}#{self.life} {event} {fields}")

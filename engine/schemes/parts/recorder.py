@@ -46,7 +46,8 @@ class Recorder:
     def save_block(self, entry: Entry) -> bool:
         """Save a received block; False when the store has no room."""
         block = entry.block
-        meta = {"block": _fields(block), "link": list(entry.link), "number": entry.number, "stage": entry.stage}
+        meta = {"block": fields_of(block), "link": list(entry.link), "number": entry.number, "stage": entry.stage}
+        meta["included"] = self.progress.included
         arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
         entry.record = self.port.save("item", Epoch(2 * entry.number), meta, arrays)
         if entry.record:
@@ -81,7 +82,7 @@ class Recorder:
         meta: dict[str, Any] = {"progress": self.progress.pack(), "version": self._version, "what": what}
         arrays, waiting = list(backup.arrays), []
         for link, block in extras:
-            waiting.append([list(link), *_fields(block), len(block.arrays)])
+            waiting.append([list(link), *fields_of(block), len(block.arrays)])
             arrays += block.arrays
         meta |= {"state": len(backup.arrays), "extras": waiting}
         size = sum(array.nbytes for array in arrays)
@@ -101,11 +102,13 @@ class Recorder:
             self._waiting.popleft()
 
 
-def _fields(block: Block) -> list[Any]:
+def fields_of(block: Block) -> list[Any]:
+    """A block but for its arrays, as fields of a record."""
     return [int(block.kind), list(block.key), block.epoch, block.items, block.meta]
 
 
-def _block(fields: Sequence[Any], arrays: Sequence[np.ndarray]) -> Block:
+def block_of(fields: Sequence[Any], arrays: Sequence[np.ndarray]) -> Block:
+    """The block of which these are the fields."""
     kind, key, epoch, items, meta = fields
     return Block(Kind(kind), Epoch(epoch), Key(*key), items, tuple(arrays), meta=meta)
 
@@ -119,12 +122,14 @@ class Recovered:
         self.extras: list[tuple[LinkKey, Block]] = []
         self.entries: list[Entry] = []
         self.version = 0
+        self._processed: dict[int, int] = {}  # up to where all was, when a block was saved
         parts = [] if state is None else [(state, True)]
         for record in records:
             if "version" in record.meta:
                 parts.append((record, False))
             elif "number" in record.meta:
                 self.entries.append(_entry(record))
+                self._processed[record.meta["number"]] = record.meta["included"]
         for part, whole in sorted(parts, key=lambda pair: pair[0].meta["version"]):
             self._take(part, whole)
         self.entries.sort(key=lambda entry: entry.number)
@@ -140,24 +145,36 @@ class Recovered:
             self.progress.included, self.progress.partial = before.included, before.partial
         self.extras = []
         for link, *fields, width in part.meta["extras"]:
-            self.extras.append((tuple(link), _block(fields, arrays[count : count + width])))
+            self.extras.append((tuple(link), block_of(fields, arrays[count : count + width])))
             count += width
 
     def unprocessed(self) -> list[Entry]:
         """The saved blocks that the state does not include, in the order of their receipt."""
         included = self.progress.included if self.progress else 0
         entries = [entry for entry in self.entries if entry.number > included and not entry.is_input]
+        if self.progress is None:
+            return entries
         for entry in entries:
-            if self.progress:
-                entry.first = self.progress.included_of(entry.link, entry.block)
-        return entries
+            entry.first = self.progress.included_of(entry.link, entry.block)
+        return [entry for entry in entries if not self._overtook(entry)]
+
+    def _overtook(self, entry: Entry) -> bool:
+        """Whether this is feedback that was processed before what had come earlier."""
+        done = self.progress.done.get(entry.link) if self.progress and entry.block.kind == Kind.FEEDBACK else None
+        return done is not None and entry.block.key.row <= done.at.number
 
     def latest_run(self) -> list[Entry]:
-        """Of these the most recent consecutive ones (AF 3.4.3): what came before was processed, up to l items; and all
-        punctuation."""
+        """Of these the most recent consecutive ones (AF 3.4.3), and all punctuation.
+
+        What came before a gap was processed when what follows it was saved; where it was not (feedback, or a former
+        life, lies between), it is no gap.
+        """
         entries = self.unprocessed()
         start = len(entries) - 1
-        while start > 0 and entries[start - 1].number == entries[start].number - 1:
+        while start > 0:
+            number, before = entries[start].number, entries[start - 1].number
+            if before < number - 1 and before <= self._processed[number]:
+                break
             start -= 1
         return [entry for i, entry in enumerate(entries) if i >= start or is_punctuation(entry.block)]
 
@@ -169,7 +186,7 @@ def is_punctuation(block: Block) -> bool:
 
 def _entry(record: Block) -> Entry:
     meta = record.meta
-    block = _block(meta["block"], record.arrays)
+    block = block_of(meta["block"], record.arrays)
     return Entry(meta["number"], tuple(meta["link"]), block, stage=meta["stage"], record=-1, acknowledged=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 from dataflow_parts import layout_of, topology
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codec.blocks import Block, Key, Kind
@@ -85,13 +85,14 @@ def test_each_malformed_message_is_refused(block: Block) -> None:
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=12,
 )
 FIELD = st.sampled_from(["cause", "items", "opened_at", "last", "heard", "urgent", "x"])
 SOUND = st.sampled_from([CAUSE, HEARD, 3, 0.5, False])
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from([Kind.DATA, Kind.FEEDBACK, Kind.PUNCTUATION, Kind.REPLY]),
     st.tuples(*[st.integers(0, 2)] * 4).map(lambda key: Key(*key)),

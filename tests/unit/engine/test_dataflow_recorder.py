@@ -150,10 +150,35 @@ def test_punctuation_and_what_a_closed_window_put_out_is_never_left_out() -> Non
     end = Block(Kind.PUNCTUATION, Epoch(1), Key(0, 0, 1, 0), meta={"cause": [*WINDOW, 1, 0], "items": 3})
     window = data(2, cause=(*WINDOW, 1, 1))
     for number, block in ((1, end), (2, window), (3, data(3)), (5, data(5))):
+        bench.progress.included = number - 1
         bench.recorder.save_block(entry(number, block))
     recovered = Recovered(*Shelf(bench.port).restore())
     assert [made.number for made in recovered.latest_run()] == [1, 2, 5]
     assert is_punctuation(end) and is_punctuation(window) and not is_punctuation(data(3))
+
+
+def test_what_waited_when_later_blocks_were_saved_belongs_to_the_run() -> None:
+    """Numbers may lack for other reasons than that all before them was processed: feedback overtakes, lives end."""
+    bench = Bench()
+    for number, included in ((1, 0), (3, 1), (4, 1), (7, 3)):
+        bench.progress.included = included
+        bench.recorder.save_block(entry(number, data(number)))
+    recovered = Recovered(*Shelf(bench.port).restore())
+    assert [made.number for made in recovered.latest_run()] == [3, 4, 7]
+
+
+def test_feedback_that_overtook_is_not_processed_twice() -> None:
+    bench = Bench()
+    back = (3, 0)
+    bench.receive(True)
+    feedback = data(1, kind=Kind.FEEDBACK)
+    bench.recorder.save_block(entry(2, feedback, back))
+    bench.progress.done[back] = Heard()
+    bench.progress.done[back].note(feedback)
+    bench.recorder.save_state(())
+    bench.recorder.save_block(entry(3, data(2, kind=Kind.FEEDBACK), back))
+    recovered = Recovered(*Shelf(bench.port).restore())
+    assert [made.number for made in recovered.unprocessed()] == [1, 3]
 
 
 def test_what_the_store_refuses_is_saved_later_in_its_order() -> None:

@@ -1,0 +1,140 @@
+"""Small deterministic operators and topologies for the simulation of general topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from configs.topology import Topology
+from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from operators.states import HashMap, Vector
+
+KEYS = 7
+BUCKETS = 1000  # windows that a key of Windowed's map tells apart
+
+
+class Spread(DataflowOperator):
+    """Stateless: hands each item (key, value) on, to the task that its key chooses where there is a choice."""
+
+    def __init__(self, by_key: bool = True) -> None:
+        self.by_key = by_key
+        self.heard: list[int] = []
+
+    def start(self, place: Place) -> None:
+        self.tasks = place.fan_out
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        if not self.by_key:
+            out.send((rows,), len(rows))
+            return items.count
+        for task in range(self.tasks):
+            chosen = rows[rows[:, 0] % self.tasks == task]
+            if len(chosen):
+                out.send((chosen,), len(chosen), to=task)
+        return items.count
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        self.heard.append(items.epoch)
+
+
+class Total(DataflowOperator):
+    """Destination: the sum of the values of each key; feeds back each window's number where there is an edge for it."""
+
+    def __init__(self, feeds_back: bool = False) -> None:
+        self.state: Vector = Vector(KEYS)
+        self.feeds_back = feeds_back
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        return first + self.state.add(rows[first:, 0].astype(np.int64), rows[first:, 1])
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        if self.feeds_back:
+            out.feed_back((np.array([float(epoch)]),))
+
+
+class Windowed(DataflowOperator):
+    """Sends the sum of each key of a window when it is closed, and forgets it."""
+
+    def __init__(self) -> None:
+        self.state: HashMap = HashMap()
+
+    def start(self, place: Place) -> None:
+        self.tasks = place.fan_out
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        keys = rows[first:, 0].astype(np.int64) * BUCKETS + items.epoch
+        return first + self.state.add(keys, rows[first:, 1])
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        keys = np.arange(KEYS) * BUCKETS + epoch
+        sums = self.state.get(keys)
+        for task in range(self.tasks):
+            chosen = [key for key in range(KEYS) if sums[key] and key % self.tasks == task]
+            if chosen:
+                out.send((np.column_stack([chosen, sums[chosen]]),), len(chosen), to=task)
+        if not self.state.items()[1].any() or (self.state.items()[1] != 0).sum() == (sums != 0).sum():
+            self.state.clear()
+        else:
+            self.state.assign(keys, np.zeros(KEYS))
+
+
+def _topology(
+    stages: Mapping[str, tuple[str, int, dict[str, Any]]], edges: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "stages": {
+            name: {"operator": f"dataflow_jobs:{operator}", "parallelism": tasks, "options": options}
+            for name, (operator, tasks, options) in stages.items()
+        },
+        "edges": [{"partitioning": "full", "feedback": False} | dict(edge) for edge in edges],
+    }
+
+
+def _loop(**consistency: Any) -> dict[str, Any]:
+    stages = {"a": ("Spread", 2, {}), "b": ("Total", 2, {"feeds_back": True})}
+    return _topology(stages, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True} | consistency])
+
+
+SHAPES = {
+    "full": _topology({"a": ("Spread", 2, {}), "b": ("Total", 2, {})}, [{"from": "a", "to": "b"}]),
+    "chain": _topology(
+        {"a": ("Spread", 2, {"by_key": False}), "b": ("Spread", 4, {"by_key": False}), "c": ("Total", 2, {})},
+        [{"from": "a", "to": "b", "partitioning": "split"}, {"from": "b", "to": "c", "partitioning": "merge"}],
+    ),
+    "sources": _topology(
+        {"a": ("Spread", 1, {}), "b": ("Spread", 2, {}), "c": ("Total", 2, {})},
+        [{"from": "a", "to": "c"}, {"from": "b", "to": "c"}],
+    ),
+    "windows": _topology(
+        {"a": ("Spread", 2, {}), "b": ("Windowed", 2, {}), "c": ("Total", 1, {})},
+        [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}],
+    ),
+    "local": _topology({"a": ("Windowed", 2, {}), "b": ("Total", 2, {})}, [{"from": "a", "to": "b"}]),
+    "bsp": _loop(consistency="bsp"),
+    "ssp": _loop(consistency="ssp", staleness=2),
+    "asp": _loop(consistency="asp"),
+}
+"""full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
+are closed, behind the sources or in them; bsp, ssp, asp: a loop under each consistency model."""
+
+
+def topology(shape: str, fault_tolerance: Mapping[str, Any]) -> Topology:
+    """One of SHAPES under a scheme."""
+    rest = {
+        "job": "job",
+        "input": {"path": "none", "repeat": 1, "limit": None},
+        "micro_batch": 10,
+        "seed": 1,
+        "fault_tolerance": fault_tolerance,
+        "links": {"block_bytes": 64, "window_epochs": 2},
+        "backup": {"servers": 1, "storage": None, "durability": "fsync", "interval_ms": 1},
+        "cluster": dict.fromkeys(
+            ("heartbeat_timeout_s", "startup_timeout_s", "recovery_timeout_s", "stall_timeout_s"), 1.0
+        ),
+    }
+    return Topology.from_dict(rest | SHAPES[shape])

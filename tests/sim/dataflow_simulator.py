@@ -1,0 +1,264 @@
+"""A seeded simulation of a general topology: real tasks, schemes and links on the wires and stores of simulator.py."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dataflow_jobs
+import msgpack
+import numpy as np
+from simulator import Node, Simulation
+
+from codec.blocks import Block, Kind
+from codec.header import Header, decode, encode
+from codec.ids import Seq, WorkerId
+from engine.dataflow.build import place_of
+from engine.dataflow.gate import DataflowGate
+from engine.dataflow.layout import DataflowLayout
+from engine.dataflow.outlet import Outlet
+from engine.dataflow.pace import Pace
+from engine.dataflow.progress import Progress, link_key
+from engine.dataflow.reader import Reader
+from engine.dataflow.task import DataflowTask
+from engine.layout import Edge
+from engine.schemes import DATAFLOW_SCHEMES
+from engine.schemes.dataflow import Bench
+from operators.loading import make_operator
+
+STEPS_MAX = 200_000
+ITEM_BYTES = 16.0
+
+
+@dataclass
+class DataflowCase:
+    """One job and the faults it has to live through; times are in simulated seconds."""
+
+    fault_tolerance: dict[str, Any]
+    shape: str = "full"
+    items: int = 160
+    """Of each source task."""
+    windows: int = 4
+    heavy: bool = True
+    """Values that no other items add up to; otherwise they are 1, 2 and 3."""
+    window: int = 24
+    kills: int = 0
+    kill_at_once: int = 1
+    hangs: int = 0
+    cuts: int = 0
+    wire_s: float = 0.002
+    restart_s: float = 0.03
+    disk_s: float = 0.004
+    kill_until_s: float = 0.1
+    faulty: tuple[str, ...] = ()
+    """Stages whose workers may be killed; all when there is none."""
+    log: list[str] = field(default_factory=list)
+
+
+class Rows:
+    """The part of the input that one source task reads."""
+
+    item_bytes = ITEM_BYTES
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows, self.items = rows, len(rows)
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        return (self.rows[start:stop],)
+
+
+class Ledger:
+    """A journal: in each life of a destination windows are closed in order, and each is announced once in all."""
+
+    def __init__(self, announced: list[tuple[int, int]]) -> None:
+        self.announced, self.last, self.pending = announced, 0, []
+
+    def committed(self, boundary: Any, latency_s: float, rows: Any) -> None:
+        assert self.last in (0, boundary.epoch - 1), f"window {boundary.epoch} closed after {self.last}"
+        self.last = boundary.epoch
+        if boundary.epoch > len(self.announced):
+            self.pending.append((int(boundary.epoch), boundary.items))
+
+    def durable(self, epoch: int) -> None:
+        self.announced += [entry for entry in self.pending if entry[0] <= epoch]
+        self.pending = [entry for entry in self.pending if entry[0] > epoch]
+        assert [window for window, _ in self.announced] == list(range(1, len(self.announced) + 1))
+
+
+class DataflowNode(Node):
+    """A worker of a general topology."""
+
+    sim: DataflowSimulation
+    durable = 0
+
+    def refuses(self) -> bool:
+        """Only while something is under way: that it has become durable is the news to try again."""
+        return self.saves > self.durable and self.sim.rng.random() < 0.2
+
+    def confirm(self, number: int) -> None:
+        self.durable = max(self.durable, number)
+        super().confirm(number)
+
+    def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+        block.seq = seq
+        header, arrays = encode(Header("job", str(self.me), self.life, edge.index), block)
+        _, copy = decode(header, [array.tobytes() for array in arrays])
+        self.sim.carry(self, to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
+
+    def arrive(self, edge: Edge, sender: WorkerId, life: int, seq: Seq, block: Block) -> None:
+        if block.kind != Kind.HELLO:
+            gate = self.sim.gates[self.me]
+            assert block.kind in gate.kinds[edge]
+            gate.check(sender, block)
+            assert self.task.admits(block)
+        super().arrive(edge, sender, life, seq, block)
+
+    def learn(self, worker: WorkerId, life: int, up: bool) -> None:
+        if life >= self.links.incarnation(worker):  # views have revisions, so that old news is none
+            super().learn(worker, life, up)
+        if len(self.links._up) + 1 == len(self.sim.truth):
+            self.task.start()
+
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        plain = msgpack.unpackb(msgpack.packb(meta), strict_map_key=False)
+        return super().save(kind, epoch, plain, arrays)
+
+
+class DataflowSimulation(Simulation):
+    """Runs one case under one seed."""
+
+    case: DataflowCase
+    nodes: dict[WorkerId, DataflowNode]
+
+    def __init__(self, case: DataflowCase, seed: int) -> None:
+        self.case, self.seed, self.rng = case, seed, random.Random(seed)
+        self.now, self.events, self.order = 0.0, [], itertools.count()
+        self.topology = dataflow_jobs.topology(case.shape, case.fault_tolerance)
+        self.scheme = DATAFLOW_SCHEMES[self.topology.scheme]
+        self.window = min(self.scheme.window, case.window) if self.topology.scheme != "upstream_backup" else 4096
+        workers = self.topology.workers()
+        self.layouts = {worker: DataflowLayout.of(self.topology, worker) for worker in workers}
+        self.gates = {worker: DataflowGate(layout) for worker, layout in self.layouts.items()}
+        self.sources = tuple(worker for worker in workers if self.layouts[worker].is_source)
+        self.sinks = tuple(worker for worker in workers if self.layouts[worker].is_sink)
+        self.wire_free, self.disk, self.disk_free, self.news_free, self.cut_lanes = {}, {}, {}, {}, {}
+        self.announced = {sink: [] for sink in self.sinks}
+        self.killed: list[WorkerId] = []
+        self.truth = dict.fromkeys(workers, (1, True))
+        self.rows = {worker: self._rows(i) for i, worker in enumerate(self.sources)}
+        self.nodes = {worker: DataflowNode(self, worker, 1) for worker in workers}
+        for worker in workers:
+            self.spread(worker)
+            self.at(0.05, lambda node=self.nodes[worker]: self._hello(node))
+        self._plan_faults()
+
+    def _rows(self, number: int) -> np.ndarray:
+        rng = np.random.default_rng(number)
+        keys = rng.integers(0, dataflow_jobs.KEYS, self.case.items)
+        values = rng.integers(1, 1 << 40, self.case.items) if self.case.heavy else rng.integers(1, 4, self.case.items)
+        return np.column_stack([keys, values]).astype(float)
+
+    def make_task(self, node: DataflowNode) -> DataflowTask:
+        topology, layout, me = self.topology, self.layouts[node.me], node.me
+        stage = topology.stages[me.stage]
+        operator = make_operator(stage.operator, stage.options)
+        operator.start(place_of(topology, me))
+        outlet = Outlet(layout, node, Progress(), Path("/nonexistent"))
+        stale = {
+            link_key(joint.edge, worker): topology.edges[joint.edge.index].stale_windows
+            for joint in layout.inputs
+            if joint.feedback
+            for worker in joint.workers
+        }
+        reader = Reader(Rows(self.rows[me]), self.case.windows, 64) if layout.is_source else None
+        journal = Ledger(self.announced[me]) if layout.is_sink else None
+        task = DataflowTask(layout, node, operator, outlet, Pace(stale), reader, journal, node.life == 1)
+        bench = Bench(layout, node, operator, outlet.progress, outlet, task.inbox, self.items)
+        task.use(self.scheme(bench, topology.fault_tolerance))
+        return task
+
+    @property
+    def items(self) -> int:
+        """Of all sources together."""
+        return self.case.items * len(self.sources)
+
+    def restore(self, node: DataflowNode) -> None:
+        if not node.task.saves:
+            return
+        records = [(kind, block) for _, kind, block in self.disk.get(node.me, [])]
+        states = [block for kind, block in records if kind == "state"]
+        least = states[-1].epoch if states else 0
+        items = [block for kind, block in records if kind == "item" and block.epoch > least]
+        node.task.restore(states[-1] if states else None, items)
+
+    def restart(self, worker: WorkerId, life: int) -> None:
+        node = self.nodes[worker] = DataflowNode(self, worker, life)
+        self.restore(node)
+        self.case.log.append(f"{self.now:.4f} restart {worker}#{life}")
+        self.truth[worker] = (life, True)
+        self.news_free.pop(worker, None)
+        self.tell_all(node)
+        self.spread(worker)
+        node.guard(lambda: None)()
+        self.at(0.05, lambda: self._hello(node))
+
+    def kill(self, worker: WorkerId) -> None:
+        if self.nodes[worker].alive:
+            self.killed.append(worker)
+        super().kill(worker)
+
+    def _plan_faults(self) -> None:
+        case = self.case
+        for _ in range(case.kills):
+            mortal = [worker for worker in self.nodes if not case.faulty or worker.stage in case.faulty]
+            victims = self.rng.sample(mortal, min(len(mortal), case.kill_at_once))
+            when = self.rng.uniform(0, case.kill_until_s)
+            for victim in victims:
+                self.at(when, lambda victim=victim: self.kill(victim))
+        for _ in range(case.hangs):
+            victim, seconds = self.rng.choice(list(self.nodes)), self.rng.uniform(0.05, 0.5)
+            self.at(self.rng.uniform(0, case.kill_until_s), lambda v=victim, s=seconds: self._hang(v, s))
+        for _ in range(case.cuts):
+            self.at(self.rng.uniform(0, case.kill_until_s), self._cut)
+
+    def _cut(self) -> None:
+        layout = self.layouts[self.rng.choice(list(self.nodes))]
+        a, b = layout.me, self.rng.choice(layout.receivers())
+        for x, y in ((a, b), (b, a)):
+            self.cut_lanes[(x, self.nodes[x].life, y)] = self.now
+        self.case.log.append(f"{self.now:.4f} cut {a} {b}")
+
+    def run(self) -> np.ndarray:
+        """Run to the end; the totals of all destinations. AssertionError names the seed when it does not end."""
+        for _ in range(STEPS_MAX):
+            if all(self.nodes[sink].alive and self.nodes[sink].task.done for sink in self.sinks):
+                return self.totals()
+            assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
+            self.now, _, act = heapq.heappop(self.events)
+            act()
+        raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + self.standing())
+
+    def totals(self) -> np.ndarray:
+        """The sum of each key over all destinations."""
+        return sum(self.nodes[sink].task.operator.state.values for sink in self.sinks)
+
+    def truth_of_keys(self) -> np.ndarray:
+        """What the totals are in an undisturbed run."""
+        whole = np.zeros(dataflow_jobs.KEYS)
+        for rows in self.rows.values():
+            np.add.at(whole, rows[:, 0].astype(int), rows[:, 1])
+        return whole
+
+    def standing(self) -> str:
+        """Where each worker stands, for a job that does not end."""
+        lines = []
+        for worker, node in self.nodes.items():
+            task, links = node.task, node.task.outlet.links.values()
+            where = [(link.key, link.placed, len(link.waiting)) for link in links]
+            lines.append(f"{worker}#{node.life} window {task.epoch} inbox {len(task.inbox)} links {where}")
+        return "\n".join(lines)
