@@ -111,11 +111,11 @@ def main() -> None:
     """Measure, print, draw and save."""
     options = arguments(__doc__ or "")
     text = data.text(80_000 if options.quick else 800_000)
-    repeats = {"grep": 10, "word_count": 4} if options.quick else {"grep": 150, "word_count": 40}
+    repeats = {"grep": 10, "word_count": 4} if options.quick else {"grep": 50, "word_count": 6}
     pattern = PATTERNS[text.about.split(":")[0]]
     size = sum(file.stat().st_size for file in Path(text.path).iterdir())
     ours = interleave("exp1", jobs(text, repeats, pattern), options.runs)
-    theirs = measure_spark(text, 2 if options.quick else 8, options.runs, pattern)
+    theirs = measure_spark(text, 2 if options.quick else 4, options.runs, pattern)
     caption = f"{text.about}, {text.rows:,} lines again and again; medians of {options.runs}, start-up apart"
     tables = {caption: report(ours, theirs, size / text.rows)}
     shown: dict[str, dict[str, tuple[float, float]]] = {

@@ -47,9 +47,9 @@ def accuracy(outcome: Outcome, truth: float) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print and save."""
-    options = arguments(__doc__ or "", runs=5)
+    options = arguments(__doc__ or "")
     left, right = data.cities(100_000 if options.quick else 2_000_000)
-    repeat = 10 if options.quick else 15
+    repeat = 10 if options.quick else 5
     sets = [
         f"input.path={left.path}", f"input.repeat={repeat}",
         f"stages.right.input.path={right.path}", f"stages.right.input.repeat={repeat}",

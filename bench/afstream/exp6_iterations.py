@@ -20,7 +20,7 @@ THETAS = (0.1, 1.0, 10.0)
 
 def main() -> None:
     """Measure, print and save."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__ or "", runs=2)
     tables, kept = {}, {}
     for name in DATA:
         cases: dict[str, Job] = {}

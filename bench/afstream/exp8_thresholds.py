@@ -18,7 +18,7 @@ LIMITS = (0.0, 500.0, 2000.0)
 
 def main() -> None:
     """Measure, print, draw and save."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__ or "", runs=2)
     tables, kept, pictures = {}, {}, []
     for name in DATA:
         job, found = stream(name, options.quick)

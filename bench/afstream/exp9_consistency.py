@@ -18,7 +18,7 @@ FEEDBACK = "{{from: global, to: local, feedback: true, consistency: {0}, stalene
 
 def main() -> None:
     """Measure, print, draw and save."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__ or "", runs=2)
     tables, kept, pictures = {}, {}, []
     for name in DATA:
         job, found = stream(name, options.quick)
