@@ -35,6 +35,8 @@ class Subject:
     theta: float
     rival: str = ""
     rival_pass: Pass | None = None
+    share: float = 0.0  # of theta, by which an entry must have changed to be saved
+    saved_bytes: int = 0  # by the backups of the last run
 
     def passes(self) -> dict[str, Pass]:
         found: dict[str, Pass] = {"no threshold": lambda: self.run(math.inf), "backups": lambda: self.run(self.theta)}
@@ -42,11 +44,12 @@ class Subject:
 
     def run(self, theta: float) -> int:
         """All items once; the number of backups that theta demands."""
-        self.state.theta, first, backups = theta, 0, 0
+        self.state.theta, first, backups, self.saved_bytes = theta, 0, 0, 0
+        self.state.save_above = self.share * self.theta
         while first < UPDATES:
             first += self.update(first, min(UPDATES, first - first % BLOCK + BLOCK))
             if self.state.exceeded:
-                self.state.backup_state()
+                self.saved_bytes += sum(array.nbytes for array in self.state.backup_state().arrays)
                 backups += 1
         return backups
 
@@ -81,6 +84,22 @@ def bytes_subject(words: Sequence[bytes], indexes: np.ndarray) -> Subject:
     )  # fmt: skip
 
 
+def zipf_subject(words: Sequence[bytes], share: float) -> Subject:
+    """Words as a text has them: the most frequent one crosses theta about every 50,000 updates."""
+    ranks = np.random.default_rng(1).zipf(1.1, 2 * UPDATES)
+    ranks = ranks[ranks <= len(words)][:UPDATES]
+    assert len(ranks) == UPDATES
+    state, amounts = HashMap("bytes", "maximum", "int64"), np.ones(UPDATES, np.int64)
+    data, offsets = pack_keys([words[rank - 1] for rank in ranks.tolist()])
+    state.add((data, offsets), amounts)
+    state.backup_all()
+    theta = 50_000 * float((ranks == 1).mean())
+    return Subject(
+        f"HashMap bytes, maximum, Zipf words, save above {share:g} theta", state,
+        lambda first, stop: state.add((data, offsets[first : stop + 1]), amounts[first:stop]), theta, share=share,
+    )  # fmt: skip
+
+
 def set_subject(keys: np.ndarray, chosen: np.ndarray) -> Subject:
     state = KeySet("int64")
     state.add(keys)
@@ -106,11 +125,13 @@ def subjects() -> list[Subject]:
     rng = np.random.default_rng(0)
     keys, indexes = rng.integers(-(2**62), 2**62, KEYS), rng.integers(0, KEYS, UPDATES)
     chosen = keys[indexes]
+    words = [b"word-%d" % key for key in range(KEYS)]
     maps = [("manhattan", "float64"), ("euclidean", "float64"), ("maximum", "float64"), ("maximum", "int64"),
             ("cardinality", "float64")]  # fmt: skip
     return [
         *(map_subject(divergence, values, keys, chosen) for divergence, values in maps),
-        bytes_subject([b"word-%d" % key for key in range(KEYS)], indexes),
+        bytes_subject(words, indexes),
+        *(zipf_subject(words, share) for share in (0.0, 0.1)),
         set_subject(keys, chosen),
         array_subject("Vector of 1,000,000, euclidean", Vector(KEYS, "euclidean"), indexes, math.sqrt(UPDATES / 100)),
         array_subject("Matrix 4 x 8,000, maximum", Matrix((4, 8000), "maximum"), indexes % 32_000, 10.0),
@@ -145,16 +166,20 @@ def filling() -> float:
 
 def main() -> None:
     """Print and save."""
-    rows, figures = [], {}
+    rows: list[tuple[object, ...]] = []
+    figures: dict[str, dict[str, float]] = {}
     for subject in subjects():
         rates, backups = measure(subject)
-        figures[subject.name] = {**rates, "backups_made": backups}
+        each = subject.saved_bytes // max(backups, 1)
+        figures[subject.name] = {**rates, "backups_made": backups, "bytes_each": each}
         rival = f"{subject.rival}: {rates['rival']:.3g}" if "rival" in rates else ""
-        rows.append((subject.name, rates["no threshold"], rates["backups"], backups, rival))
+        rows.append((subject.name, rates["no threshold"], rates["backups"], backups, each, rival))
     figures["HashMap int64, filling"] = {"no threshold": filling()}
-    rows.append(("HashMap int64, a million new keys", figures["HashMap int64, filling"]["no threshold"], "", "", ""))
+    rows.append(
+        ("HashMap int64, a million new keys", figures["HashMap int64, filling"]["no threshold"], "", "", "", "")
+    )
     caption = f"M updates/s, one core, {KEYS:,} keys, {UPDATES:,} updates in blocks of {BLOCK:,}, medians of {REPEATS}"
-    heading = ["state", "no threshold", "with backups", "backups made", "without fault tolerance"]
+    heading = ["state", "no threshold", "with backups", "backups made", "bytes each", "without fault tolerance"]
     save("states", "Fault-tolerant states", {caption: table(heading, rows)}, figures)
 
 

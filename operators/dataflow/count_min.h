@@ -138,10 +138,11 @@ static inline void sketch_draw(count_min *sketch, int64_t line) {
     sketch->line = line;
 }
 
-/* The totals of the listed counters, whose changes are counted anew from here; the others differ by up to the line. */
-static inline void sketch_take_listed(count_min *sketch, int64_t *totals) {
+/* The listed counters, whose changes are counted anew from here; the others differ by up to the line. */
+static inline void sketch_take_listed(count_min *sketch, uint32_t *indexes, int64_t *totals) {
     for (size_t i = 0; i < sketch->listed; i++) {
         sketch_counter *at = sketch->counters + sketch->list[i];
+        indexes[i] = sketch->list[i];
         totals[i] = at->saved = at->total;
     }
     sketch->listed = 0;

@@ -39,7 +39,7 @@ cdef extern from "count_min.h" nogil:
     void flow_set_clear(flow_set *set)
     ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
     void sketch_draw(count_min *sketch, int64_t line)
-    void sketch_take_listed(count_min *sketch, int64_t *totals)
+    void sketch_take_listed(count_min *sketch, uint32_t *indexes, int64_t *totals)
     size_t sketch_take_all(count_min *sketch, uint32_t *indexes, int64_t *totals)
 
 ROWS = SKETCH_ROWS
@@ -113,10 +113,9 @@ cdef class _Sketch:
         """Indexes and totals of the counters that changed, and the flows kept since; they count from here from now on."""
         cdef size_t count = self.own.listed
         indexes, totals = np.empty(count, np.uint32), np.empty(count, np.int64)
+        cdef uint32_t[::1] to_indexes = indexes
         cdef int64_t[::1] to_totals = totals
-        if count:
-            indexes[:] = <uint32_t[:count]>self.own.list
-        sketch_take_listed(&self.own, &to_totals[0] if count else NULL)
+        sketch_take_listed(&self.own, &to_indexes[0] if count else NULL, &to_totals[0] if count else NULL)
         kept = self.kept(self.kept_saved)
         self.kept_saved = self.own.kept.count
         return indexes, totals, kept
@@ -176,6 +175,7 @@ class CountMin(State):
         self._sketch = _Sketch(width, hashes, limit)
         self._fresh = True
         self._compensation = self._compensation_saved = 0
+        self._layout = self._offsets = None
         self.width = width
 
     def add(self, records, first=0, flow="flow", size="size"):
@@ -184,16 +184,16 @@ class CountMin(State):
         `flow` and `size` name a uint64 and a uint32 field. Stops behind the packet that makes the divergence exceed
         theta. ValueError when the fields are others.
         """
-        fields = records.dtype.fields or {}
-        wrong = [n for n, t in ((flow, "<u8"), (size, "<u4")) if n not in fields or fields[n][0] != np.dtype(t)]
-        if wrong or records.ndim != 1:
-            raise ValueError(f"no column {flow} of uint64 or {size} of uint32 in {records.dtype}")
+        layout = records.dtype, flow, size
+        if layout != self._layout:
+            self._offsets = offsets_of(*layout)
+            self._layout = layout
+        if records.ndim != 1:
+            raise ValueError(f"packets must be a one-dimensional array, not of shape {records.shape}")
         raw = np.ascontiguousarray(records).view(np.uint8)
         unsaved = self._compensation - self._compensation_saved
         self._sketch.draw_line(self.spared)
-        return self._sketch.add(
-            raw, records.itemsize, fields[flow][1], fields[size][1], first, self.theta - unsaved
-        )
+        return self._sketch.add(raw, records.itemsize, *self._offsets, first, self.theta - unsaved)
 
     def compensate(self, amount):
         """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of so many."""
@@ -270,6 +270,14 @@ class CountMin(State):
         if (indexes >= ROWS * self.width).any() or (totals < 0).any() or about[1] < 0:
             raise ValueError("a backup of a sketch with counters that cannot be")
         return about, indexes, totals, kept
+
+
+def offsets_of(dtype, flow, size):
+    """Where the fields of flows and sizes stand in a record. ValueError when they are others than uint64 and uint32."""
+    fields = dtype.fields or {}
+    if any(name not in fields or fields[name][0] != np.dtype(t) for name, t in ((flow, "<u8"), (size, "<u4"))):
+        raise ValueError(f"no column {flow} of uint64 or {size} of uint32 in {dtype}")
+    return fields[flow][1], fields[size][1]
 
 
 def estimate(totals, columns):

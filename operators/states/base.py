@@ -26,8 +26,8 @@ class State:
     """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
 
     save_above: float = 0.0
-    """Where the divergence is the greatest difference of an entry, those that differ from the last backup by at most this
-    stay out of partial ones: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
+    """Where the divergence is the greatest difference of an entry, those that differ from the last backup by at most
+    this stay out of partial ones: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
 
     @property
     def spared(self) -> float:
