@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 HIGGS  ?=
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test build debug sim fuzz soak bench bench-streamlec bench-afstream lint clean
+.PHONY: help demo test build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream lint clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,9 +41,12 @@ fuzz: build ## send a million malformed messages through the gate of a worker
 soak: build ## kill everybody in COUNT=200 random schedules of SEED=1, in parts with FIRST=n (about 20 minutes)
 	$(BIN)/python tests/soak/soak.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),200)
 
+soak-dataflow: build ## kill workers of a general topology in COUNT=60 random schedules (about 8 minutes)
+	$(BIN)/python tests/soak/soak_dataflow.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),60)
+
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"
-	for name in codes rings network throughput cluster_throughput recovery latency scale; do $(BIN)/python -m bench.$$name || exit 1; done
+	for name in codes rings network throughput cluster_throughput recovery latency scale states count_min text algorithms; do $(BIN)/python -m bench.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 bench-streamlec: build ## the five experiments of the StreamLEC paper, and what is ours (about 40 minutes)
