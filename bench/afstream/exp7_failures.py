@@ -31,9 +31,8 @@ def main() -> None:
         shown, kept[name], curves = compare(f"exp7 {name}", cases, "0 failures", options.runs, paper)
         tables[f"{found.about}, {TASKS} local workers, Theta {THETA:g}, L {ITEMS:g}; medians of {options.runs}"] = shown
         picture = f"afstream_exp7_{name}"
-        pictures += (
-            [] if options.quick else [figures.lines(picture, f"Exp#7, {name}", "seconds", "L1 norm of a step", curves)]
-        )
+        if not options.quick:
+            pictures.append(figures.lines(picture, f"Exp#7, {name}", "seconds", "L1 norm of a step", curves))
     content: dict[str, Any] = {"pictures": pictures, **kept}
     keep(options, "afstream_exp7", "AF-Stream Exp#7: convergence under failures", tables, content)
 

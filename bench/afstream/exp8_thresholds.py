@@ -28,9 +28,8 @@ def main() -> None:
         shown, kept[name], curves = compare(f"exp8 {name}", cases, "none", options.runs, {})
         tables[f"{found.about}, no failures; medians of {options.runs}"] = shown
         picture = f"afstream_exp8_{name}"
-        pictures += (
-            [] if options.quick else [figures.lines(picture, f"Exp#8, {name}", "seconds", "L1 norm of a step", curves)]
-        )
+        if not options.quick:
+            pictures.append(figures.lines(picture, f"Exp#8, {name}", "seconds", "L1 norm of a step", curves))
     content: dict[str, Any] = {"pictures": pictures, **kept}
     keep(options, "afstream_exp8", "AF-Stream Exp#8: thresholds and convergence", tables, content)
 

@@ -29,9 +29,8 @@ def main() -> None:
         shown, kept[name], curves = compare(f"exp9 {name}", cases, "BSP", options.runs, {})
         tables[f"{found.about}, Theta {THETA:g}, L {ITEMS:g}, no failures; medians of {options.runs}"] = shown
         picture = f"afstream_exp9_{name}"
-        pictures += (
-            [] if options.quick else [figures.lines(picture, f"Exp#9, {name}", "seconds", "L1 norm of a step", curves)]
-        )
+        if not options.quick:
+            pictures.append(figures.lines(picture, f"Exp#9, {name}", "seconds", "L1 norm of a step", curves))
     content: dict[str, Any] = {"pictures": pictures, **kept}
     keep(options, "afstream_exp9", "AF-Stream Exp#9: consistency models", tables, content)
 
