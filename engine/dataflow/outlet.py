@@ -36,8 +36,8 @@ class OutLink:
         self.logged: dict[LinkKey, tuple[int, int]] = {}
         """The last causes of what was put back."""
         self.held: deque[Block] = deque()
-        """What has come but perhaps is not safe there: the receiver may die with it. To this life it is acknowledged only
-        by an acknowledgement of something newer."""
+        """What has come but perhaps is not safe there: the receiver may die with it. Only when something newer is
+        acknowledged this life knows that it is."""
         self.closed = 0
         """The last window whose punctuation the receiver has."""
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have

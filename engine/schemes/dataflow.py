@@ -42,7 +42,7 @@ class Bench:
         entry.acknowledged = True
 
     def _is_alive(self, sender: WorkerId, entry: Entry) -> bool:
-        """Whether the connection that the entry came on is still the sender's: on the next, numbers mean other blocks."""
+        """Whether the sender still has the connection that this came on: on the next, numbers mean other blocks."""
         return entry.life == self.port.incarnation(sender)
 
 

@@ -1,0 +1,152 @@
+"""Word count under every scheme for general topologies, with its processes killed: exact or bounded, as promised.
+
+The runs share one ZooKeeper, each in a chroot of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_harness import Cli
+from kazoo.client import KazooClient
+
+from controller.zookeeper import EmbeddedZooKeeper
+
+LINES, REPEAT, WINDOW = 30_000, 15, 30_000
+WORDS_OF_A_LINE, WORDS = 10, 500
+THETA, L = 1000, 10
+ALPHA = 150
+"""How often a word comes in a block, at most: 65 kB of 500 words that are equally frequent."""
+TOPOLOGY = """\
+job: words
+input: {path: text.txt, repeat: %d, limit: null}
+micro_batch: %d
+stages:
+  split: {operator: "operators.dataflow.word_count:SplitWords", parallelism: 2}
+  count: {operator: "operators.dataflow.word_count:CountWords", parallelism: 2}
+edges:
+  - {from: split, to: count, partitioning: full}
+fault_tolerance: {scheme: none}
+"""
+SCHEMES = {
+    "none": "{scheme: none}",
+    "mini_batch": "{scheme: mini_batch}",
+    "upstream_backup": "{scheme: upstream_backup}",
+    "approximate": f"{{scheme: approximate, theta: {THETA}, l: {L}, gamma: 100}}",
+}
+ONE_OF_EACH = ["kill:count.0@30%", "kill:split.1@60%"]
+EVERYBODY = [f"kill:{worker}@40%" for worker in ("split.0", "split.1", "count.0", "count.1")]
+AGAIN = ["kill:count.1@20%", "kill:split.0@40%", "kill:count.1@60%"]
+Job = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """A working directory with a text and a topology; at the end no process may be left."""
+    directory = tmp_path_factory.mktemp("words")
+    numbers = np.random.default_rng(3).integers(0, WORDS, (LINES, WORDS_OF_A_LINE))
+    letters = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(WORDS)]
+    (directory / "text.txt").write_text("".join(" ".join(letters[n] for n in row) + "\n" for row in numbers))
+    (directory / "job.yaml").write_text(TOPOLOGY % (REPEAT, WINDOW))
+    cli = Cli(directory)
+    yield cli
+    try:
+        cli.await_no_process()
+    finally:
+        cli.kill_all()
+
+
+@pytest.fixture(scope="module")
+def truth(shared: Cli) -> Counter[str]:
+    """Each word's count, times the repetitions."""
+    counts = Counter(re.findall("[a-z]+", (shared.directory / "text.txt").read_text()))
+    return Counter({word: REPEAT * count for word, count in counts.items()})
+
+
+@pytest.fixture(scope="module")
+def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
+    """Runs the job under a scheme and faults; its summary, with the counts under `words`."""
+    number = iter(range(1000))
+
+    def run(scheme: str, faults: list[str]) -> dict[str, Any]:
+        name = f"run{next(number)}"
+        client = KazooClient(zookeeper.connect_string)
+        client.start()
+        client.ensure_path(f"/{name}")
+        client.stop()
+        client.close()
+        command = ["run", "job.yaml", "--json", "--out", name, "--zookeeper", f"{zookeeper.connect_string}/{name}"]
+        specs = [word for fault in faults for word in ("--fault", fault)]
+        done = shared.run(*command, "--set", f"fault_tolerance={SCHEMES[scheme]}", *specs)
+        assert done.returncode == 0, done.stderr
+        summary: dict[str, Any] = json.loads(done.stdout)
+        assert [failure["action"] for failure in summary["failures"]] == ["kill"] * len(faults)
+        return summary | {"words": counts_in(shared.directory / name), "windows": windows_in(shared.directory / name)}
+
+    return run
+
+
+def counts_in(out: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for index in (0, 1):
+        model = np.load(out / f"model.{index}.npz")
+        text, ends = model["words"].tobytes(), model["offsets"]
+        for i, count in enumerate(model["counts"].tolist()):
+            word = text[ends[i] : ends[i + 1]].decode()
+            assert word not in found, "a word has one task"
+            found[word] = count
+    return found
+
+
+def windows_in(out: Path) -> list[list[int]]:
+    """The windows that each destination announced."""
+    files = [(out / f"epochs.{index}.csv").read_text().splitlines()[1:] for index in (0, 1)]
+    return [[int(line.partition(",")[0]) for line in lines] for lines in files]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "faults"),
+    [
+        ("mini_batch", ONE_OF_EACH),
+        ("mini_batch", EVERYBODY),
+        ("upstream_backup", EVERYBODY),
+        ("upstream_backup", AGAIN),
+    ],
+    ids=["mini-batch-one-of-each", "mini-batch-everybody", "upstream-everybody", "upstream-again"],
+)
+def test_each_word_is_counted_once_whoever_dies(job: Job, truth: Counter[str], scheme: str, faults: list[str]) -> None:
+    summary = job(scheme, faults)
+    assert summary["words"] == truth
+    assert summary["items"] == LINES * REPEAT and summary["lost"] == {"items": 0, "states": 0}
+    assert summary["windows"] == [list(range(1, REPEAT + 1))] * 2, "each window is announced once, in order"
+
+
+@pytest.mark.parametrize("faults", [ONE_OF_EACH, EVERYBODY, AGAIN], ids=["one-of-each", "everybody", "again"])
+def test_approximate_counts_stay_within_their_bound(job: Job, truth: Counter[str], faults: list[str]) -> None:
+    """AF 3.5: a count is off by Theta + L alpha at most, and by alpha for the item at which a backup was due."""
+    summary = job("approximate", faults)
+    off = {word: abs(summary["words"][word] - count) for word, count in truth.items()}
+    assert max(off.values()) <= THETA + (L + len(faults)) * ALPHA < min(truth.values()) / 2
+    assert summary["windows"] == [list(range(1, REPEAT + 1))] * 2
+
+
+def test_without_fault_tolerance_the_counts_of_the_dead_are_gone_and_no_others(job: Job, truth: Counter[str]) -> None:
+    summary = job("none", ["kill:count.0@50%"])
+    found = summary["words"]
+    assert all(found[word] <= count for word, count in truth.items())
+    assert sum(found.values()) < 0.9 * sum(truth.values()), "half of the words had half of their counts there"
+    kept = [word for word, count in truth.items() if found[word] == count]
+    assert len(kept) >= WORDS / 4, "those of the other task are whole"
