@@ -9,6 +9,7 @@ import numpy as np
 
 from codec.errors import ConfigError, DataError
 from operators.dataflow.base import DataflowOperator, Emitter, Items
+from operators.dataflow.line_pattern import LinePattern
 from operators.dataflow.text import checksum, matching_lines, take_lines
 from operators.states.base import Backup, State
 
@@ -19,7 +20,7 @@ class Grep(DataflowOperator):
     """Source stage: sends the lines that match `pattern`, in their order.
 
     A pattern without metacharacters is searched as a substring, at memory speed; any other is a regular expression of
-    Python's `re` over bytes, tried line by line.
+    Python's `re` over bytes.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -27,7 +28,7 @@ class Grep(DataflowOperator):
             raise ConfigError(f"the option pattern is {pattern!r}, not a text to look for", "Give a pattern.")
         self._needle = pattern.encode()
         try:
-            self._expression = re.compile(self._needle) if _META & set(self._needle) else None
+            self._expression = LinePattern(self._needle) if _META & set(self._needle) else None
         except re.error as error:
             raise ConfigError(f"the option pattern is no regular expression: {error}", "Correct pattern.") from error
 
@@ -46,9 +47,7 @@ class Grep(DataflowOperator):
     def _matching(self, data: np.ndarray, offsets: np.ndarray, first: int) -> np.ndarray:
         if self._expression is None:
             return matching_lines(data, offsets, self._needle, first)
-        text, ends, search = data.tobytes(), offsets.tolist(), self._expression.search
-        lines = range(first, len(ends) - 1)
-        return np.array([line for line in lines if search(text[ends[line] : ends[line + 1]])], np.int64)
+        return self._expression.matching(data, offsets, first)
 
 
 class Part(NamedTuple):
