@@ -71,3 +71,31 @@ def test_each_item_is_counted_once_whoever_dies(scheme: str, shape: str, fault: 
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
         counted = sum(items for ends in simulation.announced.values() for _, items in ends)
         assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "ten"])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("chain", "windows", "local")])
+def test_approximate_errors_stay_below_the_users_thresholds(shape: str, fault: str) -> None:
+    """AF 3.5, whatever the number of failures: Theta + L alpha, and alpha more for each of the two items of a death
+    that cross the two parts of theta. Nothing is counted twice, and sources lose nothing: they go back."""
+    faults = FAULTS.get(fault, {"kills": 10, "restart_s": 0.01})
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = run(
+            DataflowCase(APPROXIMATE, shape, heavy=False, **faults), seed, f"approximate and {shape}-{fault}"
+        )
+        off = errors(simulation)
+        deaths = sum(worker in simulation.sinks for worker in simulation.killed)
+        assert (off <= 0).all(), f"seed {seed}: {off}"
+        assert -off.sum() <= (THETA + L * ALPHA if deaths else 0) + 2 * ALPHA * deaths, f"seed {seed}: {off}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_without_fault_tolerance_the_job_ends_all_the_same(shape: str, fault: str) -> None:
+    for seed in range(FIRST, FIRST + max(1, SEEDS // 3)):
+        run(DataflowCase({"scheme": "none"}, shape, **FAULTS[fault]), seed, f"without and {shape}-{fault}")
+
+
+def test_a_seed_repeats_itself() -> None:
+    case = DataflowCase(EXACT["mini_batch"], kills=2, hangs=1, cuts=1)
+    assert run(case, 5, "repeats").case.log == run(case, 5, "repeats").case.log
