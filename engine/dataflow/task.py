@@ -11,7 +11,7 @@ import numpy as np
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, WorkerId
 from engine.dataflow.entry import Entry
-from engine.dataflow.layout import DataflowLayout
+from engine.dataflow.layout import DataflowLayout, Joint
 from engine.dataflow.outlet import Outlet
 from engine.dataflow.pace import Pace
 from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
@@ -52,6 +52,7 @@ class DataflowTask:
         self.running = False
         self._fresh = fresh
         self._begun = False
+        self._to_answer: list[tuple[Joint, WorkerId]] = []
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
@@ -125,13 +126,24 @@ class DataflowTask:
     def on_worker_failed(self, worker: WorkerId) -> None:
         """A worker that was up is down."""
         self.outlet.lost(worker)
+        self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
+        for joint in self.layout.inputs:
+            if worker in joint.workers:
+                self.scheme.on_sender_lost(link_key(joint.edge, worker))
 
     def on_worker_restored(self, worker: WorkerId) -> None:
         """A new life of a worker is up: it is told how far what it sends has come."""
-        for joint in self.layout.inputs:
-            if worker in joint.workers:
-                heard = self.progress.heard[link_key(joint.edge, worker)]
-                self.port.send(joint.reply, worker, Block(Kind.REPLY, Epoch(0), meta={"heard": heard.pack()}))
+        self._to_answer += [(joint, worker) for joint in self.layout.inputs if worker in joint.workers]
+        self._answer()
+
+    def _answer(self) -> None:
+        """Only what is safe here is said to have come: the sender may not be able to send it once more."""
+        waiting, self._to_answer = self._to_answer, []
+        for joint, worker in waiting:
+            link = link_key(joint.edge, worker)
+            heard = Block(Kind.REPLY, Epoch(0), meta={"heard": self.progress.heard[link].pack()})
+            if not self.scheme.settled(link) or not self.port.send(joint.reply, worker, heard):
+                self._to_answer.append((joint, worker))
 
     def on_alarm(self) -> None:
         """No scheme here asks for alarms."""
@@ -152,6 +164,8 @@ class DataflowTask:
     # what is done
     def work(self) -> bool:
         """Send what waits, then process one entry; False when there is nothing to do now."""
+        if self._to_answer:
+            self._answer()
         if not self._begun and not self._begin():
             return False
         self.outlet.flush()
@@ -183,6 +197,7 @@ class DataflowTask:
         reader.seek(row)
         for epoch in range(self.progress.epoch + 1, reader.epoch):
             self._end_window(Epoch(epoch))
+            self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
 
     def _process_feedback(self) -> bool:
         if not self.feedback or not self.scheme.may_process(self.feedback[0]):

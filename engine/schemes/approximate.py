@@ -176,6 +176,12 @@ class Approximate(DataflowScheme):
             self._set_theta()
         return self._guarded is block and self._is_durable
 
+    def on_sender_lost(self, link: LinkKey) -> None:
+        self._save_waiting()  # a source that starts again goes on behind what has come
+
+    def settled(self, link: LinkKey) -> bool:
+        return not self._kept[link]
+
     def on_durable(self, number: int) -> None:
         self._durable = number
         self.recorder.retry()

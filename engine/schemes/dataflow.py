@@ -15,7 +15,7 @@ from codec.ids import WorkerId
 from engine.dataflow.entry import Entry
 from engine.dataflow.layout import DataflowLayout
 from engine.dataflow.outlet import Outlet, OutLink
-from engine.dataflow.progress import Progress
+from engine.dataflow.progress import LinkKey, Progress
 from engine.schemes.scheme import Port
 from operators.dataflow.base import DataflowOperator
 
@@ -89,6 +89,13 @@ class DataflowScheme:
 
     def on_left(self) -> None:
         """Nothing waits to leave any more; called before an entry is processed, and often."""
+
+    def on_sender_lost(self, link: LinkKey) -> None:
+        """The sender of a link died; what it sent and is not acknowledged may be here alone."""
+
+    def settled(self, link: LinkKey) -> bool:
+        """Whether a new life of the sender may be told that all that came has come."""
+        return True
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
