@@ -18,7 +18,7 @@ THETAS = (1.0, 10.0, 1e2, 1e4, INFINITE)
 LIMITS = (1.0, 1e3)
 USUAL_L = 1e3
 WINDOWS = 50
-LINES_PER_THETA = 3000
+LINES_PER_THETA = 1000
 """How many lines a run has at most for each unit of Theta: with a small one, each line costs backups."""
 FAULTS = ("kill:count.0@30%", "kill:split.0@50%", "kill:count.1@70%")
 
