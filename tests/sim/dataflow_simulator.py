@@ -101,8 +101,9 @@ class DataflowNode(Node):
         return self.saves > self.durable and self.sim.rng.random() < 0.2
 
     def confirm(self, number: int) -> None:
-        self.durable = max(self.durable, number)
-        super().confirm(number)
+        if number > self.durable:  # a process that hung hears the newest only
+            self.durable = number
+            super().confirm(number)
 
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         block.seq = seq
