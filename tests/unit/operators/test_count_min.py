@@ -78,7 +78,11 @@ def test_it_counts_stops_and_keeps_as_one_packet_at_a_time(
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1500)), max_size=80),
-    st.lists(st.tuples(st.floats(0, 5000), st.sampled_from([0.0, 100.5, 1500.0, math.inf])), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.sampled_from([700.0, 2000.5, 5000.0]), st.sampled_from([0.0, 100.5, 1500.0, math.inf])),
+        min_size=1,
+        max_size=4,
+    ),
     st.integers(1, 40),
 )
 def test_a_restored_sketch_differs_by_the_divergence_at_most(
@@ -119,6 +123,17 @@ def test_counters_within_the_line_stay_out_until_they_add_up() -> None:
     sketch.clear()
     sketch.backup_state()
     assert len(sketch.backup_state().arrays[2]) == 0, "nothing is listed any more"
+
+
+def test_counters_are_listed_anew_when_the_line_moves() -> None:
+    sketch = CountMin(1000, 1)
+    sketch.theta, sketch.save_above = 100, 10
+    sketch.backup_state()
+    sketch.add(packets(np.array([1, 2], np.uint64), np.array([10, 30])))
+    sketch.save_above = 20
+    assert sorted(sketch.backup_state().arrays[2].tolist()) == [30] * ROWS
+    sketch.save_above = 5
+    assert sorted(sketch.backup_state().arrays[2].tolist()) == [10] * ROWS and sketch.state_divergence() == 5
 
 
 def test_a_partial_backup_needs_the_one_before() -> None:
