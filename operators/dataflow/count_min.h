@@ -31,7 +31,8 @@ typedef struct {
     size_t stride;
 } packet_columns;
 
-/* Invariant: `list` holds the numbers of the counters whose total - saved exceeds `line`, each once; it has room for all. */
+/* Invariant: `list` holds the numbers of the counters whose total - saved exceeds `line`, each once; it has room for all.
+ * Without a line, 0, it is not kept: nearly all counters would be in it. */
 typedef struct {
     sketch_counter *counters; /* SKETCH_ROWS rows of `width` */
     uint32_t *list;
@@ -92,10 +93,9 @@ static inline void flow_set_clear(flow_set *set) {
     set->count = 0;
 }
 
-/* Count packets first, first + 1, ...; the number of the first that is left, -1 when there is no memory. Stops behind
- * the packet that makes the divergence exceed theta. */
-static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop,
-                                   int64_t theta) {
+static inline __attribute__((always_inline)) ptrdiff_t sketch_loop(count_min *sketch, packet_columns packets,
+                                                                   size_t first, size_t stop, int64_t theta,
+                                                                   int listing) {
     const size_t width = sketch->width;
     const int64_t limit = sketch->limit, line = sketch->line;
     int64_t divergence = sketch->divergence;
@@ -112,7 +112,7 @@ static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, si
             sketch_counter *at = sketch->counters + number;
             int64_t total = at->total + size, since = total - at->saved;
             at->total = total;
-            if ((uint64_t)(since - line - 1) < size) /* it has just crossed the line */
+            if (listing && (uint64_t)(since - line - 1) < size) /* it has just crossed the line */
                 sketch->list[sketch->listed++] = (uint32_t)number;
             estimate = total < estimate ? total : estimate;
             divergence = since > divergence ? since : divergence;
@@ -128,9 +128,17 @@ static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, si
     return (ptrdiff_t)i;
 }
 
+/* Count packets first, first + 1, ...; the number of the first that is left, -1 when there is no memory. Stops behind
+ * the packet that makes the divergence exceed theta. */
+static inline ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop,
+                                   int64_t theta) {
+    return sketch->line ? sketch_loop(sketch, packets, first, stop, theta, 1)
+                        : sketch_loop(sketch, packets, first, stop, theta, 0);
+}
+
 /* Draw another line, at least 0, and list what is beyond it. */
 static inline void sketch_draw(count_min *sketch, int64_t line) {
-    size_t counters = SKETCH_ROWS * sketch->width, count = 0;
+    size_t counters = line ? SKETCH_ROWS * sketch->width : 0, count = 0;
     for (size_t i = 0; i < counters; i++)
         if (sketch->counters[i].total - sketch->counters[i].saved > line)
             sketch->list[count++] = (uint32_t)i;
@@ -149,15 +157,15 @@ static inline void sketch_take_listed(count_min *sketch, uint32_t *indexes, int6
     sketch->divergence = sketch->divergence < sketch->line ? sketch->divergence : sketch->line;
 }
 
-/* The counters that are not 0 are put into indexes and totals, which have room for all; how many there are. From here on
- * changes are counted anew. */
-static inline size_t sketch_take_all(count_min *sketch, uint32_t *indexes, int64_t *totals) {
+/* The counters that changed (`full`: that are not 0) are put into indexes and totals, which have room for all; how many
+ * there are. From here on changes are counted anew. */
+static inline size_t sketch_take_all(count_min *sketch, int full, uint32_t *indexes, int64_t *totals) {
     size_t count = 0, counters = SKETCH_ROWS * sketch->width;
     for (size_t i = 0; i < counters; i++) {
         sketch_counter *at = sketch->counters + i;
         indexes[count] = (uint32_t)i;
         totals[count] = at->total;
-        count += at->total != 0; /* no branch, as half of them would be guessed wrong */
+        count += at->total != (full ? 0 : at->saved); /* no branch, as half of them would be guessed wrong */
         at->saved = at->total;
     }
     sketch->listed = 0;

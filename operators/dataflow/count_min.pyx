@@ -40,7 +40,7 @@ cdef extern from "count_min.h" nogil:
     ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
     void sketch_draw(count_min *sketch, int64_t line)
     void sketch_take_listed(count_min *sketch, uint32_t *indexes, int64_t *totals)
-    size_t sketch_take_all(count_min *sketch, uint32_t *indexes, int64_t *totals)
+    size_t sketch_take_all(count_min *sketch, int full, uint32_t *indexes, int64_t *totals)
 
 ROWS = SKETCH_ROWS
 WIDTH_MAX = 1 << 24
@@ -111,6 +111,8 @@ cdef class _Sketch:
 
     def take_changed(self):
         """Indexes and totals of the counters that changed, and the flows kept since; they count from here from now on."""
+        if not self.own.line:
+            return self.take_all(False)
         cdef size_t count = self.own.listed
         indexes, totals = np.empty(count, np.uint32), np.empty(count, np.int64)
         cdef uint32_t[::1] to_indexes = indexes
@@ -120,16 +122,17 @@ cdef class _Sketch:
         self.kept_saved = self.own.kept.count
         return indexes, totals, kept
 
-    def take_all(self):
-        """Indexes and totals of all counters that are not 0, and all flows kept; changes count from here from now on."""
+    def take_all(self, bint full):
+        """The same by a look at all counters (`full`: those that are not 0, and all flows kept)."""
         room = SKETCH_ROWS * self.own.width
         indexes, totals = np.empty(room, np.uint32), np.empty(room, np.int64)
         cdef uint32_t[::1] to_indexes = indexes
         cdef int64_t[::1] to_totals = totals
         with nogil:
-            count = sketch_take_all(&self.own, &to_indexes[0], &to_totals[0])
+            count = sketch_take_all(&self.own, full, &to_indexes[0], &to_totals[0])
+        kept = self.kept(0 if full else self.kept_saved)
         self.kept_saved = self.own.kept.count
-        return indexes[:count].copy(), totals[:count].copy(), self.kept(0)
+        return indexes[:count].copy(), totals[:count].copy(), kept
 
     def kept(self, size_t first):
         cdef size_t count = self.own.kept.count
@@ -243,7 +246,7 @@ class CountMin(State):
 
     def backup_all(self):
         self._fresh = False
-        return Backup(True, (self._about(), *self._sketch.take_all()))
+        return Backup(True, (self._about(), *self._sketch.take_all(True)))
 
     def _about(self):
         """What is saved beside the counters."""
