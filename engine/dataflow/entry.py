@@ -31,6 +31,7 @@ class Entry:
     record: int = 0
     """The record that it was saved as; 0 while it was not."""
     acknowledged: bool = False
+    processed: bool = False
     first: int = 0
     """The first of its items that is not processed."""
 

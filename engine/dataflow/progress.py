@@ -92,8 +92,8 @@ class Progress:
     """Blocks received by this task in all its lives; each has its number in this order."""
     included: int = 0
     """The last of them that the state includes."""
-    partial: dict[LinkKey, tuple[tuple[int, ...], int]] = field(default_factory=dict)
-    """Blocks that the state includes in part, by link: which one, and how many of its items."""
+    partial: dict[tuple[LinkKey, tuple[int, ...]], int] = field(default_factory=dict)
+    """Blocks that the state includes in part, by link and identity: how many of their items."""
     epoch: int = 0
     """The last window that was closed here."""
     last: bool = False
@@ -114,8 +114,7 @@ class Progress:
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """How many items of a block that comes (again) the state includes."""
-        which, items = self.partial.get(link, ((), 0))
-        return items if which == identity(block) else 0
+        return self.partial.get((link, identity(block)), 0)
 
     def note_end(self, link: LinkKey, block: Block) -> None:
         """An input link has closed a window; the same again changes nothing."""
@@ -129,7 +128,7 @@ class Progress:
         return {
             "received": self.received,
             "included": self.included,
-            "partial": [[*link, list(which), items] for link, (which, items) in self.partial.items()],
+            "partial": [[*link, list(which), items] for (link, which), items in self.partial.items()],
             "epoch": self.epoch,
             "last": self.last,
             "done": [[*link, heard.pack()] for link, heard in self.done.items()],
@@ -146,7 +145,7 @@ class Progress:
         return cls(
             fields["received"],
             fields["included"],
-            {(edge, task): (tuple(which), items) for edge, task, which, items in fields["partial"]},
+            {((edge, task), tuple(which)): items for edge, task, which, items in fields["partial"]},
             fields["epoch"],
             fields["last"],
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},

@@ -146,7 +146,8 @@ class DataflowTask:
                 self._to_answer.append((joint, worker))
 
     def on_alarm(self) -> None:
-        """No scheme here asks for alarms."""
+        """The scheme's alarm went off."""
+        self.scheme.on_alarm()
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
@@ -184,13 +185,13 @@ class DataflowTask:
         return True
 
     def _go_to_input(self, reader: Reader) -> None:
-        """Behind what the state includes; or, if the scheme may leave items out, behind what all receivers have got.
+        """Behind what the state includes; without a state, behind what all receivers have got.
 
         Windows that all have closed but the state has not are closed here too; their output is theirs already.
         """
         row = self.progress.done.get(INPUT, Heard()).at.number
         links = [link for link in self.outlet.links.values() if not link.joint.feedback]
-        if not self.scheme.exact and links:
+        if self.operator.state is None and not self.scheme.exact and links:
             closed = min(link.closed for link in links)
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
             row = max(row, reached, reader.row(closed))
@@ -227,7 +228,7 @@ class DataflowTask:
         before = entry.first
         entry.first = self.operator.process_data(self._items(entry), before, self.outlet)
         self.items += entry.first - before
-        self.progress.partial[entry.link] = (identity(entry.block), entry.first)
+        self.progress.partial[entry.link, identity(entry.block)] = entry.first
         if entry.first >= entry.block.items:
             self._done_with(entry)
         state = self.operator.state
@@ -237,7 +238,7 @@ class DataflowTask:
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
         self.progress.included = entry.number
-        self.progress.partial.pop(entry.link, None)
+        self.progress.partial.pop((entry.link, identity(entry.block)), None)
         done = self.progress.done.setdefault(entry.link, Heard())
         if entry.is_input:
             done.at = At(entry.block.key.row)

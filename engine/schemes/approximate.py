@@ -1,7 +1,9 @@
 """Scheme `approximate` (AF 3.4): backups only when state or pending items have diverged by more than their thresholds.
 
-state       saved when its divergence from what is durable may exceed theta. Most of theta starts a backup, and the rest
-            is for what is processed until it is durable; then the task waits. So the bound holds at each moment.
+state       A backup begins where the divergence crosses a part of theta. Nobody waits for it: input is acknowledged
+            only while the state differs from what is durable by no more than theta. What is processed beyond that is
+            acknowledged when a durable state includes it, and until then its sender can send it again. A source goes
+            back to where its state is; so that this is never far, it is saved twice a second at least.
 items       acknowledged on receipt as long as at most l of those that wait are not saved. Beyond that the sender keeps
             them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
             that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
@@ -12,6 +14,7 @@ output      at most gamma items are unacknowledged, beyond that the task waits; 
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,8 +27,12 @@ from engine.schemes.dataflow import Bench, DataflowScheme
 from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
 from engine.schemes.parts.thresholds import Limits, Thresholds
 
-TRIGGER = 0.75
+TRIGGER = 0.5
 """The part of theta that starts a backup of the state."""
+PAUSE_S = 0.005
+"""The least time from one backup of the state to the next, unless a sender waits for it."""
+SAVE_EVERY_S = 0.5
+"""A source is restored to where its last backup is, and reads again from there."""
 SAVE_ABOVE = 0.1
 """The part of theta by which an entry of a state must have changed to be in a partial backup, where it can tell."""
 URGENT = 0.5
@@ -45,8 +52,8 @@ class Approximate(DataflowScheme):
         """Items that wait, are acknowledged and not saved. Invariant: at most l."""
         self._unsaved: deque[Entry] = deque()
         """Entries that wait and are not saved, in the order of receipt."""
-        self._saved: deque[Entry] = deque()
-        """Entries that are acknowledged once they, and all before them, are durable or processed."""
+        self._queue: deque[Entry] = deque()
+        """Entries that are saved or processed, and acknowledged once they, and all before them, are safe."""
         self._kept: Counter[LinkKey] = Counter()
         """Entries of each link that are not acknowledged. Nothing of the link is, before they are: a number covers all
         smaller ones."""
@@ -55,6 +62,11 @@ class Approximate(DataflowScheme):
         self._guarded: Block | None = None
         """What is larger than gamma, and leaves when it is durable."""
         self._durable = 0
+        self._covered = 0
+        """The last entry that a durable state includes."""
+        self._saving = 0  # the last one that the state under way includes
+        self._under_way = 0.0  # the divergence that it was saved for
+        self._save_again_at = 0.0
         self._refused = False
         self._set_limits()
 
@@ -64,11 +76,25 @@ class Approximate(DataflowScheme):
         self._set_theta()
 
     def _set_theta(self) -> None:
-        """Until the newest backup is durable only the rest of theta is left."""
-        if self.bench.operator.state is not None:
-            share = TRIGGER if self._is_durable else 1 - TRIGGER
-            self.bench.operator.state.theta = self.limits.theta * share
-            self.bench.operator.state.save_above = self.limits.theta * SAVE_ABOVE
+        """Kernels stop where a backup can be made, and only there."""
+        state = self.bench.operator.state
+        if state is not None:
+            state.theta = self.limits.theta * TRIGGER if self._may_save() else math.inf
+            state.save_above = self.limits.theta * SAVE_ABOVE
+
+    def _may_save(self) -> bool:
+        return self._is_durable and self.bench.port.now() >= self._save_again_at
+
+    def _divergence(self) -> float:
+        """How far the state is from what is durable, at most."""
+        state = self.bench.operator.state
+        return 0.0 if state is None else self._under_way + state.state_divergence()
+
+    def _save_state(self) -> None:
+        self._under_way, self._saving = self._divergence(), self.bench.progress.included
+        self._save_again_at = self.bench.port.now() + PAUSE_S
+        self.recorder.save_state(self.bench.outlet.pending())
+        self._set_theta()
 
     @property
     def _is_durable(self) -> bool:
@@ -91,6 +117,7 @@ class Approximate(DataflowScheme):
             return
         self._unsaved.append(entry)
         early = not is_punctuation(entry.block) and not self._kept[entry.link]
+        early = early and self._divergence() <= self.limits.theta
         if early and self._exposed + entry.block.items <= self.limits.items:
             self._exposed += entry.block.items
             self.bench.acknowledge(entry)
@@ -98,6 +125,7 @@ class Approximate(DataflowScheme):
         self._kept[entry.link] += 1
         if entry.block.meta.get("urgent"):
             self._save_waiting()
+            self._save_again_at = 0.0
 
     def _acknowledge(self, entry: Entry) -> None:
         self._kept[entry.link] -= 1
@@ -105,32 +133,38 @@ class Approximate(DataflowScheme):
 
     def _save_waiting(self) -> None:
         """Save all that waits; what the store does not take stays unacknowledged, and is tried again."""
-        while self._unsaved and (self._unsaved[0].record or self.recorder.save_block(self._unsaved[0])):
+        while self._unsaved and (self._unsaved[0].record or self._save_block(self._unsaved[0])):
             entry = self._unsaved.popleft()
             if entry.acknowledged:
                 self._exposed -= entry.block.items
             else:
-                self._saved.append(entry)
+                self._queue.append(entry)
         self._refused = bool(self._unsaved)
 
     def may_process(self, entry: Entry) -> bool:
-        """Not while the state is further from what is durable than theta.
-
-        Punctuation is saved when its turn has come, if not before: its record tells a new life that all before it came.
-        """
+        """Punctuation is saved when its turn has come, if not before."""
         state = self.bench.operator.state
-        if state is not None and state.exceeded:
-            self.on_crossed()
-            if state.exceeded:
-                return False
+        if state is not None and state.theta == math.inf and self._may_save():
+            self._set_theta()
+            if state.exceeded or (self.bench.layout.is_source and self._is_old()):
+                self._save_state()
         if entry.is_input or entry.record or not is_punctuation(entry.block):
             return True
-        return self.recorder.save_block(entry)
+        return self._save_block(entry)
+
+    def _save_block(self, entry: Entry) -> bool:
+        """Save an entry behind a state that includes all before it that nobody else will have: its record tells a new
+        life that all of that has come. False when the store has no room."""
+        if any(one.processed and not one.record and one.number > self._saving for one in self._queue):
+            self._save_state()
+        return not self.recorder.full and self.recorder.save_block(entry)
+
+    def _is_old(self) -> bool:
+        return self.bench.port.now() >= self._save_again_at + SAVE_EVERY_S
 
     def on_crossed(self) -> None:
-        if self._is_durable:
-            self.recorder.save_state(self.bench.outlet.pending())
-            self._set_theta()
+        if self._may_save():
+            self._save_state()
 
     def on_processed(self, entry: Entry) -> None:
         self._leaving.append(entry)
@@ -145,17 +179,35 @@ class Approximate(DataflowScheme):
         self._unsaved.remove(entry)  # feedback overtakes what came before it
         if entry.acknowledged:
             self._exposed -= entry.block.items
-        elif self._saved or entry.record > self._durable:
-            self._saved.append(entry)
         else:
-            self._acknowledge(entry)
+            entry.processed = True
+            self._queue.append(entry)
+            self._release()
+
+    def _release(self) -> None:
+        """Acknowledge what is safe, in order; see to it that the next becomes safe."""
+        while self._queue and self._is_safe(self._queue[0]):
+            self._acknowledge(self._queue.popleft())
+        if self._queue and not self._queue[0].record and self._is_durable:
+            if self._may_save():
+                self._save_state()
+            else:
+                self.bench.port.alarm(PAUSE_S)
+
+    def on_alarm(self) -> None:
+        self._release()
+
+    def _is_safe(self, entry: Entry) -> bool:
+        if entry.record:
+            return entry.record <= self._durable
+        return entry.processed and (entry.number <= self._covered or self._divergence() <= self.limits.theta)
 
     def on_window(self, epoch: int) -> None:
-        state, pending = self.bench.operator.state, self.bench.outlet.pending()
+        state = self.bench.operator.state
         if state is not None and state.cleared:
-            self.recorder.save_state(pending)
+            self._save_state()
         elif not self.bench.layout.is_source:
-            self.recorder.save_progress(pending)
+            self.recorder.save_progress(self.bench.outlet.pending())
         self._set_limits()
 
     def may_leave(self, link: OutLink, block: Block) -> bool:
@@ -177,7 +229,10 @@ class Approximate(DataflowScheme):
         return self._guarded is block and self._is_durable
 
     def on_sender_lost(self, link: LinkKey) -> None:
-        self._save_waiting()  # a source that starts again goes on behind what has come
+        """A source that starts again goes on behind what has come."""
+        self._save_waiting()
+        if self._kept[link] and self.bench.operator.state is not None:
+            self._save_state()
 
     def settled(self, link: LinkKey) -> bool:
         return not self._kept[link]
@@ -185,9 +240,10 @@ class Approximate(DataflowScheme):
     def on_durable(self, number: int) -> None:
         self._durable = number
         self.recorder.retry()
+        if self._is_durable:
+            self._covered, self._under_way = max(self._covered, self._saving), 0.0
         self._set_theta()
-        while self._saved and self._saved[0].record <= number:
-            self._acknowledge(self._saved.popleft())
+        self._release()
         if self._refused:
             self._save_waiting()
 

@@ -90,6 +90,9 @@ class DataflowScheme:
     def on_left(self) -> None:
         """Nothing waits to leave any more; called before an entry is processed, and often."""
 
+    def on_alarm(self) -> None:
+        """The time asked for by `Port.alarm` has come."""
+
     def on_sender_lost(self, link: LinkKey) -> None:
         """The sender of a link died; what it sent and is not acknowledged may be here alone."""
 

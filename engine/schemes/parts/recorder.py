@@ -143,6 +143,7 @@ class Recovered:
             self.backups = [*([] if whole else self.backups), Backup(whole, tuple(arrays[:count]))]
         elif before is not None and self.backups:  # the state is still that of before
             self.progress.included, self.progress.partial = before.included, before.partial
+            self.progress.done, self.progress.heard = before.done, before.heard
         self.extras = []
         for link, *fields, width in part.meta["extras"]:
             self.extras.append((tuple(link), block_of(fields, arrays[count : count + width])))

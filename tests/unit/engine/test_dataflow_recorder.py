@@ -91,7 +91,7 @@ def test_what_was_saved_last_comes_back(steps: list[str], parts_max: int) -> Non
                 expected = (contents(bench.state), bench.progress.pack(), bench.extras)
             elif expected is not None:
                 bench.recorder.save_progress(bench.extras)
-                packed = bench.progress.pack() | {name: expected[1][name] for name in ("included", "partial")}
+                packed = bench.progress.pack() | {name: expected[1][name] for name in ("included", "partial", "done")}
                 expected = (expected[0], packed, bench.extras)
     finally:
         module.PARTS_MAX = before
