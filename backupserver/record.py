@@ -28,7 +28,7 @@ NAME_BYTES_MAX = 512
 META_BYTES_MAX = 1 << 22
 BODY_BYTES_MAX = 1 << 31
 KINDS = ("state", "item", "fence")
-DTYPES = frozenset(("<f8", "<f4", "<i8", "<i4", "<u8", "|u1", "|b1"))
+DTYPES = frozenset(("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1"))
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,14 @@ class Head(NamedTuple):
 
 
 def pack_body(meta: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> list[Any]:
-    """The body of a record as buffers, without copying arrays that are contiguous."""
+    """The body of a record as buffers, without copying arrays that are contiguous.
+
+    ValueError for an array of a type that `unpack_body` would not take.
+    """
     flat = [np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")) for array in arrays]
+    odd = [array.dtype for array in flat if array.dtype.str not in DTYPES]
+    if odd:
+        raise ValueError(f"a record holds arrays of {', '.join(sorted(DTYPES))}, not of {odd[0]}")
     head = msgpack.packb([meta, [[array.dtype.str, list(array.shape)] for array in flat]])
     return [META.pack(len(head)), head, *(array.reshape(-1).view(np.uint8).data for array in flat if array.size)]
 

@@ -22,7 +22,7 @@ from engine.dataflow.entry import Entry
 from engine.dataflow.outlet import OutLink
 from engine.dataflow.progress import INPUT, LinkKey
 from engine.schemes.dataflow import Bench, DataflowScheme
-from engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, take_over
+from engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
 
 STATES = 100  # of a job
 LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
@@ -87,7 +87,7 @@ class UpstreamBackup(DataflowScheme):
         epoch = Epoch(2 * self.bench.progress.included + 1)
         while self._unsaved:
             link, block = self._unsaved[0]
-            arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
+            arrays = [plain(array) for array in block.arrays]
             meta = {"sent": fields_of(block)} | ({} if link == INPUT else {"out": list(link)})
             number = self.bench.port.save("item", epoch, meta, arrays)
             if not number:

@@ -48,7 +48,7 @@ class Recorder:
         block = entry.block
         meta = {"block": fields_of(block), "link": list(entry.link), "number": entry.number, "stage": entry.stage}
         meta["included"] = self.progress.included
-        arrays = [array.view(np.uint8) if array.dtype.names else array for array in block.arrays]
+        arrays = [plain(array) for array in block.arrays]
         entry.record = self.port.save("item", Epoch(2 * entry.number), meta, arrays)
         if entry.record:
             kind = "punctuation" if is_punctuation(block) else "item"
@@ -84,7 +84,8 @@ class Recorder:
         for link, block in extras:
             waiting.append([list(link), *fields_of(block), len(block.arrays)])
             arrays += block.arrays
-        meta |= {"state": len(backup.arrays), "extras": waiting}
+        meta |= {"state": len(backup.arrays), "extras": waiting, "types": [type_of(array) for array in arrays]}
+        arrays = [plain(array) for array in arrays]
         size = sum(array.nbytes for array in arrays)
         if backup.full:
             self._whole_bytes, self._part_bytes, self._parts = size, 0, 0
@@ -113,6 +114,22 @@ def block_of(fields: Sequence[Any], arrays: Sequence[np.ndarray]) -> Block:
     return Block(Kind(kind), Epoch(epoch), Key(*key), items, tuple(arrays), meta=meta)
 
 
+def plain(array: np.ndarray) -> np.ndarray:
+    """The bytes of a structured array, which records do not hold; any other array as it is."""
+    return np.ascontiguousarray(array).view(np.uint8) if array.dtype.names else array
+
+
+def type_of(array: np.ndarray) -> list[list[str]]:
+    """Names and types of the fields of a structured array; nothing of any other."""
+    return [[name, array.dtype[name].str] for name in array.dtype.names or ()]
+
+
+def restored(part: Block) -> list[np.ndarray]:
+    """The arrays of a record as they were."""
+    types = [np.dtype([(name, code) for name, code in fields]) if fields else None for fields in part.meta["types"]]
+    return [array if of is None else array.view(of) for array, of in zip(part.arrays, types, strict=True)]
+
+
 class Recovered:
     """What records hold, sorted out: backups of the state in their order, progress, extras, blocks by number."""
 
@@ -135,7 +152,7 @@ class Recovered:
         self.entries.sort(key=lambda entry: entry.number)
 
     def _take(self, part: Block, whole: bool) -> None:
-        arrays, count, before = list(part.arrays), part.meta["state"], self.progress
+        arrays, count, before = restored(part), part.meta["state"], self.progress
         if not whole and before is None:
             return  # a part of a state that is not here
         self.version, self.progress = part.meta["version"], Progress.unpack(part.meta["progress"])

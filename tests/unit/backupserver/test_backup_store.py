@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backupserver.record import Head, pack_body, unpack_body
+from backupserver.record import DTYPES, Head, pack_body, unpack_body
 from backupserver.storage import open_storage
 from backupserver.storage_local import LocalStorage
 from backupserver.store import Store
@@ -284,3 +284,16 @@ def test_a_damaged_body_is_refused_or_still_a_body(offset: int, bit: int) -> Non
     whole[offset % len(whole)] ^= 1 << bit
     with contextlib.suppress(FrameError):
         unpack_body(memoryview(bytes(whole)))
+
+
+@pytest.mark.parametrize("odd", [np.zeros(2, [("a", "<i8")]), np.zeros(2, "<c16"), np.array(["a"])])
+def test_what_could_not_be_read_back_is_not_written(odd: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="a record holds arrays of"):
+        pack_body({}, [odd])
+
+
+@pytest.mark.parametrize("code", sorted(DTYPES))
+def test_all_types_of_the_wire_come_back(code: str) -> None:
+    array = np.arange(6).astype(code).reshape(2, 3)
+    packed = b"".join(map(bytes, pack_body({}, [array])))
+    assert (unpack_body(memoryview(packed))[1][0] == array).all()

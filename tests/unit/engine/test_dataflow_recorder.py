@@ -13,7 +13,7 @@ from codec.blocks import Block, Key, Kind
 from codec.ids import Epoch
 from engine.dataflow.progress import WINDOW, At, Heard, Progress
 from engine.schemes.parts import recorder as module
-from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
+from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, plain, restored, take_over, type_of
 from operators.states import HashMap
 
 LAYOUT = layout_of(chain(("a", 1), ("b", 1), ("c", 1)), "b.0")
@@ -204,3 +204,10 @@ def test_blocks_of_records_come_back_with_their_bytes() -> None:
     bench.recorder.save_block(entry(1, data(1, items=2, arrays=(rows,))))
     (made,) = Recovered(*Shelf(bench.port).restore()).unprocessed()
     assert made.block.arrays[0].tobytes() == rows.tobytes()
+
+
+def test_structured_arrays_of_a_state_come_back_as_they_were() -> None:
+    rows = np.array([(1, 2.5), (2, 3.5)], [("epoch", "<i8"), ("loss", "<f8")])
+    part = Block(Kind.FEEDBACK, Epoch(1), arrays=(plain(rows), np.arange(3)), meta={"types": [type_of(rows), []]})
+    back = restored(part)
+    assert back[0].dtype == rows.dtype and back[0].tolist() == rows.tolist() and back[1].tolist() == [0, 1, 2]
