@@ -3,7 +3,8 @@
 state       A backup begins where the divergence crosses a part of theta. Nobody waits for it: input is acknowledged
             only while the state differs from what is durable by no more than theta. What is processed beyond that is
             acknowledged when a durable state includes it, and until then its sender can send it again. A source goes
-            back to where its state is; so that this is never far, it is saved twice a second at least.
+            back to where its last backup is, so it loses nothing and needs no theta; so that this is never far, a backup
+            is made twice a second, of large states less often.
 items       acknowledged on receipt as long as at most l of those that wait are not saved. Beyond that the sender keeps
             them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
             that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
@@ -33,6 +34,8 @@ PAUSE_S = 0.005
 """The least time from one backup of the state to the next, unless a sender waits for it."""
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
+SAVE_BYTES_S = 8e6
+"""Backups of a source's state take no more of the backup server than this."""
 SAVE_ABOVE = 0.1
 """The part of theta by which an entry of a state must have changed to be in a partial backup, where it can tell."""
 URGENT = 0.5
@@ -78,7 +81,7 @@ class Approximate(DataflowScheme):
     def _set_theta(self) -> None:
         """Kernels stop where a backup can be made, and only there."""
         state = self.bench.operator.state
-        if state is not None:
+        if state is not None and not self.bench.layout.is_source:
             state.theta = self.limits.theta * TRIGGER if self._may_save() else math.inf
             state.save_above = self.limits.theta * SAVE_ABOVE
 
@@ -107,7 +110,7 @@ class Approximate(DataflowScheme):
         self.recorder.go_on_from(recovered.version)
         replayed = recovered.latest_run()
         bench.outlet.put_back(recovered.extras)
-        lacks = before if bench.operator.state is not None else Limits(0, 0, 0)
+        lacks = Limits(0, 0, 0) if bench.layout.is_source or bench.operator.state is None else before
         bench.operator.recovered(lacks.theta, int(lacks.items))
         self._set_limits()
         return replayed
@@ -146,7 +149,7 @@ class Approximate(DataflowScheme):
         state = self.bench.operator.state
         if state is not None and state.theta == math.inf and self._may_save():
             self._set_theta()
-            if state.exceeded or (self.bench.layout.is_source and self._is_old()):
+            if self._is_old() if self.bench.layout.is_source else state.exceeded:
                 self._save_state()
         if entry.is_input or entry.record or not is_punctuation(entry.block):
             return True
@@ -160,7 +163,8 @@ class Approximate(DataflowScheme):
         return not self.recorder.full and self.recorder.save_block(entry)
 
     def _is_old(self) -> bool:
-        return self.bench.port.now() >= self._save_again_at + SAVE_EVERY_S
+        interval_s = max(SAVE_EVERY_S, self.recorder.state_bytes / SAVE_BYTES_S)
+        return self.bench.port.now() >= self._save_again_at + interval_s
 
     def on_crossed(self) -> None:
         if self._may_save():
