@@ -30,8 +30,9 @@ from engine.schemes.parts.thresholds import Limits, Thresholds
 
 TRIGGER = 0.5
 """The part of theta that starts a backup of the state."""
-PAUSE_S = 0.005
-"""The least time from one backup of the state to the next, unless a sender waits for it."""
+PAUSE_S, PAUSE = 0.005, 40
+"""From one backup of the state to the next, unless a sender waits for it: so long at least, and so many times as long
+as making it took."""
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
 SAVE_BYTES_S = 8e6
@@ -95,8 +96,10 @@ class Approximate(DataflowScheme):
 
     def _save_state(self) -> None:
         self._under_way, self._saving = self._divergence(), self.bench.progress.included
-        self._save_again_at = self.bench.port.now() + PAUSE_S
+        began = self.bench.port.now()
         self.recorder.save_state(self.bench.outlet.pending())
+        ended = self.bench.port.now()
+        self._save_again_at = ended + max(PAUSE_S, PAUSE * (ended - began))
         self._set_theta()
 
     @property
