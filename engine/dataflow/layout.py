@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +37,8 @@ class Joint:
     partitioning: str
     feedback: bool
     workers: tuple[WorkerId, ...]
+    awaited: bool = True
+    """Whether its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,17 @@ class DataflowLayout:
         inputs, outputs = [], []
         for edge in topology.edges:
             pair = (tasks[edge.upstream], tasks[edge.downstream])
-            direct = Edge(edge.index, edge.name)
+            direct, awaited = Edge(edge.index, edge.name), edge.stale_windows != math.inf
             reply = Edge(len(topology.edges) + edge.index, f"{edge.downstream}->{edge.upstream}:reply")
             if edge.downstream == me.stage:
                 origins = [i for i in range(pair[0]) if me.index in targets(edge, *pair, i)]
                 workers = tuple(WorkerId(edge.upstream, i) for i in origins)
-                inputs.append(Joint(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers))
+                inputs.append(Joint(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited))
             if edge.upstream == me.stage:
                 workers = tuple(WorkerId(edge.downstream, j) for j in targets(edge, *pair, me.index))
-                outputs.append(Joint(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers))
+                outputs.append(
+                    Joint(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, awaited)
+                )
         sinks = tuple(worker for stage in topology.sinks for worker in topology.tasks(stage))
         return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), _depth(topology, me.stage))
 

@@ -3,8 +3,8 @@
 state       A backup begins where the divergence crosses a part of theta. Nobody waits for it: input is acknowledged
             only while the state differs from what is durable by no more than theta. What is processed beyond that is
             acknowledged when a durable state includes it, and until then its sender can send it again. A source goes
-            back to where its last backup is, so it loses nothing and needs no theta; so that this is never far, a backup
-            is made twice a second, of large states less often.
+            back to its last backup, so it loses nothing and needs no theta; its backups are made twice a second, of
+            large states less often.
 items       acknowledged on receipt as long as at most l of those that wait are not saved. Beyond that the sender keeps
             them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
             that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
@@ -94,10 +94,15 @@ class Approximate(DataflowScheme):
         state = self.bench.operator.state
         return 0.0 if state is None else self._under_way + state.state_divergence()
 
+    def _pending(self) -> list[tuple[LinkKey, Block]]:
+        """What has not arrived; of feedback only what somebody waits for, as models are large."""
+        outlet = self.bench.outlet
+        return [(key, block) for key, block in outlet.pending() if outlet.links[key].joint.awaited]
+
     def _save_state(self) -> None:
         self._under_way, self._saving = self._divergence(), self.bench.progress.included
         began = self.bench.port.now()
-        self.recorder.save_state(self.bench.outlet.pending())
+        self.recorder.save_state(self._pending())
         ended = self.bench.port.now()
         self._save_again_at = ended + max(PAUSE_S, PAUSE * (ended - began))
         self._set_theta()
@@ -214,7 +219,7 @@ class Approximate(DataflowScheme):
         if state is not None and state.cleared:
             self._save_state()
         elif not self.bench.layout.is_source:
-            self.recorder.save_progress(self.bench.outlet.pending())
+            self.recorder.save_progress(self._pending())
         self._set_limits()
 
     def may_leave(self, link: OutLink, block: Block) -> bool:
@@ -230,7 +235,7 @@ class Approximate(DataflowScheme):
     def _guards(self, block: Block) -> bool:
         """Whether a new life would put this out again. It is saved, unless it is."""
         if self._guarded is not block and not self.recorder.full:
-            self.recorder.save_progress(self.bench.outlet.pending())
+            self.recorder.save_progress(self._pending())
             self._guarded = block
             self._set_theta()
         return self._guarded is block and self._is_durable
