@@ -51,7 +51,7 @@ def child(script, endpoint):
         process.stdout.close()
 
 
-@pytest.mark.parametrize("transport", [f"ipc://@riprap-killed-{os.getpid()}", "tcp://127.0.0.1:0"])
+@pytest.mark.parametrize("transport", [f"ipc://@riprap-killed-{os.getpid()}", "tcp://127.0.0.1:0"], ids=["ipc", "tcp"])
 def test_sending_to_a_killed_peer_never_blocks_and_disconnecting_drops_it(transport):
     array = np.zeros(256 * 1024, np.uint8)
     with child(RECEIVER, transport) as process, network() as sender:
