@@ -20,7 +20,7 @@ def row(number: float, label: str = "1.0") -> str:
 def write(path: Path, lines: list[str], end: str = "\n") -> None:
     path.parent.mkdir(exist_ok=True)
     data = "".join(line + end for line in lines).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
 def everything(path: Path) -> np.ndarray:
