@@ -13,8 +13,8 @@ from configs import topology as topologies
 
 TOPOLOGY = """\
 job: words
-input: {path: text.txt, repeat: 120}
-micro_batch: 10000
+input: {path: text.txt, repeat: 2400}
+micro_batch: 200000
 seed: 5
 stages:
   split: {operator: "operators.dataflow.word_count:SplitWords"}
@@ -38,15 +38,15 @@ def words(cli: Cli) -> Iterator[Path]:
 
 
 def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -> None:
-    arguments = ("--accuracy", "0.05", "--failures", "1", "--pilots", "2", "--pilot-items", "300000", "--out", "tuned")
+    arguments = ("--accuracy", "0.05", "--failures", "1", "--pilots", "2", "--pilot-items", "6000000", "--out", "tuned")
     ended = cli.run("tune", "words.yaml", "--json", *arguments)
     assert ended.returncode == 0, ended.stderr
     tuned, folder = json.loads(ended.stdout), cli.directory / "tuned"
     assert tuned == json.loads((folder / "tune.json").read_text())
-    assert tuned["pilot_items"] == 300_000 and tuned["items"] == LINES * 120
+    assert tuned["pilot_items"] == 6_000_000 and tuned["items"] == LINES * 2400
     assert 1 <= len(tuned["measured"]) <= 2 and tuned["measured"][0]["theta"] == 500
     assert all(one["failures"] == 1 and one["items_per_second"] > 0 for one in [tuned["none"], *tuned["measured"]])
-    # Theta of 500 in 900,000 words: the bound is far below what is asked for.
+    # Theta of 500 in 18,000,000 words: the bound is far below what is asked for.
     assert tuned["measured"][0]["loss"] <= 0.05 and tuned["chosen"] in tuned["measured"]
     assert tuned["none"]["loss"] > 0.05, "without protection the killed destination loses its totals"
     assert tuned["growth"] == pytest.approx(1.0, abs=0.01), "counts grow as the stream does"
@@ -58,7 +58,7 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
     pilots = {path.name for path in folder.iterdir()}
     assert {"undisturbed", "none", "half", "pilot-1"} <= pilots
     undisturbed = json.loads((folder / "undisturbed" / "summary.json").read_text())
-    assert undisturbed["scheme"] == "none" and undisturbed["items"] == 300_000 and not undisturbed["failures"]
+    assert undisturbed["scheme"] == "none" and undisturbed["items"] == 6_000_000 and not undisturbed["failures"]
     cli.await_no_process()
 
 
@@ -67,7 +67,7 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
     [
         (["--set", "fault_tolerance.scheme=mini_batch"], "has the scheme mini_batch, which has no thresholds to tune"),
         (["--set", "backup.servers=0"], "--set backup.servers=0: backup.servers: is 0"),
-        (["--pilot-items", "20000"], "a pilot of 20,000 items has 2 windows, too few for 4 failures"),
+        (["--pilot-items", "400000"], "a pilot of 400,000 items has 2 windows, too few for 4 failures"),
         (["--set", "fault_tolerance.theta=-1"], "fault_tolerance.theta: is -1"),
         (["--accuracy", "1.5"], "1.5 is not in the range"),
         (["--out", "."], "the directory is not empty"),
