@@ -60,48 +60,52 @@ class Part(NamedTuple):
 
 
 class MergedLines(State):
-    """The lines of the open windows, and how many came and their checksum. Divergence: lines since the last backup."""
+    """The lines of the open windows, and how many came and their checksum. Divergence: lines since the last backup.
+
+    A window that is closed is in its file: what is not saved of it by then never will be, and what was saved of it is
+    dropped when the next window is closed.
+    """
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.saved: list[Part] = []
+        self.unsaved: list[Part] = []
         self.lines = 0
         self.checksum = 0
-        self._unsaved_lines = 0
-        self._saved_parts = 0
-        self._fresh = True
+        self._divergence = 0
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order in which they came."""
+        return self.saved + self.unsaved
 
     def add(self, part: Part) -> None:
         """Take in a block of lines. ValueError when it is none."""
         self.checksum = (self.checksum + checksum(part.data, part.offsets)) % 2**64
         self.lines += len(part.offsets) - 1
-        self._unsaved_lines += len(part.offsets) - 1
-        self.parts.append(part)
+        self._divergence += len(part.offsets) - 1
+        self.unsaved.append(part)
 
     def close(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """Drop a window's lines and return them: by task, in the order in which a task sent them."""
         closed = sorted((part for part in self.parts if part.epoch == epoch), key=lambda part: part.task)
-        self.parts = [part for part in self.parts if part.epoch != epoch]
-        self._fresh = True
+        self.saved = [part for part in self.saved if part.epoch > epoch]
+        self.unsaved = [part for part in self.unsaved if part.epoch > epoch]
         return joined(closed)
 
-    @property
-    def cleared(self) -> bool:
-        return self._fresh
-
     def state_divergence(self) -> float:
-        return float(self._unsaved_lines)
+        return float(self._divergence)
 
     def backup_state(self) -> Backup:
-        full = self._fresh
-        parts = self.parts if full else self.parts[self._saved_parts :]
-        about = np.array([(p.epoch, p.task, len(p.offsets) - 1) for p in parts], np.int64).reshape(-1, 3)
-        self._mark_saved()
-        totals = np.array([self.lines, self.checksum], np.uint64)
-        return Backup(full, (totals, about, *(array.copy() for array in joined(parts))))
+        return self._backup(False, self.unsaved)
 
     def backup_all(self) -> Backup:
-        self._fresh = True
-        return self.backup_state()
+        return self._backup(True, self.parts)
+
+    def _backup(self, full: bool, parts: list[Part]) -> Backup:
+        about = np.array([(p.epoch, p.task, len(p.offsets) - 1) for p in parts], np.int64).reshape(-1, 3)
+        totals = np.array([self.lines, self.checksum], np.uint64)
+        self._mark_saved()
+        return Backup(full, (totals, about, *joined(parts)))
 
     def recover_state(self, backup: Backup) -> None:
         if [(a.dtype, a.ndim) for a in backup.arrays] != [(np.uint64, 1), (np.int64, 2), (np.uint8, 1), (np.int64, 1)]:
@@ -114,12 +118,13 @@ class MergedLines(State):
         for epoch, task, count in about.tolist():
             parts.append(Part(epoch, task, *take_lines(data, offsets, np.arange(line, line + count))))
             line += count
-        self.parts = parts if backup.full else self.parts + parts
+        self.saved = parts if backup.full else self.parts + parts
+        self.unsaved = []
         self.lines, self.checksum = (int(value) for value in totals)
         self._mark_saved()
 
     def _mark_saved(self) -> None:
-        self._unsaved_lines, self._saved_parts, self._fresh = 0, len(self.parts), False
+        self.saved, self.unsaved, self._divergence = self.parts, [], 0
 
 
 def joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
