@@ -56,7 +56,7 @@ def words_rates(blocks: list[Items], size: int) -> dict[str, float]:
     split.start(Place(downstream={"count": 7}))
     kept = Kept()
     for block in blocks:
-        split.process_data(block, 0, kept)  # type: ignore[arg-type]
+        split.process_data(split.prepare(block), 0, kept)  # type: ignore[arg-type]
     words = [Items(1, "split", 0, count, tuple(arrays)) for arrays, count in kept.sent]
 
     def count() -> None:
@@ -64,14 +64,14 @@ def words_rates(blocks: list[Items], size: int) -> dict[str, float]:
         for part in words:
             totals.process_data(part, 0, kept)  # type: ignore[arg-type]
 
-    splitting = rate(lambda: [split.process_data(block, 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
+    splitting = rate(lambda: [split.process_data(split.prepare(block), 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
     return {"SplitWords, 7 tasks downstream": splitting, "CountWords (MB of text)": rate(count, size / 1e6)}
 
 
 def grep_rate(blocks: list[Items], size: int, pattern: str) -> float:
     """MB/s."""
     grep = Grep(pattern)
-    return rate(lambda: [grep.process_data(block, 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
+    return rate(lambda: [grep.process_data(grep.prepare(block), 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
 
 
 def main() -> None:

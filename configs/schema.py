@@ -42,13 +42,15 @@ class InputSection(Section):
 class StageSection(Section):
     """An operator, its options, and the number of its tasks; a source may have an input of its own.
 
-    `cpus` pins task i to the CPU cpus[i modulo their number].
+    `threads`: the compute threads of a task of a general topology. `cpus` pins task i to the CPU cpus[i modulo their
+    number]; with several threads to the next so many of them.
     """
 
     operator: OperatorPath
     parallelism: int = Field(default=1, ge=1, le=1024)
     options: dict[str, JsonValue] = Field(default_factory=dict)
     input: InputSection | None = None
+    threads: int = Field(default=1, ge=1, le=64)
     cpus: Annotated[list[Annotated[int, Field(ge=0, lt=4096)]], Field(min_length=1)] | None = None
 
 

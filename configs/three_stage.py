@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from configs.problems import Problem
 from configs.shape import Shape
@@ -28,4 +28,16 @@ def three_stage_problems(shape: Shape) -> Iterator[Problem]:
                 ("stages", sink, "parallelism"),
                 f"is {shape.parallelism[sink]}",
                 f"{shape.parallelism[source]}, as {source} has: each source task has a sink task of its own",
+            )
+
+
+def thread_problems(threads: Mapping[str, int]) -> Iterator[Problem]:
+    """Stages (name -> compute threads) with more than the one thread that this form has."""
+    for stage, count in threads.items():
+        if count > 1:
+            yield Problem(
+                ("stages", stage, "threads"),
+                f"is {count}",
+                "1: only stages of dataflow operators have several compute threads",
+                "raise its parallelism instead",
             )

@@ -37,6 +37,8 @@ class Stage:
     input: Input | None = None
     """Of a source that does not read the job's."""
     cpus: tuple[int, ...] | None = None
+    threads: int = 1
+    """Compute threads of each task."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ def _stage(name: str, data: Mapping[str, Any]) -> Stage:
         options,
         Input(**own) if own else None,
         tuple(cpus) if cpus else None,
+        data.get("threads", 1),
     )
 
 
@@ -200,6 +203,7 @@ def _stage_dict(stage: Stage) -> dict[str, Any]:
         "options": deepcopy(dict(stage.options)),
         "input": asdict(stage.input) if stage.input else None,
         "cpus": list(stage.cpus) if stage.cpus else None,
+        "threads": stage.threads,
     }
 
 

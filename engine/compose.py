@@ -94,19 +94,22 @@ class Job:
 
     def stage(
         self, name: str, operator: type[Operator] | str, /, *, parallelism: int = 1,
-        input: str | os.PathLike[str] | Section | None = None, cpus: Sequence[int] | None = None, **options: Any,
+        input: str | os.PathLike[str] | Section | None = None, cpus: Sequence[int] | None = None,
+        threads: int | None = None, **options: Any,
     ) -> Stage:  # fmt: skip
         """Add a stage of `parallelism` tasks, each a process of its own. ConfigError for a name that is taken.
 
         The operator is a class, or its import path `module:Class`; `options` are its constructor's keyword arguments.
-        `input` is of a source that does not read the job's; `cpus` pins task i to cpus[i modulo their number].
+        `input` is of a source that does not read the job's; `cpus` pins task i to cpus[i modulo their number];
+        `threads` are the compute threads of each task (docs/dataflow.md).
         """
         if name in self._values["stages"]:
             raise ConfigError(f"job {self.name} has a stage {name} already", "choose another name")
         own = {"path": os.fspath(input)} if isinstance(input, str | os.PathLike) else input
         path = operator if isinstance(operator, str) else import_path(operator)
         values = {"operator": path, "parallelism": parallelism}
-        self._values["stages"][name] = values | _given(options=options or None, input=own, cpus=cpus and list(cpus))
+        values |= _given(options=options or None, input=own, cpus=cpus and list(cpus), threads=threads)
+        self._values["stages"][name] = values
         return Stage(self, name)
 
     def edge(self, upstream: Stage, downstream: Stage, **values: Any) -> None:

@@ -54,7 +54,8 @@ class Worker:
         self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1
         self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
         self._restore(topology, spec)
-        pin(topology.stages[self.me.stage].cpus, self.me.index)
+        stage = topology.stages[self.me.stage]
+        pin(stage.cpus, self.me.index, stage.threads)
         self.membership = Membership(self.port, self.task, spec["host"])
         self.beats = 0
         self.first_item_at = self.caught_up_at = 0.0
@@ -97,6 +98,7 @@ class Worker:
                 self.outputs.save_model(self.task.model())
                 self.channel.send({"type": "done", "stats": self.stats()})
                 announced = True
+        self.task.close()
         self.channel.send(self.progress())
         self.channel.stop()
         self.port.store.close(LINGER_MS / 1000)
@@ -152,10 +154,10 @@ class Worker:
         }
 
 
-def pin(cpus: Sequence[int] | None, index: int) -> None:
-    """Keep this process on its CPU, of those that there are here."""
+def pin(cpus: Sequence[int] | None, index: int, threads: int = 1) -> None:
+    """Keep this process on its CPUs, one for each of its compute threads, of those that there are here."""
     if cpus:
-        wanted = {cpus[index % len(cpus)]} & os.sched_getaffinity(0)
+        wanted = {cpus[(index * threads + i) % len(cpus)] for i in range(threads)} & os.sched_getaffinity(0)
         if wanted:
             os.sched_setaffinity(0, wanted)
 

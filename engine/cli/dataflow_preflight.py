@@ -55,6 +55,9 @@ def dataflow_problems(topology: Topology) -> Iterator[Problem]:
             operator = make_operator(stage.operator, stage.options)
             assert isinstance(operator, DataflowOperator)
             operator.start(place_of(topology, topology.tasks(name)[0]))
+            if stage.threads > 1 and not operator.prepares:
+                wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
+                yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
         except RiprapError as error:
             path = at if operator_is_missing(stage.operator) else ("stages", name, "options")
             yield Problem(path, str(error.args[0]), "an operator that can be made", error.remedy)

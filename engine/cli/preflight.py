@@ -10,7 +10,7 @@ from codec.errors import ConfigError, RiprapError
 from configs import topology as topologies
 from configs.document import read_document
 from configs.problems import FieldPath, Problem
-from configs.three_stage import three_stage_problems
+from configs.three_stage import thread_problems, three_stage_problems
 from configs.topology import Topology
 from engine.cli.backup_servers import with_servers
 from engine.cli.dataflow_preflight import DataflowSchema, dataflow_problems, open_dataflow, wants_dataflow
@@ -84,6 +84,7 @@ def operator_problems(topology: Topology) -> Iterator[Problem]:
         return
     if topology.scheme == "none":
         yield from three_stage_problems(topology.shape)
+    yield from thread_problems({name: stage.threads for name, stage in topology.stages.items()})
     for position, base in POSITIONS.items():
         for name in getattr(topology, position):
             stage = topology.stages[name]

@@ -15,12 +15,15 @@ from engine.dataflow.pace import Pace
 from engine.dataflow.progress import Progress, link_key
 from engine.dataflow.reader import Reader
 from engine.dataflow.task import DataflowTask, WindowJournal
+from engine.dataflow.threads import ComputeThreads
 from engine.schemes import DATAFLOW_SCHEMES
 from engine.schemes.dataflow import Bench
 from engine.schemes.scheme import Port
 from operators.dataflow.base import DataflowOperator, Place
 from operators.dataflow.inputs import Input, open_input
 from operators.loading import load_operator, make_operator
+
+PREPARE_SHARE = 0.8  # of the stall timeout, so that the error that names the operator comes before the worker is killed
 
 
 def is_dataflow(topology: Topology) -> bool:
@@ -78,7 +81,8 @@ class DataflowParts:
         reader = None
         if layout.is_source:
             reader = Reader(input_of(topology, layout.me), self.schema["windows"], topology.links.block_bytes)
-        task = DataflowTask(layout, port, operator, outlet, pace, reader, journal, first_life)
+        threads = ComputeThreads(operator, stage.threads, topology.cluster.stall_timeout_s * PREPARE_SHARE)
+        task = DataflowTask(layout, port, operator, outlet, pace, reader, journal, first_life, threads)
         bench = Bench(layout, port, operator, outlet.progress, outlet, task.inbox, self.schema["items"])
         task.use(self.scheme(bench, topology.fault_tolerance))
         return task

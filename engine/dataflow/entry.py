@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from codec.blocks import NO_SEQ, Block
 from codec.ids import Incarnation, Seq, WorkerId
 from engine.dataflow.progress import INPUT, LinkKey
 from engine.layout import Edge
+from operators.dataflow.base import Items
 
 NOBODY = Incarnation(0)
 
@@ -34,6 +36,14 @@ class Entry:
     processed: bool = False
     first: int = 0
     """The first of its items that is not processed."""
+    work: Future[Items] | None = None
+    """Its items as the operator prepares them (threads.py); None before somebody does, and when it is done with."""
+
+    @property
+    def items(self) -> Items:
+        """What the operator gets of it."""
+        block = self.block
+        return Items(block.epoch, self.stage, self.link[1], block.items, block.arrays)
 
     @property
     def is_input(self) -> bool:

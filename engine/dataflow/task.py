@@ -16,10 +16,11 @@ from engine.dataflow.outlet import Outlet
 from engine.dataflow.pace import Pace
 from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
 from engine.dataflow.reader import Reader
+from engine.dataflow.threads import ComputeThreads
 from engine.layout import Edge
 from engine.schemes.dataflow import DataflowScheme
 from engine.schemes.scheme import Boundary, Port
-from operators.dataflow.base import DataflowOperator, Items
+from operators.dataflow.base import DataflowOperator
 
 
 class WindowJournal(Protocol):
@@ -40,10 +41,11 @@ class DataflowTask:
 
     def __init__(
         self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
-        reader: Reader | None, journal: WindowJournal | None, fresh: bool,
+        reader: Reader | None, journal: WindowJournal | None, fresh: bool, threads: ComputeThreads | None = None,
     ) -> None:  # fmt: skip
         self.layout, self.port, self.operator, self.outlet, self.pace = layout, port, operator, outlet, pace
         self.reader, self.journal = reader, journal
+        self.threads = threads or ComputeThreads(operator)
         self.progress: Progress = outlet.progress
         self.inbox: deque[Entry] = deque()
         self.feedback: deque[Entry] = deque()
@@ -52,6 +54,8 @@ class DataflowTask:
         self.running = False
         self._fresh = fresh
         self._begun = False
+        self._ahead: deque[Entry] = deque()
+        """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
         self._to_answer: list[tuple[Joint, WorkerId]] = []
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
@@ -98,6 +102,10 @@ class DataflowTask:
         self.inbox += [entry for entry in entries if entry.block.kind != Kind.FEEDBACK]
         self.feedback += [entry for entry in entries if entry.block.kind == Kind.FEEDBACK]
         self.port.count("replayed_items", sum(entry.block.items for entry in entries))
+
+    def close(self) -> None:
+        """The worker ends."""
+        self.threads.close()
 
     # what comes in
     def admits(self, block: Block) -> bool:
@@ -205,7 +213,7 @@ class DataflowTask:
             return False
         entry = self.feedback.popleft()
         self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
-        self.operator.process_feedback(self._items(entry), self.outlet)
+        self.operator.process_feedback(entry.items, self.outlet)
         self.progress.done.setdefault(entry.link, Heard()).note(entry.block)
         self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
@@ -214,6 +222,7 @@ class DataflowTask:
     def _process(self) -> bool:
         if not self.inbox:
             return False
+        self.threads.begin(self.inbox)
         entry = self.inbox[0]
         if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
             return False
@@ -224,9 +233,10 @@ class DataflowTask:
         return True
 
     def _process_data(self, entry: Entry) -> None:
+        items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first
-        entry.first = self.operator.process_data(self._items(entry), before, self.outlet)
+        entry.first = self.operator.process_data(items, before, self.outlet)
         self.items += entry.first - before
         self.progress.partial[entry.link, identity(entry.block)] = entry.first
         if entry.first >= entry.block.items:
@@ -237,6 +247,7 @@ class DataflowTask:
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
+        entry.work = None  # schemes may keep the entry for long
         self.progress.included = entry.number
         self.progress.partial.pop((entry.link, identity(entry.block)), None)
         done = self.progress.done.setdefault(entry.link, Heard())
@@ -274,15 +285,20 @@ class DataflowTask:
 
     def _read(self) -> bool:
         """Take the next block of the input, or the end of a window."""
-        reader = self.reader
-        if reader is None or self.inbox or not self.running or reader.finished:
+        if self.reader is None or self.inbox or not self.running:
             return False
-        if not self.pace.allows(reader.epoch, self.progress.feedback):
+        self._read_ahead(self.reader)
+        if not self._ahead:
             return False
-        block = reader.next(self.port.now())
-        self._take(Entry(self._next_number(), INPUT, block))
+        entry = self._ahead.popleft()
+        entry.number = self._next_number()
+        self._take(entry)
         return self._process()
 
-    def _items(self, entry: Entry) -> Items:
-        block = entry.block
-        return Items(block.epoch, entry.stage, entry.link[1], block.items, block.arrays)
+    def _read_ahead(self, reader: Reader) -> None:
+        """The next block, and as many behind it as the helpers may prepare."""
+        while len(self._ahead) <= self.threads.ahead and not reader.finished:
+            if not self.pace.allows(reader.epoch, self.progress.feedback):
+                break
+            self._ahead.append(Entry(0, INPUT, reader.next(self.port.now())))
+        self.threads.begin(self._ahead)

@@ -18,7 +18,7 @@ OF_ITEMS = frozenset((Kind.DATA, Kind.PARITY))
 class Runs(Protocol):
     """What a worker runs: a task of the three-stage form (below), or of a general topology (engine/dataflow/task.py).
 
-    All methods are called by the compute thread, one at a time, and never wait.
+    All methods are called by the compute thread that owns the task, one at a time, and wait for no other process.
     """
 
     items: int
@@ -41,6 +41,7 @@ class Runs(Protocol):
     def on_alarm(self) -> None: ...
     def on_durable(self, number: int) -> None: ...
     def work(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 class Task:
@@ -120,6 +121,9 @@ class Task:
     def work(self) -> bool:
         """Do a piece of work that no message asks for; False when there is none now."""
         return False
+
+    def close(self) -> None:
+        """The worker ends."""
 
     def process(self, ready: Ready) -> None:
         """Handle what the scheme let through."""

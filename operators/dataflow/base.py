@@ -80,8 +80,25 @@ class DataflowOperator(Operator):
     def start(self, place: Place) -> None:
         """Called once, before any other method."""
 
+    def prepare(self, items: Items) -> Items:
+        """What of the work on a block needs no state: its result is handed to `process_data` in place of the block.
+
+        A stage of N `threads` calls it in N - 1 helpers, and where these are busy in the thread that owns the state:
+        for several blocks at once, in any order, before the turn of the block has come (AF 3.2). So it must neither
+        read nor write the state, nor any field that changes. It gets every block of data once in each life of the
+        worker, whole; feedback it does not get. Only arrays may be replaced: `items._replace(arrays=...)`. The count
+        stays, and `first` goes on counting the items of the block as it came, of which a state may include some.
+        Whatever the number of threads, `process_data` is called in the order of receipt, by one thread.
+        """
+        return items
+
+    @property
+    def prepares(self) -> bool:
+        """Whether its class defines `prepare`; without, several threads would be of no use."""
+        return type(self).prepare is not DataflowOperator.prepare
+
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Process items first, first + 1, ... and return the number of the first that is left.
+        """Process items first, first + 1, ... and return the number of the first that is left. Items are prepared.
 
         That is `items.count`, unless the state exceeds its theta: then it stops there, a backup is made, and it is
         called again for the rest. Output of the items must be sent before it returns.

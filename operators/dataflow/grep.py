@@ -19,8 +19,8 @@ _META = frozenset(b"\\.^$*+?{}[]|()")
 class Grep(DataflowOperator):
     """Source stage: sends the lines that match `pattern`, in their order.
 
-    A pattern without metacharacters is searched as a substring, at memory speed; any other is a regular expression of
-    Python's `re` over bytes.
+    A pattern without metacharacters is searched as a substring, at memory speed, by as many threads as the stage has;
+    any other is a regular expression of Python's `re` over bytes, which one thread at a time can search.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -32,22 +32,27 @@ class Grep(DataflowOperator):
         except re.error as error:
             raise ConfigError(f"the option pattern is no regular expression: {error}", "Correct pattern.") from error
 
-    def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64)."""
+    def prepare(self, items: Items) -> Items:
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64). To those that match."""
         try:
             data, offsets = items.arrays
-            numbers = self._matching(data, offsets, first)
+            numbers = self._matching(data, offsets)
             matched = take_lines(data, offsets, numbers)
         except (ValueError, TypeError) as error:
             raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
-        if len(numbers):
-            out.send(matched, len(numbers))
+        return items._replace(arrays=matched)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """What was prepared of a whole block: there is no state to include a part of it."""
+        lines = len(items.arrays[1]) - 1
+        if lines:
+            out.send(items.arrays, lines)
         return items.count
 
-    def _matching(self, data: np.ndarray, offsets: np.ndarray, first: int) -> np.ndarray:
+    def _matching(self, data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         if self._expression is None:
-            return matching_lines(data, offsets, self._needle, first)
-        return self._expression.matching(data, offsets, first)
+            return matching_lines(data, offsets, self._needle, 0)
+        return self._expression.matching(data, offsets, 0)
 
 
 class Part(NamedTuple):

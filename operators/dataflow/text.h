@@ -140,6 +140,45 @@ static inline size_t word_task(const word_entry *entry, size_t tasks) {
     return ((entry->hash >> 32) * tasks) >> 32;
 }
 
+/* How many of the words go to a task, and how many bytes they have. */
+static inline void words_measure(const word_table *table, size_t task, size_t tasks, size_t *words, size_t *bytes) {
+    for (size_t i = 0; i < table->count; i++)
+        if (word_task(table->entries + i, tasks) == task) {
+            ++*words;
+            *bytes += table->entries[i].length;
+        }
+}
+
+/* These words: their bytes, the bounds of each, and their counts. */
+static inline void words_take(const word_table *table, size_t task, size_t tasks, uint8_t *bytes, int64_t *offsets,
+                              int64_t *counts) {
+    int64_t length = *offsets = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const word_entry *entry = table->entries + i;
+        if (word_task(entry, tasks) != task)
+            continue;
+        memcpy(bytes + length, table->arena + entry->at, entry->length);
+        *++offsets = length += entry->length;
+        *counts++ = entry->count;
+    }
+}
+
+/* The bounds of the chosen lines when they stand one after the other; the place of the first that is none, else `count`. */
+static inline size_t measure_lines(text_lines lines, const int64_t *numbers, size_t count, int64_t *ends) {
+    ends[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i] < 0 || (uint64_t)numbers[i] >= lines.count)
+            return i;
+        ends[i + 1] = ends[i] + lines.offsets[numbers[i] + 1] - lines.offsets[numbers[i]];
+    }
+    return count;
+}
+
+static inline void copy_lines(text_lines lines, const int64_t *numbers, size_t count, const int64_t *ends, uint8_t *to) {
+    for (size_t i = 0; i < count; i++)
+        memcpy(to + ends[i], lines.bytes + lines.offsets[numbers[i]], (size_t)(ends[i + 1] - ends[i]));
+}
+
 /* Numbers of the lines from `first` on that contain the needle, into `found` (room for all); how many. */
 static inline size_t find_lines(text_lines lines, size_t first, const uint8_t *needle, size_t length, int64_t *found) {
     const uint8_t *from = lines.bytes + lines.offsets[first], *end = lines.bytes + lines.offsets[lines.count], *hit;

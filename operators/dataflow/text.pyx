@@ -5,7 +5,6 @@ A block of lines is a pair of bytes (uint8, without line ends) and n + 1 offsets
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
 
 import numpy as np
 
@@ -28,7 +27,11 @@ cdef extern from "text.h" nogil:
     uint64_t hash_bytes(const uint8_t *bytes, size_t length, uint64_t seed)
     int count_words(word_table *table, text_lines lines, size_t first)
     void words_clear(word_table *table)
-    size_t word_task(const word_entry *entry, size_t tasks)
+    void words_measure(const word_table *table, size_t task, size_t tasks, size_t *words, size_t *bytes)
+    void words_take(const word_table *table, size_t task, size_t tasks, uint8_t *bytes, int64_t *offsets,
+                    int64_t *counts)
+    size_t measure_lines(text_lines lines, const int64_t *numbers, size_t count, int64_t *ends)
+    void copy_lines(text_lines lines, const int64_t *numbers, size_t count, const int64_t *ends, uint8_t *to)
     size_t find_lines(text_lines lines, size_t first, const uint8_t *needle, size_t length, int64_t *found)
 
 cdef uint8_t NOTHING[1]
@@ -48,12 +51,14 @@ cdef class _Lines:
         self.own.bytes = &self.bytes[0] if self.bytes.shape[0] else NOTHING
         self.own.offsets = &self.offsets[0]
         self.own.size, self.own.count = self.bytes.shape[0], self.offsets.shape[0] - 1
-        if not lines_are_sound(self.own):
+        with nogil:
+            sound = lines_are_sound(self.own)
+        if not sound:
             raise ValueError(f"offsets of lines go back, or beyond the {self.own.size} bytes")
 
 
 cdef class WordTable:
-    """Counts the words of one block at a time: runs of A-Z and a-z, in lower case."""
+    """Counts the words of one block at a time, for one thread: runs of A-Z and a-z, in lower case."""
 
     cdef word_table own
 
@@ -81,25 +86,15 @@ cdef class WordTable:
         return [self._part(task, tasks) for task in range(tasks)]
 
     def _part(self, size_t task, size_t tasks):
-        cdef size_t i, words = 0, length = 0
-        cdef const word_entry *entry
-        for i in range(self.own.count):
-            entry = self.own.entries + i
-            if word_task(entry, tasks) == task:
-                words += 1
-                length += entry.length
+        cdef size_t words = 0, length = 0
+        with nogil:
+            words_measure(&self.own, task, tasks, &words, &length)
         data, offsets, counts = np.empty(length, np.uint8), np.empty(words + 1, np.int64), np.empty(words, np.int64)
         cdef uint8_t[::1] to = data
         cdef int64_t[::1] to_offsets = offsets, to_counts = counts
-        to_offsets[0] = words = length = 0
-        for i in range(self.own.count):
-            entry = self.own.entries + i
-            if word_task(entry, tasks) == task:
-                memcpy(&to[length], self.own.arena + entry.at, entry.length)
-                length += entry.length
-                to_counts[words] = entry.count
-                words += 1
-                to_offsets[words] = length
+        with nogil:
+            words_take(&self.own, task, tasks, &to[0] if length else NULL, &to_offsets[0],
+                       &to_counts[0] if words else NULL)
         return data, offsets, counts
 
 
@@ -119,23 +114,19 @@ def matching_lines(data, offsets, const uint8_t[::1] needle, size_t first=0):
 def take_lines(data, offsets, const int64_t[::1] numbers):
     """The lines of these numbers as a block of their own."""
     cdef _Lines lines = _Lines(data, offsets)
-    cdef size_t i, n = numbers.shape[0], length = 0
-    cdef int64_t line, begin, end
+    cdef size_t n = numbers.shape[0], missing
     to_offsets = np.empty(n + 1, np.int64)
     cdef int64_t[::1] ends = to_offsets
-    ends[0] = 0
-    for i in range(n):
-        line = numbers[i]
-        if line < 0 or <size_t>line >= lines.own.count:
-            raise ValueError(f"no line {line} among {lines.own.count}")
-        length += lines.offsets[line + 1] - lines.offsets[line]
-        ends[i + 1] = length
-    out = np.empty(length, np.uint8)
+    cdef const int64_t *chosen = &numbers[0] if n else NULL
+    with nogil:
+        missing = measure_lines(lines.own, chosen, n, &ends[0])
+    if missing < n:
+        raise ValueError(f"no line {numbers[missing]} among {lines.own.count}")
+    out = np.empty(ends[n], np.uint8)
     cdef uint8_t[::1] to = out
-    for i in range(n):
-        begin, end = lines.offsets[numbers[i]], lines.offsets[numbers[i] + 1]
-        if end > begin:
-            memcpy(&to[ends[i]], &lines.bytes[begin], end - begin)
+    if ends[n]:
+        with nogil:
+            copy_lines(lines.own, chosen, n, &ends[0], &to[0])
     return out, to_offsets
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -12,24 +13,37 @@ from operators.dataflow.text import WordTable
 from operators.states import HashMap
 
 
+class Tables(threading.local):
+    """A table of words for each thread that counts."""
+
+    def __init__(self, seed: int) -> None:
+        self.own = WordTable(seed)
+
+
 class SplitWords(DataflowOperator):
     """Source stage: sends each word of a block once, with its count, to the task that its hash chooses.
 
+    Text is split and counted in `prepare`, by as many threads as the stage has.
     Words are what `tr -cs A-Za-z '\\n' | tr A-Z a-z` makes: the longest runs of letters of ASCII, in lower case.
     """
 
     def start(self, place: Place) -> None:
         self._tasks = max(place.fan_out, 1)
-        self._table = WordTable(place.seed)
+        self._tables = Tables(place.seed)
 
-    def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64)."""
+    def prepare(self, items: Items) -> Items:
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to words, bounds and counts by task."""
         try:
             data, offsets = items.arrays
-            parts = self._table.split(data, offsets, first, self._tasks)
+            parts = self._tables.own.split(data, offsets, 0, self._tasks)
         except (ValueError, TypeError) as error:
             raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
-        for task, part in enumerate(parts):
+        return items._replace(arrays=tuple(array for part in parts for array in part))
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """What was prepared of a whole block: there is no state to include a part of it."""
+        for task in range(self._tasks):
+            part = items.arrays[3 * task : 3 * task + 3]
             if len(part[2]):
                 out.send(part, len(part[2]), to=task)
         return items.count

@@ -66,6 +66,7 @@ class Task:
 
     def process(self, items: Items, first: int = 0) -> None:
         """All of a block, with a backup wherever the operator stops."""
+        items = self.operator.prepare(items)
         while first < items.count:
             left = self.operator.process_data(items, first, self.out)
             assert first < left <= items.count, "progress"

@@ -20,7 +20,7 @@ from operators.dataflow.grep import Grep, MergedLines, MergeLines
 from operators.dataflow.text import WordTable, checksum, matching_lines, take_lines
 from operators.dataflow.word_count import CountWords, SplitWords
 from operators.states.base import Backup
-from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
+from tests.unit.operators.dataflow_harness import Pipeline, input_items
 
 Packed = tuple[np.ndarray, np.ndarray]
 LINES = st.lists(st.binary(max_size=12) | st.text("abAB '-", max_size=20).map(str.encode), max_size=30)
@@ -190,7 +190,7 @@ def test_wrong_options_and_input_are_named() -> None:
             (np.zeros(3, np.uint8), np.array([2, 1, 3])),
         ):
             with pytest.raises(DataError, match="no lines"):
-                operator.process_data(input_items(1, *arrays), 0, Outbox())
+                operator.prepare(input_items(1, *arrays))
 
 
 WRONG = [

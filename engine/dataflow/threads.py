@@ -1,0 +1,89 @@
+"""The compute threads of a worker (AF 3.2): some prepare blocks ahead of the one that owns the operator's state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import islice
+
+from codec.blocks import Kind
+from codec.errors import JobFailed
+from engine.dataflow.entry import Entry
+from operators.dataflow.base import DataflowOperator, Items
+
+AHEAD = 2
+"""Blocks that may be prepared before their turn, for each helper: one in work, and one so that it need not wait."""
+
+
+class ComputeThreads:
+    """Calls an operator's `prepare` for each block: ahead of its turn in `threads` - 1 helpers, or when it has come.
+
+    Used by the thread that owns the state. While a helper works on the block whose turn has come, that thread prepares
+    what no helper has begun. What `prepare` raises is raised when the block's turn has come. Helpers start with the
+    first block, so they run on the CPUs to which the worker has been pinned by then.
+    """
+
+    def __init__(self, operator: DataflowOperator, threads: int = 1, deadline_s: float = 60.0) -> None:
+        self._operator, self._deadline_s = operator, deadline_s
+        helpers = threads - 1 if operator.prepares else 0
+        self.ahead = AHEAD * helpers
+        """How many of the next blocks may be prepared before their turn."""
+        self._pool = ThreadPoolExecutor(helpers, "prepare") if helpers else None
+        self._waiting: deque[tuple[Future[Items], Items]] = deque()
+        """What nobody has begun, oldest first. Whoever takes one out prepares it."""
+
+    def begin(self, entries: Iterable[Entry]) -> None:
+        """Have the first `ahead` of these prepared, those that are not already."""
+        if self._pool is None:
+            return
+        for entry in islice(entries, self.ahead):
+            if entry.work is None and entry.block.kind == Kind.DATA:
+                entry.work = Future()
+                self._waiting.append((entry.work, entry.items))
+                self._pool.submit(self._prepare_next)
+
+    def items(self, entry: Entry) -> Items:
+        """The prepared items of the block whose turn has come, the same object each time; raises what `prepare` raised.
+
+        JobFailed when a helper does not end in time.
+        """
+        if not self._operator.prepares:
+            return entry.items
+        if entry.work is None:
+            entry.work = Future()
+            self._prepare(entry.work, entry.items)
+        while not entry.work.done() and self._waiting:
+            self._prepare_next()
+        if not wait([entry.work], self._deadline_s).done:
+            raise JobFailed(
+                f"{type(self._operator).__name__}.prepare has not ended after {self._deadline_s:g} s, for "
+                f"{entry.items.count} items of window {entry.items.epoch}",
+                "see what it waits for: with threads: 1 it is called in the worker's one compute thread",
+            )
+        return entry.work.result()
+
+    def close(self) -> None:
+        """End the helpers, once they have done what they have begun."""
+        self._waiting.clear()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _prepare_next(self) -> None:
+        try:
+            work, items = self._waiting.popleft()
+        except IndexError:
+            return  # the owner of the state was faster
+        self._prepare(work, items)
+
+    def _prepare(self, work: Future[Items], items: Items) -> None:
+        try:
+            prepared = self._operator.prepare(items)
+            if prepared[:4] != items[:4]:
+                raise JobFailed(
+                    f"{type(self._operator).__name__}.prepare turned {items[:4]} into {prepared[:4]}",
+                    "let it change the arrays only: return items._replace(arrays=...)",
+                )
+            work.set_result(prepared)
+        except BaseException as error:  # the owner's to raise, in its turn
+            work.set_exception(error)
