@@ -21,6 +21,11 @@ REPO = Path(__file__).resolve().parents[2]
 MARK = "RIPRAP_SCENARIO"
 
 
+def _heed_interrupts() -> None:
+    """Shells have what they run in the background ignore interrupts, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Cli:
     """`riprap` in one working directory; every process that descends from it inherits a mark of its own."""
 
@@ -43,6 +48,7 @@ class Cli:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_heed_interrupts,
         )
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -187,9 +187,10 @@ def test_attachments_differ_in_bytes_only(job: Job, undisturbed: dict[str, Any],
 
 
 def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
-    scheme = "fault_tolerance={scheme: reactive}"
-    calm = job(scheme)
-    disturbed = job(scheme, "kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%")
+    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=300000")
+    calm = job(scheme, words=long_epochs)
+    faults = ("kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%")
+    disturbed = job(scheme, *faults, words=long_epochs)
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
     assert disturbed["items"] == ITEMS and disturbed["lost"] == {"items": 0, "states": 0}
     events = [json.loads(line) for line in (disturbed["out"] / "events.jsonl").read_text().splitlines()]
