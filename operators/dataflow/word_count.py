@@ -32,7 +32,7 @@ class SplitWords(DataflowOperator):
         self._tables = Tables(place.seed)
 
     def prepare(self, items: Items) -> Items:
-        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to words, bounds and counts by task."""
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to words, bounds, counts by task."""
         try:
             data, offsets = items.arrays
             parts = self._tables.own.split(data, offsets, 0, self._tasks)

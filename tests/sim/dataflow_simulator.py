@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from engine.dataflow.pace import Pace
 from engine.dataflow.progress import Progress, link_key
 from engine.dataflow.reader import Reader
 from engine.dataflow.task import DataflowTask
+from engine.dataflow.threads import ComputeThreads
 from engine.layout import Edge
 from engine.schemes import DATAFLOW_SCHEMES
 from engine.schemes.dataflow import Bench
@@ -40,7 +41,7 @@ class DataflowCase:
     """One job and the faults it has to live through; times are in simulated seconds."""
 
     fault_tolerance: dict[str, Any]
-    shape: str = "full"
+    shape: str | Mapping[str, Any] = "full"
     items: int = 160
     """Of each source task."""
     windows: int = 4
@@ -55,6 +56,8 @@ class DataflowCase:
     restart_s: float = 0.03
     disk_s: float = 0.004
     kill_until_s: float = 0.1
+    threads: int = 1
+    """Compute threads of each worker. What happens in the simulation does not depend on them."""
     faulty: tuple[str, ...] = ()
     """Stages whose workers may be killed; all when there is none."""
     log: list[str] = field(default_factory=list)
@@ -178,7 +181,8 @@ class DataflowSimulation(Simulation):
         }
         reader = Reader(Rows(self.rows[me]), self.case.windows, 64) if layout.is_source else None
         journal = Ledger(self.announced[me]) if layout.is_sink else None
-        task = DataflowTask(layout, node, operator, outlet, Pace(stale), reader, journal, node.life == 1)
+        threads = ComputeThreads(operator, self.case.threads)
+        task = DataflowTask(layout, node, operator, outlet, Pace(stale), reader, journal, node.life == 1, threads)
         bench = Bench(layout, node, operator, outlet.progress, outlet, task.inbox, self.items)
         task.use(self.scheme(bench, topology.fault_tolerance))
         return task
@@ -211,6 +215,7 @@ class DataflowSimulation(Simulation):
     def kill(self, worker: WorkerId) -> None:
         if self.nodes[worker].alive:
             self.killed.append(worker)
+            self.nodes[worker].task.close()
         super().kill(worker)
 
     def _plan_faults(self) -> None:
@@ -236,6 +241,13 @@ class DataflowSimulation(Simulation):
 
     def run(self) -> np.ndarray:
         """Run to the end; the totals of all destinations. AssertionError names the seed when it does not end."""
+        try:
+            return self._run()
+        finally:
+            for node in self.nodes.values():
+                node.task.close()
+
+    def _run(self) -> np.ndarray:
         for _ in range(STEPS_MAX):
             if all(self.nodes[sink].alive and self.nodes[sink].task.done for sink in self.sinks):
                 return self.totals()
