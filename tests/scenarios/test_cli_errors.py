@@ -60,6 +60,10 @@ def written(directory: Path) -> set[Path]:
         (["run", "job.yaml", "--set", "fault_tolerance.k=3"], "at least k + r = 4 tasks"),
         (["run", "job.yaml", "--set", "input.path=data/higgs/train"], "riprap prep higgs HIGGS.csv.gz"),
         (["run", "job.yaml", "--set", "stages.sink.operator=nowhere:Model"], "there is no module nowhere"),
+        (
+            ["run", "job.yaml", "--set", "stages.sink.threads=2"],
+            "stages.sink.threads: is 2; expected 1: only stages of",
+        ),
         (["run", "job.yaml", "--set", "stages.sink.options.rate=1"], "has no option 'rate'"),
         (["run", "job.yaml", "--set", "stages.sink.options.l2=-1"], "stages.sink.options"),
         (["run", "job.yaml", "--set", "stages.sink.operator=operators.svm:Gradient"], "is not a Sink"),

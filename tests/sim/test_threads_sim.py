@@ -1,7 +1,7 @@
 """Workers with several compute threads under random kills and hangs: they do what workers with one do (AF 3.2).
 
-A source has read blocks ahead when it dies, other workers have had some prepared. `RIPRAP_SIM_SEEDS` sets how many seeds
-each case gets.
+A source has read blocks ahead when it dies, other workers have had some prepared. `RIPRAP_SIM_SEEDS` sets how many
+seeds each case gets.
 """
 
 from __future__ import annotations

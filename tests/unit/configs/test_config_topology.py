@@ -24,7 +24,7 @@ def test_defaults_are_filled_in(write: Write, shards: Path) -> None:
     assert (topology.backup.servers, topology.backup.durability, topology.backup.addresses) == (1, "interval", ())
     assert (topology.links.block_bytes, topology.links.window_epochs) == (262_144, 2)
     assert (topology.cluster.heartbeat_timeout_s, topology.cluster.startup_timeout_s) == (2.0, 30.0)
-    assert topology.stages["source"].parallelism == 1
+    assert (topology.stages["source"].parallelism, topology.stages["source"].threads) == (1, 1)
 
 
 def test_workers_and_positions(write: Write) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from codec.errors import ConfigError
 from configs import topology as topologies
+from configs.topology import Topology
 from engine.cli.preflight import check_job
 from engine.compose import Job, Stage, _scripts_folder_for_workers, approximate, import_path, none, upstream_backup
 from operators.dataflow.word_count import CountWords, SplitWords
@@ -22,7 +23,7 @@ input: {{path: {path}, repeat: 2, limit: 5}}
 micro_batch: 2
 seed: 3
 stages:
-  split: {{operator: "operators.dataflow.word_count:SplitWords", parallelism: 2, cpus: [0, 1]}}
+  split: {{operator: "operators.dataflow.word_count:SplitWords", parallelism: 2, cpus: [0, 1], threads: 3}}
   count: {{operator: "operators.dataflow.word_count:CountWords", parallelism: 3}}
 edges:
   - {{from: split, to: count, partitioning: full}}
@@ -53,7 +54,7 @@ def composed(text: Path) -> Job:
     job = Job(
         "words", input=text, repeat=2, limit=5, micro_batch=2, seed=3, scheme=thresholds, backup={"servers": 2}
     )  # fmt: skip
-    split = job.stage("split", SplitWords, parallelism=2, cpus=[0, 1])
+    split = job.stage("split", SplitWords, parallelism=2, cpus=[0, 1], threads=3)
     count = job.stage("count", "operators.dataflow.word_count:CountWords", parallelism=3)
     assert split.to(count, "full") is count
     assert count.feed_back(split, consistency="ssp", staleness=5) is split
@@ -64,6 +65,8 @@ def test_a_composed_job_is_the_topology_of_the_file(text: Path, tmp_path: Path) 
     (tmp_path / "hand.yaml").write_text(BY_HAND.format(path=text))
     wanted = check_job(str(tmp_path / "hand.yaml"), ()).topology
     assert composed(text).check().to_dict() == wanted.to_dict()
+    assert [stage.threads for stage in wanted.stages.values()] == [3, 1]
+    assert Topology.from_dict(wanted.to_dict()) == wanted
 
 
 def test_what_is_saved_is_the_same_job_and_can_be_loaded(text: Path, tmp_path: Path) -> None:
@@ -117,6 +120,13 @@ def test_an_unknown_option_is_reported_by_run_as_by_check_and_leaves_nothing(tex
         with pytest.raises(ConfigError, match="has no option 'colour'"):
             act()
     assert not (tmp_path / "out").exists()
+
+
+def test_threads_are_refused_where_nothing_is_prepared(text: Path) -> None:
+    job = Job("words", input=text, micro_batch=2, scheme=none())
+    job.stage("split", SplitWords, threads=2).to(job.stage("count", CountWords, threads=2), "full")
+    with pytest.raises(ConfigError, match=r"stages.count.threads: is 2; expected 1, as .*:CountWords prepares nothing"):
+        job.check()
 
 
 def test_faults_are_checked_before_anything_is_started(text: Path, tmp_path: Path) -> None:
