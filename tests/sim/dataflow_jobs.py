@@ -123,8 +123,8 @@ SHAPES = {
 are closed, behind the sources or in them; bsp, ssp, asp: a loop under each consistency model."""
 
 
-def topology(shape: str, fault_tolerance: Mapping[str, Any]) -> Topology:
-    """One of SHAPES under a scheme."""
+def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:
+    """One of SHAPES, or stages and edges of a test's own, under a scheme."""
     rest = {
         "job": "job",
         "input": {"path": "none", "repeat": 1, "limit": None},
@@ -137,4 +137,4 @@ def topology(shape: str, fault_tolerance: Mapping[str, Any]) -> Topology:
             ("heartbeat_timeout_s", "startup_timeout_s", "recovery_timeout_s", "stall_timeout_s"), 1.0
         ),
     }
-    return Topology.from_dict(rest | SHAPES[shape])
+    return Topology.from_dict(rest | (SHAPES[shape] if isinstance(shape, str) else shape))
