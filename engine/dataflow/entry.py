@@ -36,8 +36,10 @@ class Entry:
     processed: bool = False
     first: int = 0
     """The first of its items that is not processed."""
+    prepared: Items | None = None
+    """Its items as the operator has prepared them (threads.py); None before its turn, and when it is done with."""
     work: Future[Items] | None = None
-    """Its items as the operator prepares them (threads.py); None before somebody does, and when it is done with."""
+    """The same, where helpers were asked to do it before its turn."""
 
     @property
     def items(self) -> Items:

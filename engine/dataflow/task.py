@@ -247,7 +247,7 @@ class DataflowTask:
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
-        entry.work = None  # schemes may keep the entry for long
+        entry.prepared = entry.work = None  # schemes may keep the entry for long
         self.progress.included = entry.number
         self.progress.partial.pop((entry.link, identity(entry.block)), None)
         done = self.progress.done.setdefault(entry.link, Heard())

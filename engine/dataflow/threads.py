@@ -48,20 +48,9 @@ class ComputeThreads:
 
         JobFailed when a helper does not end in time.
         """
-        if not self._operator.prepares:
-            return entry.items
-        if entry.work is None:
-            entry.work = Future()
-            self._prepare(entry.work, entry.items)
-        while not entry.work.done() and self._waiting:
-            self._prepare_next()
-        if not wait([entry.work], self._deadline_s).done:
-            raise JobFailed(
-                f"{type(self._operator).__name__}.prepare has not ended after {self._deadline_s:g} s, for "
-                f"{entry.items.count} items of window {entry.items.epoch}",
-                "see what it waits for: with threads: 1 it is called in the worker's one compute thread",
-            )
-        return entry.work.result()
+        if entry.prepared is None:
+            entry.prepared = self._prepared(entry.items) if entry.work is None else self._result(entry.work, entry)
+        return entry.prepared
 
     def close(self) -> None:
         """End the helpers, once they have done what they have begun."""
@@ -69,21 +58,32 @@ class ComputeThreads:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
+    def _result(self, work: Future[Items], entry: Entry) -> Items:
+        while not work.done() and self._waiting:
+            self._prepare_next()
+        if not work.done() and not wait([work], self._deadline_s).done:
+            raise JobFailed(
+                f"{type(self._operator).__name__}.prepare has not ended after {self._deadline_s:g} s, for "
+                f"{entry.block.items} items of window {entry.block.epoch}",
+                "see what it waits for: with threads: 1 it is called in the worker's one compute thread",
+            )
+        return work.result()
+
     def _prepare_next(self) -> None:
         try:
             work, items = self._waiting.popleft()
         except IndexError:
             return  # the owner of the state was faster
-        self._prepare(work, items)
-
-    def _prepare(self, work: Future[Items], items: Items) -> None:
         try:
-            prepared = self._operator.prepare(items)
-            if prepared[:4] != items[:4]:
-                raise JobFailed(
-                    f"{type(self._operator).__name__}.prepare turned {items[:4]} into {prepared[:4]}",
-                    "let it change the arrays only: return items._replace(arrays=...)",
-                )
-            work.set_result(prepared)
+            work.set_result(self._prepared(items))
         except BaseException as error:  # the owner's to raise, in its turn
             work.set_exception(error)
+
+    def _prepared(self, items: Items) -> Items:
+        prepared = self._operator.prepare(items)
+        if prepared[:4] != items[:4]:
+            raise JobFailed(
+                f"{type(self._operator).__name__}.prepare turned {items[:4]} into {prepared[:4]}",
+                "let it change the arrays only: return items._replace(arrays=...)",
+            )
+        return prepared

@@ -242,7 +242,7 @@ def test_prepared_blocks_are_not_kept(opened: Callable[..., ComputeThreads]) -> 
     task.scheme.on_processed = kept.append  # type: ignore[method-assign]
     while task.work():
         pass
-    assert len(kept) == 12 and all(one.work is None for one in kept)
+    assert len(kept) == 12 and all(one.work is one.prepared is None for one in kept)
 
 
 def test_no_window_is_read_ahead_that_the_feedback_does_not_allow(opened: Callable[..., ComputeThreads]) -> None:
