@@ -32,7 +32,7 @@ SCHEMES = {
 SPARK = {"Spark, no checkpoints": Path("/dev/shm"), "Spark, checkpoints": data.CACHE}
 ALGORITHMS = ("grep", "word_count")
 PATTERNS = {"real": "river", "synthesized": "mata"}
-WINDOWS = 200
+WINDOWS = 40
 SHORTER = {"mini_batch": 6, "upstream_backup": 6}
 """These are slow: they get a part of the stream, in windows of the same size."""
 TIMEOUT_S = 600
@@ -115,7 +115,7 @@ def main() -> None:
     """Measure, print, draw and save."""
     options = arguments(__doc__ or "")
     text = data.text(80_000 if options.quick else 800_000)
-    repeats = {"grep": 10, "word_count": 4} if options.quick else {"grep": 300, "word_count": 36}
+    repeats = {"grep": 10, "word_count": 4} if options.quick else {"grep": 600, "word_count": 108}
     pattern = PATTERNS[text.about.split(":")[0]]
     size = sum(file.stat().st_size for file in Path(text.path).iterdir())
     ours = interleave("exp1", jobs(text, repeats, pattern), options.runs)

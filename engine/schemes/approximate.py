@@ -30,9 +30,11 @@ from engine.schemes.parts.thresholds import Limits, Thresholds
 
 TRIGGER = 0.5
 """The part of theta that starts a backup of the state."""
-PAUSE_S, PAUSE = 0.005, 40
+PAUSE_S, PAUSE = 0.05, 100
 """From one backup of the state to the next, unless a sender waits for it: so long at least, and so many times as long
 as making it took."""
+HALF_FULL = 0.5
+"""The part of a link's window beyond which its sender is taken to wait for acknowledgements."""
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
 SAVE_BYTES_S = 8e6
@@ -136,6 +138,8 @@ class Approximate(DataflowScheme):
         self._kept[entry.link] += 1
         if entry.block.meta.get("urgent"):
             self._save_waiting()
+            self._save_again_at = 0.0
+        elif self._kept[entry.link] > self.window * HALF_FULL and self._is_durable:
             self._save_again_at = 0.0
 
     def _acknowledge(self, entry: Entry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -107,10 +108,12 @@ class MergedLines(State):
         return self._backup(True, self.parts)
 
     def _backup(self, full: bool, parts: list[Part]) -> Backup:
-        about = np.array([(p.epoch, p.task, len(p.offsets) - 1) for p in parts], np.int64).reshape(-1, 3)
-        totals = np.array([self.lines, self.checksum], np.uint64)
-        self._mark_saved()
-        return Backup(full, (totals, about, *joined(parts)))
+        parts = sorted(parts, key=lambda part: (part.epoch, part.task))
+        data, offsets = joined(parts)
+        merged = regrouped(data, offsets, parts)
+        about = np.array([(p.epoch, p.task, len(p.offsets) - 1) for p in merged], np.int64).reshape(-1, 3)
+        self.saved, self.unsaved, self._divergence = [*([] if full else self.saved), *merged], [], 0
+        return Backup(full, (np.array([self.lines, self.checksum], np.uint64), about, data, offsets))
 
     def recover_state(self, backup: Backup) -> None:
         if [(a.dtype, a.ndim) for a in backup.arrays] != [(np.uint64, 1), (np.int64, 2), (np.uint8, 1), (np.int64, 1)]:
@@ -123,21 +126,27 @@ class MergedLines(State):
         for epoch, task, count in about.tolist():
             parts.append(Part(epoch, task, *take_lines(data, offsets, np.arange(line, line + count))))
             line += count
-        self.saved = parts if backup.full else self.parts + parts
-        self.unsaved = []
+        self.saved, self.unsaved, self._divergence = parts if backup.full else self.parts + parts, [], 0
         self.lines, self.checksum = (int(value) for value in totals)
-        self._mark_saved()
-
-    def _mark_saved(self) -> None:
-        self.saved, self.unsaved, self._divergence = self.parts, [], 0
 
 
 def joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
-    """The lines of all parts, one after the other."""
-    lengths = [np.diff(part.offsets) for part in parts]
+    """The lines of all parts, one after the other, as arrays of their own."""
     data = [part.data[part.offsets[0] : part.offsets[-1]] for part in parts]
-    ends = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-    return np.concatenate([np.empty(0, np.uint8), *data]), ends
+    ends = np.concatenate([np.zeros(1, np.int64), *(part.offsets for part in parts)])
+    before = np.cumsum([0, *(len(part.offsets) for part in parts)])[:-1]  # from one part to the next there is no line
+    lengths = np.delete(np.diff(ends), before)
+    return np.concatenate([np.empty(0, np.uint8), *data]), np.concatenate([np.zeros(1, np.int64), lengths]).cumsum()
+
+
+def regrouped(data: np.ndarray, offsets: np.ndarray, parts: list[Part]) -> list[Part]:
+    """What `joined` made of parts, as one part for all that follow each other in a window and task."""
+    found, line = [], 0
+    for (epoch, task), group in groupby(parts, key=lambda part: (part.epoch, part.task)):
+        count = sum(len(part.offsets) - 1 for part in group)
+        found.append(Part(epoch, task, data, offsets[line : line + count + 1]))
+        line += count
+    return found
 
 
 class MergeLines(DataflowOperator):
