@@ -39,6 +39,7 @@ SCHEMES = {
     "none": "{scheme: none}",
     "mini_batch": "{scheme: mini_batch}",
     "upstream_backup": "{scheme: upstream_backup}",
+    "exactly": "{scheme: approximate, theta: 0, l: 0, gamma: 1}",
     "approximate": f"{{scheme: approximate, theta: {THETA}, l: {L}, gamma: 100}}",
 }
 ONE_OF_EACH = ["kill:count.0@30%", "kill:split.1@60%"]
@@ -81,7 +82,7 @@ def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
     """Runs the job under a scheme and faults; its summary, with the counts under `words`."""
     number = iter(range(1000))
 
-    def run(scheme: str, faults: list[str]) -> dict[str, Any]:
+    def run(scheme: str, faults: list[str], *sets: str) -> dict[str, Any]:
         name = f"run{next(number)}"
         client = KazooClient(zookeeper.connect_string)
         client.start()
@@ -90,7 +91,8 @@ def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
         client.close()
         command = ["run", "job.yaml", "--json", "--out", name, "--zookeeper", f"{zookeeper.connect_string}/{name}"]
         specs = [word for fault in faults for word in ("--fault", fault)]
-        done = shared.run(*command, "--set", f"fault_tolerance={SCHEMES[scheme]}", *specs)
+        words = [word for value in (f"fault_tolerance={SCHEMES[scheme]}", *sets) for word in ("--set", value)]
+        done = shared.run(*command, *words, *specs)
         assert done.returncode == 0, done.stderr
         summary: dict[str, Any] = json.loads(done.stdout)
         assert [failure["action"] for failure in summary["failures"]] == ["kill"] * len(faults)
@@ -132,6 +134,17 @@ def test_each_word_is_counted_once_whoever_dies(job: Job, truth: Counter[str], s
     assert summary["words"] == truth
     assert summary["items"] == LINES * REPEAT and summary["lost"] == {"items": 0, "states": 0}
     assert summary["windows"] == [list(range(1, REPEAT + 1))] * 2, "each window is announced once, in order"
+
+
+@pytest.mark.parametrize("scheme", ["mini_batch", "exactly"])
+def test_with_several_compute_threads_each_word_is_counted_once_too(job: Job, truth: Counter[str], scheme: str) -> None:
+    """Sources die with blocks read ahead; the result is that of one thread (AF 3.2)."""
+    alone, helped = job(scheme, []), job(scheme, ["kill:split.0@30%", *ONE_OF_EACH], "stages.split.threads=3")
+    assert helped["words"] == truth
+    for name, model in alone["model"]["all"].items():
+        assert helped["model"]["all"][name]["sha256"] == model["sha256"]
+    assert helped["items"] == alone["items"] == LINES * REPEAT
+    assert helped["windows"] == [list(range(1, REPEAT + 1))] * 2
 
 
 @pytest.mark.parametrize("faults", [ONE_OF_EACH, EVERYBODY, AGAIN], ids=["one-of-each", "everybody", "again"])
