@@ -228,7 +228,9 @@ def test_reading_ahead_is_bounded_and_no_progress(opened: Callable[..., ComputeT
         assert reader is not None
         read_ahead = reader.position + (reader.epoch - 1) - done
         farthest = max(farthest, read_ahead)
-        assert task.progress.received == task.progress.included and not task.inbox
+        assert not task.inbox
+        blocks_done = len(operator.seen) + task.epoch
+        assert task.progress.received == task.progress.included == blocks_done
         assert len(operator.prepared) <= len(operator.seen) + threads.ahead
     assert farthest <= threads.ahead * BLOCK_ITEMS and bool(farthest) == (count > 1)
     assert [number // 2 for _, numbers in operator.seen for number in numbers] == list(range(40))
@@ -287,6 +289,20 @@ def test_blocks_that_wait_at_a_task_are_prepared_and_processed_in_parts(
         pass
     assert operator.state.values.tolist() == [18.0]
     assert operator.prepared == [0, 0, 0] and len(operator.seen) > 3, "parts of a block are prepared together"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "index", "threads", "wanted"),
+    [([0, 1, 2], 4, 1, {1}), ([4, 5, 6, 7], 1, 2, {6, 7}), ([4, 5, 6, 7], 1, 3, {7, 4, 5}), ([5, 99], 0, 2, {5})],
+)
+def test_a_task_is_pinned_to_as_many_cpus_as_it_has_threads(
+    monkeypatch: pytest.MonkeyPatch, cpus: list[int], index: int, threads: int, wanted: set[int]
+) -> None:
+    pinned: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, to: pinned.append(to))
+    pin(cpus, index, threads)
+    assert pinned == [wanted]
 
 
 def test_helpers_run_on_the_cpus_of_the_worker() -> None:
