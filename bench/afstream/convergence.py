@@ -11,7 +11,7 @@ from bench.runs import table
 
 DATA = ("kdd12", "higgs")
 ITERATION = {"kdd12": 1_000_000, "higgs": 300_000}
-ITERATIONS = 30
+ITERATIONS = 90
 THETA, ITEMS = 0.01, 2000.0
 TOLERANCE = 1.05
 """A run has converged when its L1 norm is at most so many times the last one of the undisturbed run."""

@@ -40,7 +40,7 @@ def main() -> None:
     """Measure, print and save."""
     options = arguments(__doc__ or "")
     trace = data.links(160_000 if options.quick else 2_000_000)
-    threshold, repeat = THRESHOLD[options.quick], PASSES * 12
+    threshold, repeat = THRESHOLD[options.quick], PASSES * 60
     sets = [f"input.path={trace.path}", f"input.repeat={repeat}", f"micro_batch={trace.rows * PASSES}"]
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
     sets += [f"stages.{stage}.options.threshold={threshold}" for stage in STAGES]
@@ -57,7 +57,10 @@ def main() -> None:
         paper=PAPER_HEAVY_HITTERS,
         paper_undisturbed=PAPER_HEAVY_HITTERS_UNDISTURBED,
         paper_table=OTHERS,
-        shorter={(1e4, 1e2): [f"input.repeat={repeat // 4}"]},
+        shorter={
+            "Theta 10000, L 100": [f"input.repeat={repeat // 4}"],
+            **{scheme: [f"input.repeat={repeat // 6}"] for scheme in ("mini_batch", "upstream_backup")},
+        },
     )
     about = f"{trace.about}, windows of {trace.rows * PASSES:,} packets with {len(heavy)} heavy flows"
     measure(study, options, {"data": about, "heavy_hitters": len(heavy)})

@@ -49,7 +49,7 @@ def main() -> None:
     """Measure, print and save."""
     options = arguments(__doc__ or "")
     left, right = data.cities(100_000 if options.quick else 2_000_000)
-    repeat = 10 if options.quick else 5
+    repeat = 10 if options.quick else 15
     sets = [
         f"input.path={left.path}", f"input.repeat={repeat}",
         f"stages.right.input.path={right.path}", f"stages.right.input.repeat={repeat}",

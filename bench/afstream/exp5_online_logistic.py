@@ -44,7 +44,7 @@ def main() -> None:
     """Measure, print and save."""
     options = arguments(__doc__ or "")
     clicks = data.clicks(100_000 if options.quick else 2_000_000)
-    items = 200_000 if options.quick else 2_000_000
+    items = 200_000 if options.quick else 6_000_000
     sets = [f"input.path={clicks.path}", f"input.repeat={-(-items // clicks.rows)}", f"input.limit={items}"]
     sets += [f"micro_batch={items // WINDOWS}"]
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
@@ -60,6 +60,7 @@ def main() -> None:
         paper=PAPER_LOGISTIC,
         paper_undisturbed=PAPER_LOGISTIC_UNDISTURBED,
         paper_table=OTHERS,
+        shorter={"upstream_backup": [f"input.limit={items // 3}"]},
     )
     measure(study, options, {"data": f"{clicks.about}, sparse, 2^20 parameters, ASP"})
 

@@ -32,21 +32,21 @@ class Study:
     paper_undisturbed: float
     paper_table: Mapping[str, float] = field(default_factory=dict)
     """Throughput under other schemes as a part of that without fault tolerance (AFX Table 5)."""
-    shorter: Mapping[Pair, Sequence[str]] = field(default_factory=dict)
-    """Overrides for pairs under which the whole stream would take too long."""
+    shorter: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Overrides for schemes, as they are called here, under which the whole stream would take too long."""
 
 
 def cases(study: Study) -> dict[str, Job]:
     """All jobs by the name of the scheme; those with failures end in "failing"."""
-    job, killed = study.job, system_failures(study.stages, FAILURES)
-    made = {
-        "none": job.under(NONE), "mini_batch": job.under(MINI_BATCH), "upstream_backup": job.under(UPSTREAM_BACKUP)
-    }  # fmt: skip
-    for theta, items in study.pairs:
-        scheme = approximate(theta, items, window=study.window)
-        short = Job(job.config, [*job.sets, *study.shorter.get((theta, items), ())])
-        made[label(theta, items)] = short.under(scheme)
-        made[f"{label(theta, items)}, failing"] = short.under(scheme, *killed)
+    killed = system_failures(study.stages, FAILURES)
+    schemes = {"none": NONE, "mini_batch": MINI_BATCH, "upstream_backup": UPSTREAM_BACKUP}
+    pairs = {label(theta, items): approximate(theta, items, window=study.window) for theta, items in study.pairs}
+    made = {}
+    for name, scheme in (schemes | pairs).items():
+        job = Job(study.job.config, [*study.job.sets, *study.shorter.get(name, ())])
+        made[name] = job.under(scheme)
+        if name in pairs:
+            made[f"{name}, failing"] = job.under(scheme, *killed)
     return made
 
 
