@@ -33,6 +33,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "ten": {"kills": 10, "restart_s": 0.01, "kill_until_s": 0.3},
     "cuts": {"cuts": 4, "hangs": 2, "kills": 3},
 }
+SLOW: dict[str, Any] = {"wire_s": 0.01, "restart_s": 0.01}
 
 
 def options(scheme: str = "approximate", **more: Any) -> dict[str, Any]:
@@ -44,10 +45,19 @@ def options(scheme: str = "approximate", **more: Any) -> dict[str, Any]:
 class Numbered(DataflowSimulation):
     """Items are numbered; notes which of what the middle stage puts out comes, and which is delivered."""
 
+    failures = 0
+    """So many times a worker of the middle stage dies, evenly over what it puts out."""
+
     def __init__(self, case: DataflowCase, seed: int) -> None:
         self.arrived: set[int] = set()
         self.delivered: set[int] = set()
         super().__init__(case, seed)
+
+    def _fail_in_time(self) -> None:
+        whole = self.items * self.topology.stages["b"].options["beta"]
+        if len(self.arrived) > whole * (len(self.killed) + 1) / (self.failures + 2):
+            victim = self.rng.choice([worker for worker in self.nodes if worker.stage == "b"])
+            self.kill(victim)
 
     def _rows(self, number: int) -> np.ndarray:
         rng = np.random.default_rng(number)
@@ -63,6 +73,8 @@ class Numbered(DataflowSimulation):
             def note(entry: Entry) -> None:
                 if entry.block.items:
                     self.arrived.update(entry.block.arrays[0][:, 1].astype(int).tolist())
+                    if len(self.killed) < self.failures:
+                        self._fail_in_time()
                 take(entry)
 
             task._take = note
@@ -131,6 +143,23 @@ def test_failures_in_one_window_are_counted() -> None:
     for seed in range(20):
         lost = losses(options(), 1, 1, "ten", seed, faulty=("b",), windows=1, restart_s=0.005)
         assert lost.output <= GAMMA + L, f"seed {seed}: {lost}"
+
+
+@pytest.mark.parametrize("failures", [1, 5, 10])
+@pytest.mark.parametrize(("copies", "beta"), [(1, 1), (1, 2), (3, 1)])
+def test_lost_output_does_not_depend_on_the_number_of_failures(copies: int, beta: int, failures: int) -> None:
+    """The k-th failure comes when a k-th of the stream has arrived, on slow wires that are always full."""
+
+    class Failing(Numbered):
+        pass
+
+    Failing.failures = failures
+    case = DataflowCase(options(beta=float(beta)), through(copies, beta, 1), 400, 8, **SLOW)
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = simulate(Failing, case, seed, f"number and {failures}-{copies}-{beta}")
+        assert len(simulation.killed) == failures
+        lost = simulation.items * beta - len(simulation.arrived)
+        assert lost <= GAMMA + L * beta, f"seed {seed}: {lost} lost"
 
 
 class Summed(DataflowSimulation):

@@ -1,0 +1,337 @@
+"""Scheme `approximate` on a port that records: what it acknowledges and saves, and when (AF 3.4, 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dataflow_parts import DataflowPort, chain, data, layout_of
+
+from codec.blocks import Block, Kind
+from codec.ids import Epoch, WorkerId
+from engine.dataflow.entry import Entry
+from engine.dataflow.outlet import Outlet
+from engine.dataflow.progress import WINDOW, Heard, Progress
+from engine.schemes.approximate import PAUSE_S, Approximate
+from engine.schemes.dataflow import Bench
+from operators.dataflow.base import DataflowOperator
+from operators.states import Number
+
+IN = (0, 0)
+A0 = WorkerId("a", 0)
+OPTIONS = {"theta": 200.0, "l": 20.0, "gamma": 20.0, "beta": 1.0, "window": "none", "window_epochs": 1}
+"""Of the one task in the middle: theta 100, l 10, gamma 10."""
+
+
+class Sum(DataflowOperator):
+    """Adds up; notes what it was told when it was restored."""
+
+    def __init__(self) -> None:
+        self.state: Number = Number()
+        self.lacks: list[tuple[float, int]] = []
+
+    def recovered(self, theta: float, items: int) -> None:
+        self.lacks.append((theta, items))
+
+
+class Table:
+    """A task's parts with the scheme on them; the test does what the task would."""
+
+    def __init__(self, destinations: int = 2, **options: Any) -> None:
+        self.layout = layout_of(chain(("a", 1), ("b", 1), ("c", destinations)), "b.0")
+        self.port, self.progress, self.operator = DataflowPort(self.layout), Progress(), Sum()
+        self.outlet = Outlet(self.layout, self.port, self.progress, Path("/nonexistent"))
+        self.inbox: list[Entry] = []
+        self.options = options
+        bench = Bench(self.layout, self.port, self.operator, self.progress, self.outlet, self.inbox, 100)
+        self.scheme = self.outlet.scheme = Approximate(bench, OPTIONS | options)
+        for link in self.outlet.links.values():
+            self.outlet.place(link, Heard())
+
+    def receive(self, items: int = 1, kind: Kind = Kind.DATA, **meta: Any) -> Entry:
+        """A block comes from a.0."""
+        self.progress.received += 1
+        number = self.progress.received
+        block = data(number, 0, items)
+        block.kind, block.seq = kind, number
+        block.meta |= meta
+        entry = Entry(number, IN, block, self.layout.inputs[0].edge, A0, block.seq, self.port.incarnation(A0))
+        self.inbox.append(entry)
+        self.scheme.on_receive(entry)
+        return entry
+
+    def process(self, by: float = 0.0) -> Entry:
+        """The oldest block is processed, which changes the state by so much, and what comes of it has left."""
+        entry = self.inbox.pop(0)
+        assert self.scheme.may_process(entry)
+        self.operator.state.add(np.array([by]))
+        self.progress.included = entry.number
+        if self.operator.state.exceeded:
+            self.scheme.on_crossed()
+        self.scheme.on_processed(entry)
+        self.scheme.on_left()
+        return entry
+
+    def acknowledged(self) -> list[int]:
+        """The numbers acknowledged to a.0."""
+        return [seq for _, sender, seq in self.port.acked if sender == A0]
+
+    def saved(self) -> list[str]:
+        """What each record is: "state", "progress" (both of them whole or in part), or "block"."""
+        return [meta.get("what", "block") for _, _, meta, _ in self.port.saved]
+
+    def make_durable(self, seconds: float = 1.0) -> None:
+        """All that was saved is durable, and some time has passed."""
+        self.port.clock += seconds
+        self.scheme.on_durable(len(self.port.saved))
+
+    def send(self, items: int, to: int = 0) -> None:
+        """The operator puts out a block, and what may leave leaves."""
+        self.outlet.begin(Epoch(1), IN, self.progress.received + 1)
+        self.progress.received += 1
+        self.outlet.send((np.zeros(items),), items, to=to)
+        self.outlet.flush()
+
+    def life_after(self) -> Table:
+        """The next life, restored from everything saved so far, in this life and those before."""
+        states, items = [], []
+        for kind, epoch, meta, arrays in self.port.saved:
+            record = Block(Kind.DATA, epoch, arrays=arrays, meta=meta)
+            (states if kind == "state" else items).append(record)
+        least = states[-1].epoch if states else 0
+        table = Table(**self.options)
+        newer = [record for record in items if record.epoch > least]
+        table.replayed = table.scheme.restore(states[-1] if states else None, newer)
+        table.port.saved[:0] = self.port.saved
+        return table
+
+    replayed: Sequence[Entry] = ()
+
+
+def test_items_are_acknowledged_on_receipt_until_l_of_them_wait() -> None:
+    table = Table()
+    for _ in range(4):
+        table.receive(3)
+    assert table.acknowledged() == [1, 2, 3], "9 items wait unsaved; a fourth block would make it 12"
+    assert not table.port.saved
+    table.receive(1)
+    assert table.acknowledged() == [1, 2, 3], "never ahead of one that is kept: a number covers all before it"
+    for _ in range(4):
+        table.process()
+    assert table.acknowledged() == [1, 2, 3, 4], "processed, within theta"
+    table.receive(3)
+    assert table.acknowledged() == [1, 2, 3, 4], "the fifth still waits"
+    table.process()
+    table.process()
+    assert table.acknowledged() == [1, 2, 3, 4, 5, 6]
+
+
+def test_when_the_sender_presses_all_that_wait_are_saved_and_acknowledged_once_durable() -> None:
+    table = Table()
+    table.receive(8)
+    table.receive(8)
+    assert table.acknowledged() == [1]
+    table.receive(1, urgent=True)
+    assert table.saved() == ["block"] * 3 and table.acknowledged() == [1], "saved, not durable yet"
+    table.make_durable()
+    assert table.acknowledged() == [1, 2, 3]
+    table.receive(8)
+    assert table.acknowledged()[-1] == 4, "what is saved does not count as exposed"
+
+
+def test_what_the_store_refuses_is_saved_when_it_has_room() -> None:
+    table = Table()
+    table.receive(11)
+    table.port.full = True
+    table.receive(11, urgent=True)
+    assert not table.port.saved and not table.acknowledged()
+    table.port.full = False
+    table.make_durable()
+    assert table.saved() == ["block"] * 2 and not table.acknowledged()
+    table.make_durable()
+    assert table.acknowledged() == [1, 2]
+
+
+def test_a_backup_begins_at_half_of_theta_and_nobody_waits_for_it() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=40.0)
+    assert not table.port.saved and table.acknowledged() == [1]
+    table.receive(20)
+    table.process(by=11.0)
+    assert table.saved() == ["state"] and table.acknowledged() == [1, 2], "51 from what is durable: within theta"
+    assert not table.scheme.safe
+    table.make_durable()
+    assert table.scheme.safe
+
+
+def test_beyond_theta_input_is_acknowledged_when_a_durable_state_includes_it() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.receive(20)
+    table.process(by=60.0)
+    assert table.saved() == ["state"] and table.acknowledged() == [1], "120 from what is durable"
+    table.receive(1)
+    assert table.acknowledged() == [1], "no early acknowledgement beyond theta"
+    table.make_durable()
+    assert 2 in table.acknowledged(), "the first 60 are durable, so the divergence is 60 again"
+    assert table.operator.state.state_divergence() <= 100.0
+
+
+def test_backups_of_the_state_have_pauses_between_them() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable(seconds=PAUSE_S / 2)
+    table.receive(20)
+    table.process(by=60.0)
+    assert table.saved() == ["state"], "too soon"
+    table.port.clock += PAUSE_S
+    table.receive(20)
+    table.process(by=1.0)
+    assert table.saved() == ["state"] * 2
+
+
+def test_punctuation_is_always_saved_and_acknowledged_when_that_is_durable() -> None:
+    table = Table()
+    table.receive(0, Kind.PUNCTUATION)
+    assert not table.acknowledged()
+    table.process()
+    assert table.saved() == ["block"] and not table.acknowledged()
+    table.make_durable()
+    assert table.acknowledged() == [1]
+    assert table.port.counts["punctuation_backups"] == 1
+
+
+def test_what_is_put_out_at_the_end_of_a_window_is_saved_like_punctuation() -> None:
+    table = Table()
+    table.receive(1, cause=[*WINDOW, 1, 0])
+    assert not table.acknowledged()
+    table.process()
+    assert table.saved() == ["block"]
+
+
+def test_punctuation_waits_for_room_in_the_store() -> None:
+    table = Table()
+    entry = table.receive(0, Kind.PUNCTUATION)
+    table.port.full = True
+    assert not table.scheme.may_process(entry)
+    table.port.full = False
+    assert table.scheme.may_process(entry) and table.saved() == ["block"]
+
+
+def test_a_closed_window_saves_progress() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable()
+    table.scheme.on_window(1)
+    assert table.saved() == ["state", "progress"]
+
+
+def test_at_most_gamma_items_are_on_the_way_and_the_sender_presses_beyond_half() -> None:
+    table = Table()
+    for _ in range(4):
+        table.send(3)
+    sent = [block for _, _, block in table.port.sent]
+    assert len(sent) == 3 and table.outlet.blocked, "9 of gamma's 10"
+    assert [block.meta.get("urgent", False) for block in sent] == [False, True, True]
+    edge, to = table.layout.outputs[0].edge, WorkerId("c", 0)
+    table.port.receive_ack(edge, to)
+    table.outlet.flush()
+    assert len(table.port.sent) == 4 and not table.outlet.blocked
+
+
+def test_the_bound_is_for_all_receivers_together() -> None:
+    table = Table()
+    table.send(6, to=0)
+    table.send(6, to=1)
+    assert len(table.port.sent) == 1 and table.outlet.blocked
+
+
+def test_a_block_larger_than_gamma_leaves_alone_once_it_is_durable() -> None:
+    table = Table()
+    table.send(3)
+    table.send(11)
+    assert len(table.port.sent) == 1 and not table.port.saved, "not before the others are acknowledged"
+    table.port.receive_ack(table.layout.outputs[0].edge, WorkerId("c", 0))
+    table.outlet.flush()
+    assert table.saved() == ["progress"] and len(table.port.sent) == 1
+    table.make_durable()
+    table.outlet.flush()
+    assert len(table.port.sent) == 2 and not table.outlet.blocked
+
+
+@pytest.mark.xfail(strict=True, reason="one block is guarded at a time, and the two of them take turns for ever")
+def test_blocks_larger_than_gamma_to_two_receivers_leave() -> None:
+    table = Table()
+    table.outlet.begin(Epoch(1), IN, 1)
+    for to in (0, 1):
+        table.outlet.send((np.zeros(11),), 11, to=to)
+    for _ in range(10):
+        table.outlet.flush()
+        table.make_durable()
+    assert table.port.sent, f"{len(table.port.saved)} records were saved and nothing has left"
+
+
+def test_a_new_life_has_the_state_the_progress_and_half_of_the_thresholds() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable()
+    after = table.life_after()
+    assert after.operator.state.value == 60.0 and after.progress.included == 1 and after.progress.failures == [0]
+    assert after.operator.lacks == [(100.0, 10)], "what it may lack: the limits of its former life"
+    assert after.scheme.limits == (50.0, 5.0, 5.0)
+
+
+def test_a_new_life_replays_the_latest_run_and_all_punctuation() -> None:
+    table = Table()
+    table.receive(0, Kind.PUNCTUATION)
+    table.receive(11)
+    table.receive(11, urgent=True)
+    table.inbox.clear()
+    after = table.life_after()
+    assert [entry.number for entry in after.replayed] == [1, 2, 3]
+    assert after.progress.received == 3
+
+
+@pytest.mark.xfail(strict=True, reason="restoring saves nothing, so the next life does not know of the failure before")
+def test_each_failure_halves_the_thresholds_also_when_a_life_saved_nothing() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable()
+    assert table.life_after().life_after().scheme.limits == (25.0, 2.5, 2.5)
+
+
+@pytest.mark.xfail(strict=True, reason="what the state lacks is computed for window 0, not for that of the failure")
+def test_what_a_state_lacks_follows_from_the_limits_of_the_window_of_the_failure() -> None:
+    """Hopping windows forget the failure in window 0; the life that dies in window 3 had all of its theta again."""
+    table = Table(window="hopping")
+    for _ in range(2):
+        table.receive(20)
+        table.process(by=60.0)
+        table.make_durable()
+        assert table.saved()[-1] == "state"
+        table = table.life_after()
+        if len(table.progress.failures) == 1:
+            table.progress.epoch = 3
+            table.scheme.on_window(3)
+            table.make_durable()
+            assert table.scheme.limits.theta == 100.0
+    assert table.operator.lacks == [(100.0, 10)]
+
+
+def test_when_a_sender_dies_what_waits_is_saved_and_it_is_told_when_that_is_safe() -> None:
+    table = Table()
+    table.receive(11)
+    assert not table.scheme.settled(IN)
+    table.scheme.on_sender_lost(IN)
+    assert "block" in table.saved() and not table.scheme.settled(IN)
+    table.make_durable()
+    assert table.scheme.settled(IN)
