@@ -20,8 +20,8 @@ _META = frozenset(b"\\.^$*+?{}[]|()")
 class Grep(DataflowOperator):
     """Source stage: sends the lines that match `pattern`, in their order.
 
-    A pattern without metacharacters is searched as a substring, at memory speed, by as many threads as the stage has;
-    any other is a regular expression of Python's `re` over bytes, which one thread at a time can search.
+    A pattern without metacharacters is searched as a substring, at memory speed; any other is a regular expression of
+    Python's `re` over bytes, which one thread at a time can search. So several threads gain little here.
     """
 
     def __init__(self, pattern: str) -> None:
