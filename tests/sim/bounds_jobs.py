@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from operators.states import Vector
+
+FEATURES = 3
 
 
 class Multiply(DataflowOperator):
@@ -61,4 +65,42 @@ def through(copies: int, beta: int, destinations: int) -> dict[str, Any]:
 def into(copies: int) -> dict[str, Any]:
     """Two sources, and so many copies of a destination that sums up the values of each key."""
     stages = {"a": _stage("bounds_jobs:Multiply", 2), "b": _stage("dataflow_jobs:Total", copies)}
+    return {"stages": stages, "edges": _joined("a", "b")}
+
+
+class Learn(DataflowOperator):
+    """Online logistic regression by steps of 1 / sqrt(t), t being an item's number; `seen` gets the model before each.
+
+    State: the model; divergence: Euclidean.
+    """
+
+    seen: dict[int, np.ndarray]
+
+    def __init__(self) -> None:
+        self.state: Vector = Vector(FEATURES, "euclidean")
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        theta, self.state.theta = self.state.theta, math.inf
+        for number in items.arrays[0][first:, 1].astype(int).tolist():
+            x, y = example(number)
+            model = self.seen[number] = self.state.values.copy()
+            step = y * x / (1 + math.exp(y * (model @ x))) / math.sqrt(number + 1)
+            self.state.add(np.arange(FEATURES), step)
+            first += 1
+            if self.state.state_divergence() > theta:
+                break
+        self.state.theta = theta
+        return first
+
+
+def example(number: int) -> tuple[np.ndarray, float]:
+    """The features, of length 1, and the label (1 or -1) of an item."""
+    rng = np.random.default_rng(number)
+    x = rng.standard_normal(FEATURES)
+    return x / np.linalg.norm(x), 1.0 if rng.random() < 1 / (1 + math.exp(-8 * x[0])) else -1.0
+
+
+def learning() -> dict[str, Any]:
+    """A source and the task that learns."""
+    stages = {"a": _stage("bounds_jobs:Multiply", 1), "b": _stage("bounds_jobs:Learn", 1)}
     return {"stages": stages, "edges": _joined("a", "b")}
