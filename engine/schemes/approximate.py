@@ -65,8 +65,12 @@ class Approximate(DataflowScheme):
         smaller ones."""
         self._leaving: deque[Entry] = deque()
         """Entries that are processed, while what they caused may be here; until it has left they count as waiting."""
-        self._guarded: Block | None = None
-        """What is larger than gamma, and leaves when it is durable."""
+        self._guarded: list[Block] = []
+        """What had not arrived when progress was saved for a block larger than gamma: all of it may leave when that is
+        durable."""
+        self._counted = True
+        """Whether the failure before this life is durable. Until then nothing may be lost: a life that ends before is
+        one that no later life knows of, and its thresholds would be used once more."""
         self._durable = 0
         self._covered = 0
         """The last entry that a durable state includes."""
@@ -78,7 +82,8 @@ class Approximate(DataflowScheme):
 
     def _set_limits(self) -> None:
         progress = self.bench.progress
-        self.limits: Limits = self.thresholds.after(progress.failures, progress.epoch)
+        limits = self.thresholds.after(progress.failures, progress.epoch)
+        self.limits: Limits = limits if self._counted else Limits(0, 0, 0)
         self._set_theta()
 
     def _set_theta(self) -> None:
@@ -115,14 +120,17 @@ class Approximate(DataflowScheme):
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         bench, recovered = self.bench, Recovered(state, records)
-        before = self.thresholds.after(recovered.progress.failures if recovered.progress else (), bench.progress.epoch)
+        former = recovered.progress or bench.progress
+        before = self.thresholds.after(former.failures, former.epoch)
         take_over(bench.progress, recovered, bench.operator.state)
         self.recorder.go_on_from(recovered.version)
         replayed = recovered.latest_run()
         bench.outlet.put_back(recovered.extras)
         lacks = Limits(0, 0, 0) if bench.layout.is_source or bench.operator.state is None else before
         bench.operator.recovered(lacks.theta, int(lacks.items))
+        self._counted = False
         self._set_limits()
+        self._save_state()
         return replayed
 
     def on_receive(self, entry: Entry) -> None:
@@ -229,6 +237,8 @@ class Approximate(DataflowScheme):
     def may_leave(self, link: OutLink, block: Block) -> bool:
         if self.bench.layout.is_source or link.joint.feedback or not block.items:
             return True
+        if not self._counted:
+            return False
         on_the_way = self.bench.outlet.unacknowledged_items()
         if on_the_way + block.items > URGENT * self.limits.unacknowledged:
             block.meta["urgent"] = True
@@ -238,11 +248,15 @@ class Approximate(DataflowScheme):
 
     def _guards(self, block: Block) -> bool:
         """Whether a new life would put this out again. It is saved, unless it is."""
-        if self._guarded is not block and not self.recorder.full:
-            self.recorder.save_progress(self._pending())
-            self._guarded = block
+        if not self._is_guarded(block) and not self.recorder.full:
+            pending = self._pending()
+            self.recorder.save_progress(pending)
+            self._guarded = [one for _, one in pending]
             self._set_theta()
-        return self._guarded is block and self._is_durable
+        return self._is_guarded(block) and self._is_durable
+
+    def _is_guarded(self, block: Block) -> bool:
+        return any(one is block for one in self._guarded)
 
     def on_sender_lost(self, link: LinkKey) -> None:
         """A source that starts again goes on behind what has come."""
@@ -258,6 +272,9 @@ class Approximate(DataflowScheme):
         self.recorder.retry()
         if self._is_durable:
             self._covered, self._under_way = max(self._covered, self._saving), 0.0
+            if not self._counted:
+                self._counted = True
+                self._set_limits()
         self._set_theta()
         self._release()
         if self._refused:

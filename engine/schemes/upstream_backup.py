@@ -9,12 +9,9 @@ it goes to disk.
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from codec.blocks import Block
 from codec.ids import Epoch
@@ -23,6 +20,7 @@ from engine.dataflow.outlet import OutLink
 from engine.dataflow.progress import INPUT, LinkKey
 from engine.schemes.dataflow import Bench, DataflowScheme
 from engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
+from engine.schemes.parts.spool import Spool, is_spooled
 
 STATES = 100  # of a job
 LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
@@ -49,7 +47,7 @@ class UpstreamBackup(DataflowScheme):
         self._processed: deque[Entry] = deque()  # and not included in a state that was saved
         self._covering: list[Entry] = []  # by a state that waits for room in the store
         self._covered: deque[tuple[int, Entry]] = deque()  # by a state that is not durable yet
-        self._spool: Any = None
+        self._spool = Spool()
         self._emitted_bytes = 0
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
@@ -79,9 +77,9 @@ class UpstreamBackup(DataflowScheme):
         """The newest go to disk: they are needed last."""
         in_memory = 0
         for _, block in self.bench.outlet.pending():
-            in_memory += sum(array.nbytes for array in block.arrays if not isinstance(array, np.memmap))
+            in_memory += sum(array.nbytes for array in block.arrays if not is_spooled(array))
             if in_memory > self.memory_bytes:
-                block.arrays = tuple(self._to_disk(array) for array in block.arrays)
+                block.arrays = tuple(map(self._spool.put, block.arrays))
 
     def _save_waiting(self) -> None:
         epoch = Epoch(2 * self.bench.progress.included + 1)
@@ -139,16 +137,6 @@ class UpstreamBackup(DataflowScheme):
             self._stays.discard(id(self._not_durable.popleft()[1]))
         while self._covered and self._covered[0][0] <= number:
             self.bench.acknowledge(self._covered.popleft()[1])
-
-    def _to_disk(self, array: np.ndarray) -> np.ndarray:
-        """The same array, mapped from a file that has no name and ends with the process."""
-        if not array.nbytes or isinstance(array, np.memmap):
-            return array
-        self._spool = self._spool or tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        offset = self._spool.seek(0, 2)
-        self._spool.write(np.ascontiguousarray(array).view(np.uint8).data)
-        self._spool.flush()
-        return np.memmap(self._spool, array.dtype, "r", offset, array.shape)
 
     @property
     def safe(self) -> bool:

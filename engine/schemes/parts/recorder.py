@@ -7,6 +7,7 @@ number of the last block that it includes: what it does not include survives it.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from operators.states.base import Backup, State
 Extras = Iterable[tuple[LinkKey, Block]]
 
 PARTS_MAX = 256
-PARTS_BYTES = 1 << 20
+PARTS_BYTES = 8 << 20
 """Partial states are saved until together they are larger than the last whole one and this, or more than those."""
 
 
@@ -39,6 +40,8 @@ class Recorder:
         self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray]]] = deque()
         self._version = 0
         self._whole_bytes, self._part_bytes, self._parts = -1, 0, 0
+        self._written: set[tuple[LinkKey, int]] = set()
+        """What has not arrived and is in a record since the last whole one."""
 
     @property
     def full(self) -> bool:
@@ -63,30 +66,34 @@ class Recorder:
         self._version = version
 
     def save_progress(self, extras: Extras) -> None:
-        """Save progress alone, between two states: windows that are closed, and what was put out."""
-        self._save(Backup(self.state is None, ()), extras, "progress")
+        """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
+        is all there is."""
+        self._save(Backup(self.state is None and self._is_whole_due, ()), extras, "progress")
 
     def save_state(self, extras: Extras) -> None:
         """Save the state, whole or in part, and all progress; `extras` are the blocks that have not arrived yet."""
         if self.state is None:
-            backup = Backup(True, ())
-        elif (
-            self._whole_bytes < 0 or self._parts >= PARTS_MAX or self._part_bytes > max(self._whole_bytes, PARTS_BYTES)
-        ):
-            backup = self.state.backup_all()
-        else:
-            backup = self.state.backup_state()
+            self.save_progress(extras)
+            return
+        backup = self.state.backup_all() if self._is_whole_due else self.state.backup_state()
         self._save(backup, extras, "state")
         self.port.count("state_backups")
 
+    @property
+    def _is_whole_due(self) -> bool:
+        much = self._part_bytes > max(self._whole_bytes, PARTS_BYTES)
+        return self._whole_bytes < 0 or self._parts >= PARTS_MAX or much
+
     def _save(self, backup: Backup, extras: Extras, what: str) -> None:
         self._version += 1
+        blocks, pending = self._unwritten(extras, backup.full)
         meta: dict[str, Any] = {"progress": self.progress.pack(), "version": self._version, "what": what}
         arrays, waiting = list(backup.arrays), []
-        for link, block in extras:
+        for link, block in blocks:
             waiting.append([list(link), *fields_of(block), len(block.arrays)])
             arrays += block.arrays
         meta |= {"state": len(backup.arrays), "extras": waiting, "types": [type_of(array) for array in arrays]}
+        meta["pending"] = [[list(link), row] for link, row in pending.items()]
         arrays = [plain(array) for array in arrays]
         size = sum(array.nbytes for array in arrays)
         self.state_bytes = size if what == "state" else self.state_bytes
@@ -98,6 +105,19 @@ class Recorder:
         self._waiting.append(("state" if backup.full else "item", Epoch(epoch), meta, arrays))
         self.port.count("state_backup_bytes", size)
         self.retry()
+
+    def _unwritten(self, extras: Extras, whole: bool) -> tuple[list[tuple[LinkKey, Block]], dict[LinkKey, int]]:
+        """Of these blocks those that are in no record since the last whole one, and the first row of each link."""
+        before, self._written = set() if whole else self._written, set()
+        fresh: list[tuple[LinkKey, Block]] = []
+        first: dict[LinkKey, int] = {}
+        for link, block in extras:
+            row = block.key.row
+            self._written.add((link, row))
+            first[link] = min(row, first.get(link, row))
+            if (link, row) not in before:
+                fresh.append((link, block))
+        return fresh, first
 
     def retry(self) -> None:
         """Save what waits, if there is room now."""
@@ -139,7 +159,7 @@ class Recovered:
     def __init__(self, state: Block | None, records: Sequence[Block]) -> None:
         self.backups: list[Backup] = []
         self.progress: Progress | None = None
-        self.extras: list[tuple[LinkKey, Block]] = []
+        self._extras: dict[tuple[LinkKey, int], Block] = {}
         self.entries: list[Entry] = []
         self.version = 0
         self._processed: dict[int, int] = {}  # up to where all was, when a block was saved
@@ -164,10 +184,19 @@ class Recovered:
         elif before is not None and self.backups:  # the state is still that of before
             self.progress.included, self.progress.partial = before.included, before.partial
             self.progress.done, self.progress.heard = before.done, before.heard
-        self.extras = []
+        if whole:
+            self._extras.clear()
         for link, *fields, width in part.meta["extras"]:
-            self.extras.append((tuple(link), block_of(fields, arrays[count : count + width])))
+            block = block_of(fields, arrays[count : count + width])
+            self._extras[tuple(link), block.key.row] = block
             count += width
+        first = {tuple(link): row for link, row in part.meta["pending"]}
+        self._extras = {key: block for key, block in self._extras.items() if key[1] >= first.get(key[0], math.inf)}
+
+    @property
+    def extras(self) -> list[tuple[LinkKey, Block]]:
+        """What had not arrived, in the order in which it was put out on each link."""
+        return [(link, self._extras[link, row]) for link, row in sorted(self._extras)]
 
     def unprocessed(self) -> list[Entry]:
         """The saved blocks that the state does not include, in the order of their receipt."""

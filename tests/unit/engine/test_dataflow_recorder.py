@@ -59,7 +59,8 @@ class Bench:
             self.state.add(np.array([made.number % 5]), np.array([float(made.number)]))
             self.progress.included = made.number
             self.progress.done.setdefault(LINK, Heard()).note(made.block)
-            self.extras = [(OUT, data(made.number, made.number - 1, cause=(0, 0, made.number, 0)))]
+            put_out = data(made.number, made.number - 1, cause=(0, 0, made.number, 0))
+            self.extras = [*self.extras[-2:], (OUT, put_out)]  # what was put out before has arrived
             self.progress.sent[OUT] = At(made.number, made.number)
 
     def restored(self) -> tuple[Recovered, Progress, HashMap]:
@@ -105,6 +106,18 @@ def test_what_was_saved_last_comes_back(steps: list[str], parts_max: int) -> Non
     }
     assert progress.failures == [0], "the failure is counted"
     assert [(link, block.key) for link, block in recovered.extras] == [(link, b.key) for link, b in expected[2]]
+
+
+def test_what_has_not_arrived_is_written_once_between_whole_states() -> None:
+    bench = Bench()
+    for _ in range(4):
+        bench.receive(save=False)
+        bench.process()
+        bench.recorder.save_state(bench.extras)
+        bench.recorder.save_progress(bench.extras)
+    rows = [[fields[2][2] for fields in meta["extras"]] for _, _, meta, _ in bench.port.saved]
+    assert rows == [[1], [], [2], [], [3], [], [4], []]
+    assert [block.key.row for _, block in bench.restored()[0].extras] == [2, 3, 4]
 
 
 @given(STEPS)

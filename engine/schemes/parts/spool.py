@@ -1,0 +1,41 @@
+"""Keeps arrays on disk instead of in memory, as long as somebody uses them."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import numpy as np
+
+FILE_BYTES = 64 << 20
+ALIGNMENT = 64
+
+
+class Spool:
+    """Maps arrays from files that have no name. A file goes when none of its arrays is used any more, or with the
+    process.
+    """
+
+    def __init__(self, file_bytes: int = FILE_BYTES) -> None:
+        self._file_bytes = file_bytes
+        self._file: np.ndarray[Any, Any] = np.empty(0, np.uint8)
+        """The newest, as bytes; older ones live by their arrays alone."""
+        self._used = 0
+
+    def put(self, array: np.ndarray) -> np.ndarray:
+        """The same array on disk; itself when it is there already, or empty."""
+        if not array.nbytes or is_spooled(array):
+            return array
+        if self._used + array.nbytes > len(self._file):
+            size = max(self._file_bytes, array.nbytes)
+            with tempfile.TemporaryFile() as file:  # a mapping outlives its descriptor
+                self._file, self._used = np.memmap(file, np.uint8, "w+", shape=(size,)), 0
+        place = self._file[self._used : self._used + array.nbytes]
+        place[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._used += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return place.view(array.dtype).reshape(array.shape)
+
+
+def is_spooled(array: np.ndarray) -> bool:
+    """Whether an array is mapped from a file."""
+    return isinstance(array, np.memmap)
