@@ -39,6 +39,8 @@ class Joint:
     workers: tuple[WorkerId, ...]
     awaited: bool = True
     """Whether its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
+    from_source: bool = False
+    """Whether the sending stage reads the job's input."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class DataflowLayout:
             if edge.downstream == me.stage:
                 origins = [i for i in range(pair[0]) if me.index in targets(edge, *pair, i)]
                 workers = tuple(WorkerId(edge.upstream, i) for i in origins)
-                inputs.append(Joint(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited))
+                source = edge.upstream in topology.sources
+                inputs.append(
+                    Joint(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited, source)
+                )
             if edge.upstream == me.stage:
                 workers = tuple(WorkerId(edge.downstream, j) for j in targets(edge, *pair, me.index))
                 outputs.append(

@@ -168,6 +168,7 @@ class DataflowTask:
     def _take(self, entry: Entry) -> None:
         entry.first = self.progress.included_of(entry.link, entry.block)
         (self.feedback if entry.block.kind == Kind.FEEDBACK else self.inbox).append(entry)
+        self.scheme.bench.receipts.note(entry)
         self.scheme.on_receive(entry)
 
     # what is done
@@ -266,6 +267,7 @@ class DataflowTask:
             self._close(Epoch(epoch), meta["last"] and epoch == block.epoch)
         self._done_with(entry)
         if progress.epoch > before:
+            self.scheme.bench.receipts.close(Epoch(progress.epoch))
             self.scheme.on_window(progress.epoch)
 
     def _close(self, epoch: Epoch, last: bool) -> None:

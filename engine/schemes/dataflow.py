@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from codec.blocks import Block
-from codec.ids import WorkerId
 from engine.dataflow.entry import Entry
 from engine.dataflow.layout import DataflowLayout
 from engine.dataflow.outlet import Outlet, OutLink
 from engine.dataflow.progress import LinkKey, Progress
+from engine.dataflow.receipts import Receipts
 from engine.schemes.scheme import Port
 from operators.dataflow.base import DataflowOperator
 
@@ -34,16 +34,14 @@ class Bench:
     items: int
     """The items of the job's input, all tasks together."""
 
+    def __post_init__(self) -> None:
+        self.receipts = Receipts(self.layout, self.port)
+
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""
-        edge, sender = entry.edge, entry.sender
-        if edge is not None and sender is not None and not entry.acknowledged and self._is_alive(sender, entry):
-            self.port.ack(edge, sender, entry.seq)
+        if not entry.acknowledged:
+            self.receipts.acknowledge(entry)
         entry.acknowledged = True
-
-    def _is_alive(self, sender: WorkerId, entry: Entry) -> bool:
-        """Whether the sender still has the connection that this came on: on the next, numbers mean other blocks."""
-        return entry.life == self.port.incarnation(sender)
 
 
 class DataflowScheme:

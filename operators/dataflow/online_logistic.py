@@ -87,13 +87,13 @@ class GlobalModel(DataflowOperator):
         """Reports: indexes (uint32) and values of parameters."""
         indexes, values = self._checked(items)
         self._add(indexes.astype(np.int64), (values - self._agreed[indexes]) / self._models)
-        self._changed.append(indexes)
-        if len(self._changed) >= self._models:
+        self._note_changed(indexes)
+        if self._reports >= self._models:
             self._feed_back(out)
         return items.count
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
-        if self._changed:
+        if self._reports:
             self._feed_back(out)
 
     def recovered(self, theta: float, items: int) -> None:
@@ -109,7 +109,16 @@ class GlobalModel(DataflowOperator):
     def _forget(self) -> None:
         """What is agreed on is what the state holds."""
         self._agreed = self.state.values.copy()
+        self._is_changed = np.zeros(len(self._agreed), np.bool_)
         self._changed: list[np.ndarray] = []
+        self._reports = 0
+
+    def _note_changed(self, indexes: np.ndarray) -> None:
+        """Each parameter once: flags are cheaper than sorting."""
+        fresh = indexes[~self._is_changed[indexes]]
+        self._is_changed[fresh] = True
+        self._changed.append(fresh)
+        self._reports += 1
 
     def _add(self, indexes: np.ndarray, amounts: np.ndarray) -> None:
         """A report is one item: it is taken in whole, whatever theta is."""
@@ -120,10 +129,11 @@ class GlobalModel(DataflowOperator):
             self.state.theta = theta
 
     def _feed_back(self, out: Emitter) -> None:
-        indexes = np.unique(np.concatenate(self._changed))
+        indexes = np.concatenate(self._changed)
         values = self.state.values[indexes]
         self._agreed[indexes] = values
-        self._changed = []
+        self._is_changed[indexes] = False
+        self._changed, self._reports = [], 0
         out.feed_back([indexes, values])
 
     def _checked(self, items: Items) -> tuple[np.ndarray, np.ndarray]:

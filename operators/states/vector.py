@@ -12,12 +12,15 @@ from operators.states._kernels import Cells
 from operators.states.checks import column, saved_arrays
 from operators.states.tracked import Arrays, CellsState, one_of
 
+SPARSE = 4
+"""An index and a value take twice the room of a value."""
+
 
 class ArrayState(CellsState):
     """An array of float64, zeros at first, with entries that are addressed by their flat index.
 
-    A full backup is (values,), a partial one (indexes int64, values). Values should be finite: an entry that is not has
-    an infinite divergence.
+    A full backup is (values,), or (indexes int64, values) of what is not 0 where that is half as large; so is a partial
+    one. Values should be finite: an entry that is not has an infinite divergence.
     """
 
     DIVERGENCES: tuple[str, ...] = ("manhattan", "euclidean", "maximum")
@@ -67,19 +70,30 @@ class ArrayState(CellsState):
         return indexes, self._cells.values[indexes]
 
     def _all_arrays(self) -> Arrays:
-        return (self._cells.values.copy(),)
+        values = self._cells.values
+        indexes = np.flatnonzero(values)
+        return (indexes, values[indexes]) if SPARSE * len(indexes) < len(values) else (values.copy(),)
 
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
-        (values,) = saved_arrays(arrays, [np.float64])
+        if len(arrays) == 2:
+            indexes, found = self._entries(arrays)
+            values = np.zeros(len(self._cells))
+            values[indexes] = found
+        else:
+            (values,) = saved_arrays(arrays, [np.float64])
         self._cells.replace(values)
 
     def _merge(self, arrays: Sequence[np.ndarray]) -> None:
+        self._cells.update(*self._entries(arrays), math.inf, True)
+
+    def _entries(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Indexes and values of a backup; ValueError when they are none."""
         indexes, values = saved_arrays(arrays, [np.int64, np.float64])
         if len(indexes) != len(values):
             raise ValueError(f"the backup has {len(indexes)} indexes for {len(values)} values")
         if len(indexes) and not 0 <= indexes.min() <= indexes.max() < len(self._cells):
             raise ValueError(f"the backup has an index out of range of {len(self._cells)} entries")
-        self._cells.update(indexes, values, math.inf, True)
+        return indexes, values
 
     def _empty(self) -> None:
         self._cells.clear(len(self._cells))

@@ -11,7 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dataflow_jobs import SHAPES
-from dataflow_simulator import DataflowCase, DataflowSimulation
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
+
+from engine.dataflow.entry import Entry
+from engine.dataflow.task import DataflowTask
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -96,6 +99,42 @@ def test_approximate_errors_stay_below_the_users_thresholds(shape: str, fault: s
 def test_without_fault_tolerance_the_job_ends_all_the_same(shape: str, fault: str) -> None:
     for seed in range(FIRST, FIRST + max(1, SEEDS // 3)):
         run(DataflowCase({"scheme": "none"}, shape, **FAULTS[fault]), seed, f"without and {shape}-{fault}")
+
+
+class OneStands(DataflowSimulation):
+    """A source stands still for long; notes how many windows ahead of the closed ones items come to destinations."""
+
+    ahead = 0
+
+    def __init__(self, case: DataflowCase, seed: int) -> None:
+        super().__init__(case, seed)
+        self.at(0.01, lambda: self._hang(self.sources[1], 3.0))
+
+    def make_task(self, node: DataflowNode) -> DataflowTask:
+        task = super().make_task(node)
+        take = task._take
+
+        def note(entry: Entry) -> None:
+            if node.me in self.sinks:
+                self.ahead = max(self.ahead, entry.block.epoch - task.progress.epoch)
+            take(entry)
+
+        task._take = note
+        return task
+
+
+@pytest.mark.parametrize(
+    "scheme", [{"scheme": "none"}, EXACT["mini_batch"], APPROXIMATE], ids=lambda scheme: scheme["scheme"]
+)
+def test_no_source_runs_far_ahead_of_another(scheme: dict[str, object]) -> None:
+    """What destinations keep of open windows does not grow with the stream, however long a source stands still: it is
+    the room of a link, here of two blocks a window. (Links of upstream_backup have room for the whole of this stream.)
+    """
+    case = DataflowCase(scheme, "full", items=480, windows=120, window=24)
+    simulation = OneStands(replace(case, log=[]), FIRST)
+    simulation.run()
+    assert not errors(simulation).any()
+    assert 2 < simulation.ahead <= case.window // 2 + 2
 
 
 def test_a_seed_repeats_itself() -> None:

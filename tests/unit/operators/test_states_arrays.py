@@ -126,3 +126,15 @@ def test_shapes_and_divergences_are_checked() -> None:
         Number("maximum")
     empty = Vector(0)
     assert empty.add([], []) == 0 and empty.backup_state().full and empty.state_divergence() == 0.0
+
+
+def test_a_full_backup_holds_no_more_than_what_is_not_zero() -> None:
+    state, other = Vector(1000), Vector(1000)
+    other.add(np.arange(1000), np.ones(1000))
+    state.add([3, 999], [2.0, -4.5])
+    backup = state.backup_all()
+    assert backup.full and sum(array.nbytes for array in backup.arrays) == 2 * 16
+    other.recover_state(backup)
+    assert (other.values == state.values).all() and other.state_divergence() == 0
+    state.add(np.arange(0, 1000, 3), np.ones(334))
+    assert sum(array.nbytes for array in state.backup_all().arrays) == 8000, "as an array it is smaller"
