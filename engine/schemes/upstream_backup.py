@@ -91,7 +91,9 @@ class UpstreamBackup(DataflowScheme):
             if not number:
                 return
             self.bench.port.count("item_backups", block.items)
-            self.bench.port.count("item_backup_bytes", sum(array.nbytes for array in arrays))
+            size = sum(array.nbytes for array in arrays)
+            self.bench.port.count("item_backup_bytes", size)
+            self.recorder.note_saved(size)
             self._unsaved.popleft()
             if link != INPUT:
                 self._not_durable.append((number, block))

@@ -16,7 +16,7 @@ from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
 from engine.dataflow.entry import Entry
 from engine.dataflow.task import DataflowTask
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 EXACT = {

@@ -25,7 +25,8 @@ Extras = Iterable[tuple[LinkKey, Block]]
 
 PARTS_MAX = 256
 PARTS_BYTES = 8 << 20
-"""Partial states are saved until together they are larger than the last whole one and this, or more than those."""
+"""Partial states are saved until they and the blocks saved since are larger than the last whole one and this, or more
+than those: only a whole one lets the backup server forget what came before."""
 
 
 class Recorder:
@@ -58,8 +59,14 @@ class Recorder:
         if entry.record:
             kind = "punctuation" if is_punctuation(block) else "item"
             self.port.count(f"{kind}_backups", block.items or 1)
-            self.port.count("item_backup_bytes", sum(array.nbytes for array in arrays))
+            size = sum(array.nbytes for array in arrays)
+            self.port.count("item_backup_bytes", size)
+            self.note_saved(size)
         return bool(entry.record)
+
+    def note_saved(self, size: int) -> None:
+        """So many bytes more were saved that the next whole state supersedes."""
+        self._part_bytes += size
 
     def go_on_from(self, version: int) -> None:
         """A former life has saved states up to this one."""
