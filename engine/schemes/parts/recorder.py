@@ -24,7 +24,7 @@ from operators.states.base import Backup, State
 Extras = Iterable[tuple[LinkKey, Block]]
 
 PARTS_MAX = 256
-PARTS_BYTES = 8 << 20
+PARTS_BYTES = 1 << 20
 """Partial states are saved until they and the blocks saved since are larger than the last whole one and this, or more
 than those: only a whole one lets the backup server forget what came before."""
 
