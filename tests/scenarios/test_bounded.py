@@ -28,7 +28,7 @@ LONGER = 10
 LOOK_S = 0.02  # from one look at the announced windows to the next
 MB = 1e6
 BYTES_FACTOR = 4.0
-"""A long stream saves more per item: only there do sources drift apart by the room of a link, all of it open windows."""
+"""A long stream saves more per item: only there do sources drift apart by the room of a link, in open windows."""
 RUN_MAX_S = 60.0
 WORD_COUNT = """\
 job: words
