@@ -65,9 +65,6 @@ class Approximate(DataflowScheme):
         smaller ones."""
         self._leaving: deque[Entry] = deque()
         """Entries that are processed, while what they caused may be here; until it has left they count as waiting."""
-        self._guarded: list[Block] = []
-        """What had not arrived when progress was saved for a block larger than gamma: all of it may leave when that is
-        durable."""
         self._counted = True
         """Whether the failure before this life is durable. Until then nothing may be lost: a life that ends before is
         one that no later life knows of, and its thresholds would be used once more."""
@@ -244,19 +241,14 @@ class Approximate(DataflowScheme):
             block.meta["urgent"] = True
         if on_the_way + block.items <= self.limits.unacknowledged:
             return True
-        return on_the_way == 0 and self._guards(block)
+        return on_the_way == 0 and self._guards(link.key, block)
 
-    def _guards(self, block: Block) -> bool:
+    def _guards(self, link: LinkKey, block: Block) -> bool:
         """Whether a new life would put this out again. It is saved, unless it is."""
-        if not self._is_guarded(block) and not self.recorder.full:
-            pending = self._pending()
-            self.recorder.save_progress(pending)
-            self._guarded = [one for _, one in pending]
+        if not self.recorder.holds(link, block) and not self.recorder.full:
+            self.recorder.save_progress(self._pending())
             self._set_theta()
-        return self._is_guarded(block) and self._is_durable
-
-    def _is_guarded(self, block: Block) -> bool:
-        return any(one is block for one in self._guarded)
+        return self.recorder.holds(link, block) and self._is_durable
 
     def on_sender_lost(self, link: LinkKey) -> None:
         """A source that starts again goes on behind what has come."""

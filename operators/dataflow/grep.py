@@ -110,8 +110,10 @@ class MergedLines(State):
     def _backup(self, full: bool, parts: list[Part]) -> Backup:
         parts = sorted(parts, key=lambda part: (part.epoch, part.task))
         data, offsets = joined(parts)
-        merged = regrouped(data, offsets, parts)
-        about = np.array([(p.epoch, p.task, len(p.offsets) - 1) for p in merged], np.int64).reshape(-1, 3)
+        groups = groupby(parts, key=lambda part: (part.epoch, part.task))
+        counts = [(*which, sum(len(part.offsets) - 1 for part in group)) for which, group in groups]
+        about = np.array(counts, np.int64).reshape(-1, 3)
+        merged = parts_of(about, data, offsets)
         self.saved, self.unsaved, self._divergence = [*([] if full else self.saved), *merged], [], 0
         return Backup(full, (np.array([self.lines, self.checksum], np.uint64), about, data, offsets))
 
@@ -122,10 +124,7 @@ class MergedLines(State):
         if totals.shape != (2,) or about.shape[1] != 3 or (about < 0).any() or about[:, 2].sum() != len(offsets) - 1:
             raise ValueError("a backup of lines whose counts do not agree")
         checksum(data, offsets)
-        parts, line = [], 0
-        for epoch, task, count in about.tolist():
-            parts.append(Part(epoch, task, *take_lines(data, offsets, np.arange(line, line + count))))
-            line += count
+        parts = parts_of(about, data, offsets)
         self.saved, self.unsaved, self._divergence = parts if backup.full else self.parts + parts, [], 0
         self.lines, self.checksum = (int(value) for value in totals)
 
@@ -139,11 +138,10 @@ def joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([np.empty(0, np.uint8), *data]), np.concatenate([np.zeros(1, np.int64), lengths]).cumsum()
 
 
-def regrouped(data: np.ndarray, offsets: np.ndarray, parts: list[Part]) -> list[Part]:
-    """What `joined` made of parts, as one part for all that follow each other in a window and task."""
+def parts_of(about: np.ndarray, data: np.ndarray, offsets: np.ndarray) -> list[Part]:
+    """Lines that follow each other, by rows of window, task and number of lines."""
     found, line = [], 0
-    for (epoch, task), group in groupby(parts, key=lambda part: (part.epoch, part.task)):
-        count = sum(len(part.offsets) - 1 for part in group)
+    for epoch, task, count in about.tolist():
         found.append(Part(epoch, task, data, offsets[line : line + count + 1]))
         line += count
     return found

@@ -88,12 +88,12 @@ class GlobalModel(DataflowOperator):
         indexes, values = self._checked(items)
         self._add(indexes.astype(np.int64), (values - self._agreed[indexes]) / self._models)
         self._note_changed(indexes)
-        if self._reports >= self._models:
+        if len(self._changed) >= self._models:
             self._feed_back(out)
         return items.count
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
-        if self._reports:
+        if self._changed:
             self._feed_back(out)
 
     def recovered(self, theta: float, items: int) -> None:
@@ -111,14 +111,13 @@ class GlobalModel(DataflowOperator):
         self._agreed = self.state.values.copy()
         self._is_changed = np.zeros(len(self._agreed), np.bool_)
         self._changed: list[np.ndarray] = []
-        self._reports = 0
+        """Of each report since, the parameters that no earlier one has."""
 
     def _note_changed(self, indexes: np.ndarray) -> None:
         """Each parameter once: flags are cheaper than sorting."""
         fresh = indexes[~self._is_changed[indexes]]
         self._is_changed[fresh] = True
         self._changed.append(fresh)
-        self._reports += 1
 
     def _add(self, indexes: np.ndarray, amounts: np.ndarray) -> None:
         """A report is one item: it is taken in whole, whatever theta is."""
@@ -133,7 +132,7 @@ class GlobalModel(DataflowOperator):
         values = self.state.values[indexes]
         self._agreed[indexes] = values
         self._is_changed[indexes] = False
-        self._changed, self._reports = [], 0
+        self._changed = []
         out.feed_back([indexes, values])
 
     def _checked(self, items: Items) -> tuple[np.ndarray, np.ndarray]:

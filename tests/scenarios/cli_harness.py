@@ -19,6 +19,18 @@ from engine.cli.main import main
 
 REPO = Path(__file__).resolve().parents[2]
 MARK = "RIPRAP_SCENARIO"
+WORD_COUNT = """\
+job: words
+input: {path: text.txt, repeat: %d, limit: null}
+micro_batch: %d
+stages:
+  split: {operator: "operators.dataflow.word_count:SplitWords", parallelism: 2}
+  count: {operator: "operators.dataflow.word_count:CountWords", parallelism: 2}
+edges:
+  - {from: split, to: count, partitioning: full}
+fault_tolerance: {scheme: none}
+"""
+"""Two tasks split lines and two count words; the repeats of the text and the lines of a window are to be filled in."""
 
 
 def _heed_interrupts() -> None:

@@ -5,6 +5,7 @@ Each job runs over a short stream and over one ten times as long: the same items
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import Cli
+from cli_harness import WORD_COUNT, Cli
 from kazoo.client import KazooClient
 
 from backupserver.segments import SEGMENT_BYTES
@@ -30,17 +31,6 @@ MB = 1e6
 BYTES_FACTOR = 4.0
 """A long stream saves more per item: only there do sources drift apart by the room of a link, in open windows."""
 RUN_MAX_S = 60.0
-WORD_COUNT = """\
-job: words
-input: {path: text.txt, repeat: 1, limit: null}
-micro_batch: 10000
-stages:
-  split: {operator: "operators.dataflow.word_count:SplitWords", parallelism: 2}
-  count: {operator: "operators.dataflow.word_count:CountWords", parallelism: 2}
-edges:
-  - {from: split, to: count, partitioning: full}
-fault_tolerance: {scheme: none}
-"""
 HEAVY_HITTERS = """\
 job: heavy
 input: {path: packets, repeat: 1, limit: null}
@@ -159,7 +149,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     numbers = np.random.default_rng(3).integers(0, WORDS, (LINES, WORDS_OF_A_LINE))
     letters = ["".join(chr(97 + n // 26**place % 26) for place in range(4)) for n in range(WORDS)]
     (directory / "text.txt").write_text("".join(" ".join(letters[n] for n in row) + "\n" for row in numbers))
-    (directory / "words.yaml").write_text(WORD_COUNT)
+    (directory / "words.yaml").write_text(WORD_COUNT % (1, 10_000))
     (directory / "heavy.yaml").write_text(HEAVY_HITTERS)
     _write_packets(directory / "packets")
     cli = Cli(directory)
@@ -207,7 +197,8 @@ def _look_until_it_ends(process: subprocess.Popen[str], out: Path, seen: Seen, c
         if now > announced:
             announced = now
             seen.look(out, cli)
-        time.sleep(LOOK_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
 
 
 @pytest.fixture(scope="module", params=CASES)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import Cli
+from cli_harness import WORD_COUNT, Cli
 from kazoo.client import KazooClient
 
 from controller.zookeeper import EmbeddedZooKeeper
@@ -24,17 +24,6 @@ WORDS_OF_A_LINE, WORDS = 10, 500
 THETA, L = 1000, 10
 ALPHA = 150
 """How often a word comes in a block, at most: 65 kB of 500 words that are equally frequent."""
-TOPOLOGY = """\
-job: words
-input: {path: text.txt, repeat: %d, limit: null}
-micro_batch: %d
-stages:
-  split: {operator: "operators.dataflow.word_count:SplitWords", parallelism: 2}
-  count: {operator: "operators.dataflow.word_count:CountWords", parallelism: 2}
-edges:
-  - {from: split, to: count, partitioning: full}
-fault_tolerance: {scheme: none}
-"""
 SCHEMES = {
     "none": "{scheme: none}",
     "mini_batch": "{scheme: mini_batch}",
@@ -61,7 +50,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     numbers = np.random.default_rng(3).integers(0, WORDS, (LINES, WORDS_OF_A_LINE))
     letters = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(WORDS)]
     (directory / "text.txt").write_text("".join(" ".join(letters[n] for n in row) + "\n" for row in numbers))
-    (directory / "job.yaml").write_text(TOPOLOGY % (REPEAT, WINDOW))
+    (directory / "job.yaml").write_text(WORD_COUNT % (REPEAT, WINDOW))
     cli = Cli(directory)
     yield cli
     try:

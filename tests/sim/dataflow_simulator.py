@@ -275,3 +275,13 @@ class DataflowSimulation(Simulation):
             where = [(link.key, link.placed, len(link.waiting)) for link in links]
             lines.append(f"{worker}#{node.life} window {task.epoch} inbox {len(task.inbox)} links {where}")
         return "\n".join(lines)
+
+
+def run_or_replay(simulation: DataflowSimulation, file: str, replay: str) -> None:
+    """Run to the end; AssertionError with the last events and the command that replays the seed in a test's file."""
+    try:
+        simulation.run()
+    except Exception as error:
+        tail, seed = "\n".join(simulation.case.log[-30:]), simulation.seed
+        command = f"RIPRAP_SIM_FIRST={seed} RIPRAP_SIM_SEEDS=1 pytest tests/sim/{Path(file).name} -k '{replay}'"
+        raise AssertionError(f"seed {seed}: {error!r}\n{tail}\n{command}") from error

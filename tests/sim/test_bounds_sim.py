@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from bounds_jobs import into, through
 from dataflow_jobs import KEYS
-from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 
 from codec.ids import WorkerId
 from engine.dataflow.entry import Entry
@@ -87,12 +87,7 @@ class Numbered(DataflowSimulation):
 def simulate(kind: type[DataflowSimulation], case: DataflowCase, seed: int, replay: str) -> Any:
     """One simulation to its end; a failure names what replays it."""
     simulation = kind(replace(case, log=[]), seed)
-    try:
-        simulation.run()
-    except Exception as error:
-        tail = "\n".join(simulation.case.log[-30:])
-        command = f"RIPRAP_SIM_FIRST={seed} RIPRAP_SIM_SEEDS=1 pytest tests/sim/test_bounds_sim.py -k '{replay}'"
-        raise AssertionError(f"seed {seed}: {error!r}\n{tail}\n{command}") from error
+    run_or_replay(simulation, __file__, replay)
     return simulation
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dataflow_jobs import SHAPES
-from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 
 from engine.dataflow.entry import Entry
 from engine.dataflow.task import DataflowTask
@@ -39,12 +39,7 @@ FAULTS = {
 def run(case: DataflowCase, seed: int, replay: str) -> DataflowSimulation:
     """One simulation; a failure names what replays it."""
     simulation = DataflowSimulation(replace(case, log=[]), seed)
-    try:
-        simulation.run()
-    except Exception as error:
-        tail = "\n".join(simulation.case.log[-30:])
-        command = f"RIPRAP_SIM_FIRST={seed} RIPRAP_SIM_SEEDS=1 pytest tests/sim/test_dataflow_sim.py -k '{replay}'"
-        raise AssertionError(f"seed {seed}: {error!r}\n{tail}\n{command}") from error
+    run_or_replay(simulation, __file__, replay)
     for sink, announced in simulation.announced.items():
         assert [window for window, _ in announced] == list(range(1, case.windows + 1)), f"seed {seed}: {sink}"
     return simulation

@@ -72,6 +72,10 @@ class Recorder:
         """A former life has saved states up to this one."""
         self._version = version
 
+    def holds(self, link: LinkKey, block: Block) -> bool:
+        """Whether the newest record, durable or not, lets a new life put this block out again."""
+        return (link, block.key.row) in self._written
+
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
         is all there is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import datasketches
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -202,7 +203,6 @@ def test_many_flows_are_kept_in_their_order() -> None:
 
 @pytest.mark.parametrize("skew", [1.05, 1.3])
 def test_the_error_is_within_the_guarantee_and_like_that_of_datasketches(skew: float) -> None:
-    datasketches = pytest.importorskip("datasketches")
     flows, sizes = zipf(5, 60_000, skew)
     width, seeds = 200, range(4)
     keys, inverse = np.unique(flows, return_inverse=True)
