@@ -1,0 +1,161 @@
+"""The workloads: what data they stream, how much of it each contender gets, and whether an answer is right.
+
+A contender is a program's file name without its workload: `river_item` for programs/river_item_words.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.afstream import data
+from bench.runs import ready
+
+MICRO_BATCH = 100_000
+ROWS = 2_000_000
+RATES = {"kdd12": 2.0, "higgs": 1.0}  # learning rates, those of the topologies in configs/
+BEST = {"kdd12": 0.21, "higgs": 0.66}
+"""The log loss, in nats, that a model must stay below. Guessing the share of the classes costs more on either."""
+
+PACKETS, PACKETS_FEW = 2_000_000, 160_000
+THRESHOLD_BYTES = {PACKETS: 5e6, PACKETS_FEW: 2.5e5}
+BOOKS_FEW = 4
+PRECISION_MIN = 0.9  # count-min overestimates, so a few flows just below the threshold may be reported
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a contender gets, so that it takes some seconds: logistic items, or passes over all or a few of the data."""
+
+    items: int
+    word_passes: int = 1
+    flow_passes: int = 1
+    few: bool = False
+
+
+#: Contender -> its size. Whoever is not named here gets the default.
+DEFAULT = Size(30_000_000, word_passes=1, flow_passes=10)
+SIZES: dict[str, Size] = {
+    "numpy": Size(60_000_000, word_passes=1, flow_passes=60),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One column of the results."""
+
+    name: str
+    program: str
+    """The last part of the programs' names."""
+    unit: str
+
+
+WORKLOADS = (
+    Workload("logistic, 11 attributes", "logistic", "items"),
+    Workload("logistic, 28 attributes", "logistic", "items"),
+    Workload("word count", "words", "lines"),
+    Workload("heavy hitters", "flows", "packets"),
+)
+
+
+def data_set(workload: Workload) -> str:
+    """Which shards logistic regression trains on."""
+    return "kdd12" if "11" in workload.name else "higgs"
+
+
+def arguments(workload: Workload, size: Size) -> list[str]:
+    """What a program of that workload is given, but for --scratch."""
+    if workload.program == "logistic":
+        name = data_set(workload)
+        train = Path(ready(name, ROWS))
+        words = ["--data", train, "--test", train.with_name("test"), "--items", size.items]
+        words += ["--micro-batch", MICRO_BATCH, "--learning-rate", RATES[name]]
+    elif workload.program == "words":
+        words = ["--data", books(size.few), "--passes", size.word_passes]
+    else:
+        rows = PACKETS_FEW if size.few else PACKETS
+        words = ["--data", packets(rows), "--passes", size.flow_passes, "--threshold", THRESHOLD_BYTES[rows]]
+    return [str(word.absolute() if isinstance(word, Path) else word) for word in words]
+
+
+@cache
+def books(few: bool) -> Path:
+    """A folder with the text, or with links to its first files."""
+    whole = Path(data.text(800_000).path)
+    if not few:
+        return whole
+    part = whole.with_name(f"{whole.name}-few")
+    part.mkdir(exist_ok=True)
+    for file in sorted(whole.glob("*.txt"))[:BOOKS_FEW]:
+        if not (part / file.name).exists():
+            (part / file.name).hardlink_to(file)
+    return part
+
+
+@cache
+def packets(rows: int) -> Path:
+    """A folder with the packets of sixteen links."""
+    return Path(data.links(rows).path)
+
+
+def wrong(workload: Workload, words: list[str], result: Mapping[str, Any]) -> str:
+    """What is wrong with the answer of a program that was given these words; nothing when it is right."""
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    if workload.program == "logistic":
+        return wrong_model(result, BEST[data_set(workload)])
+    if workload.program == "words":
+        return wrong_counts(result, true_counts(given["--data"]))
+    return wrong_flows(set(result["flows"]), heavy(given["--data"], float(given["--threshold"])))
+
+
+def wrong_model(result: Mapping[str, Any], limit: float) -> str:
+    """A log loss that is too high, or not a number."""
+    return "" if result["log_loss"] < limit else f"log loss {result['log_loss']:.4f}, not below {limit}"
+
+
+def wrong_counts(result: Mapping[str, Any], truth: Mapping[str, Any]) -> str:
+    """Another digest than that of the true counts."""
+    if all(result[name] == truth[name] for name in truth):
+        return ""
+    return f"{result['words']} words, {result['distinct']} different: not {truth['words']}, {truth['distinct']}"
+
+
+def wrong_flows(found: set[int], truth: set[int]) -> str:
+    """A heavy hitter that was not reported, or too many others."""
+    right = len(found & truth)
+    precision, recall = right / max(len(found), 1), right / max(len(truth), 1)
+    if recall == 1 and precision >= PRECISION_MIN:
+        return ""
+    return f"precision {precision:.3f}, recall {recall:.3f}"
+
+
+@cache
+def true_counts(folder: str) -> Mapping[str, Any]:
+    """Words, distinct words and digest, as the programs' harness reports them."""
+    counts: Counter[bytes] = Counter()
+    for file in sorted(Path(folder).glob("*.txt")):
+        counts.update(re.findall(rb"[a-z]+", file.read_bytes().lower()))
+    return count_result(counts)
+
+
+def count_result(counts: Mapping[bytes, int]) -> dict[str, Any]:
+    """The answer that these counts are, in the form of programs/harness.py."""
+    lines = sorted(b"%s %d\n" % (word, count) for word, count in counts.items())
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()[:16]
+    return {"words": sum(counts.values()), "distinct": len(lines), "digest": digest}
+
+
+@cache
+def heavy(folder: str, threshold: float) -> set[int]:
+    """The flows of more than the threshold of bytes in one pass."""
+    records = np.concatenate([np.load(file) for file in sorted(Path(folder).glob("part-*.npy"))])
+    flows, numbers = np.unique(records["flow"], return_inverse=True)
+    return set(flows[np.bincount(numbers, weights=records["payload"]) > threshold].tolist())
