@@ -21,6 +21,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "engine._zmq": [],
     "engine.network": [],
     "engine.rings": [],
+    "engine.trace": [],
     "operators.blockmath": [],
     "operators.dataflow.count_min": [],
     "operators.dataflow.dense": [],

@@ -7,6 +7,7 @@ from engine._bell cimport Bell
 from engine._message cimport PARTS_MAX, Message
 from engine._zmq cimport zmq_msg_t
 from engine.rings cimport Mpsc, Spsc
+from engine.trace cimport Spans
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_t:
@@ -70,6 +71,7 @@ cdef struct Pump:
     zmq_msg_t scratch[PARTS_MAX]
     pthread_t thread
     bint started
+    Spans* spans  # where it says what it does; NULL when nobody wants to know
 
 # Raises MemoryError or OSError; close what was opened with pump_destroy.
 cdef Pump* pump_new(Bell* consumer, int first_part, size_t message_bytes_max, size_t arrivals, size_t commands) except NULL

@@ -18,6 +18,7 @@ from engine._zmq cimport ZMQ_DONTWAIT, ZMQ_FD, ZMQ_LINGER, ZMQ_SNDMORE, libzmq
 from engine.rings cimport (
     mpsc_close, mpsc_offer, mpsc_open, mpsc_poll, mpsc_ready, spsc_close, spsc_offer, spsc_open, spsc_poll,
 )
+from engine.trace cimport RECEIVING, SENDING, WAITING, Moment, span_begin, span_end
 
 cdef extern from "<pthread.h>" nogil:
     int pthread_create(pthread_t* thread, const void* attributes, void* (*main)(void*) noexcept nogil, void* argument)
@@ -151,12 +152,19 @@ cdef void pump_unstall(Pump* pump) noexcept nogil:
 
 cdef void* _run(void* argument) noexcept nogil:
     cdef Pump* pump = <Pump*>argument
-    cdef int worked
+    cdef int sent, received
+    cdef Moment began
     while not load_acquire(&pump.stopping):
-        worked = _obey(pump)
-        worked += _gather(pump)
-        if worked == 0:
+        began = span_begin(pump.spans)
+        sent = _obey(pump)
+        if sent > 0:
+            began = span_end(pump.spans, SENDING, began)
+        received = _gather(pump)
+        if received > 0:
+            span_end(pump.spans, RECEIVING, began)
+        if sent + received == 0:
             _sleep(pump)
+            span_end(pump.spans, WAITING, began)
     _finish(pump)
     return NULL
 

@@ -14,6 +14,7 @@ from typing_extensions import Buffer
 from engine._frames import DOWNSTREAM as DOWNSTREAM
 from engine._frames import UPSTREAM as UPSTREAM
 from engine._frames import Frame as Frame
+from engine.trace import Trace
 
 class Network:
     """Sockets, threads and rings of one worker process."""
@@ -35,6 +36,9 @@ class Network:
         taken over. Raises OSError with errno and endpoint (port in use, no such directory), ValueError for another
         transport.
         """
+
+    def trace(self, upstream: Trace, downstream: Trace) -> None:
+        """Have the two threads record when they wait, send and receive. Before `start`."""
 
     def start(self) -> None:
         """Start the two threads. Raises OSError when a thread cannot be started."""

@@ -25,6 +25,7 @@ from engine._zmq cimport (
     ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
     raise_zmq_error,
 )
+from engine.trace cimport Trace
 
 cdef extern from "<poll.h>" nogil:
     int ppoll(pollfd* fds, unsigned long count, const timespec* timeout, const void* signals)
@@ -75,6 +76,7 @@ cdef class Network:
     cdef size_t moved  # received since the last wait, as Pump.moved
     cdef bint started
     cdef bint closed
+    cdef tuple traces  # keeps what the pumps record into
 
     def __cinit__(self, size_t max_message_bytes, size_t receive_capacity=4096):
         global open_networks
@@ -153,6 +155,14 @@ cdef class Network:
         if libzmq.getsockopt(self.router, ZMQ_LAST_ENDPOINT, real, &size) != 0:
             raise_zmq_error(endpoint)
         return real[:size - 1].decode()
+
+    def trace(self, Trace upstream not None, Trace downstream not None):
+        self._check_open()
+        if self.started:
+            raise RuntimeError("trace before start: afterwards the threads would not see it")
+        self.traces = (upstream, downstream)
+        self.upstream.spans = &upstream.spans
+        self.downstream.spans = &downstream.spans
 
     def start(self):
         self._check_open()

@@ -1,0 +1,73 @@
+"""Records what a thread does from when to when: a ring of spans, which only that thread writes."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, clockid_t, timespec
+
+from engine._atomics cimport Word, exchange, store_release
+
+# What a thread does; KINDS in trace.pyx names them in this order. NOTHING: the slot was never filled.
+cdef enum Kind:
+    NOTHING
+    WAITING
+    COPYING
+    CODING
+    COMPUTING
+    SENDING
+    RECEIVING
+
+cdef struct Moment:
+    int64_t wall_ns  # CLOCK_MONOTONIC, the same for all processes of a host
+    int64_t cpu_ns  # CPU time that the thread has used
+
+# One slot of the ring; SPAN in trace.pyx tells NumPy the same.
+cdef struct Span:
+    int64_t start_ns
+    int64_t end_ns
+    int64_t cpu_ns  # how long the thread ran, of end_ns - start_ns
+    Word tag  # kind + epoch * 256; 0 while the slot is filled, for the process may be killed meanwhile
+
+cdef struct Spans:
+    Span* slots
+    size_t mask
+    size_t count  # of all spans so far; the oldest are overwritten
+    size_t epoch  # of the spans to come, 0 where the thread knows none
+
+
+cdef inline int64_t clock_ns(clockid_t clock) noexcept nogil:
+    cdef timespec time
+    clock_gettime(clock, &time)
+    return time.tv_sec * <int64_t>1000000000 + time.tv_nsec
+
+
+cdef inline Moment span_begin(Spans* spans) noexcept nogil:
+    """Now; nothing is looked at where nobody records (NULL)."""
+    cdef Moment now = Moment(0, 0)
+    if spans != NULL:
+        now.wall_ns = clock_ns(CLOCK_MONOTONIC)
+        now.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID)
+    return now
+
+
+cdef inline Moment span_end(Spans* spans, Kind kind, Moment began) noexcept nogil:
+    """Record a span from `began` until now, where the next one may begin. Owner thread only."""
+    cdef Moment now = span_begin(spans)
+    if spans != NULL:
+        span_add(spans, kind, began, now)
+    return now
+
+
+cdef inline void span_add(Spans* spans, Kind kind, Moment began, Moment ended) noexcept nogil:
+    cdef Span* slot = &spans.slots[spans.count & spans.mask]
+    exchange(&slot.tag, NOTHING)
+    slot.start_ns = began.wall_ns
+    slot.end_ns = ended.wall_ns
+    slot.cpu_ns = ended.cpu_ns - began.cpu_ns
+    store_release(&slot.tag, <size_t>kind + spans.epoch * 256)
+    spans.count += 1
+
+
+cdef class Trace:
+    cdef Spans spans
+    cdef object slots  # owns the memory of spans.slots
+    cdef bint inside  # a Timed is being called

@@ -1,0 +1,38 @@
+"""Records what the threads of a worker do, for `riprap run --profile`: bounded, without a lock, in C where they are."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+SPAN: np.dtype
+"""A span: start_ns, end_ns (CLOCK_MONOTONIC), cpu_ns (how much of it the thread ran), tag (kind + epoch * 256)."""
+
+KINDS: tuple[str, ...]
+"""The kinds of spans by their number: nothing, wait, copy, code, compute, send, receive."""
+
+class Trace:
+    """The last spans of one thread, in a file that holds as many as `capacity` says. Only that thread may add any."""
+
+    def __init__(self, path: str | os.PathLike[str], capacity: int) -> None:
+        """Make the file and map it. ValueError unless `capacity` is a power of two; OSError when it cannot be made."""
+
+    @property
+    def count(self) -> int:
+        """How many spans were recorded, those that were overwritten included."""
+
+    def add(self, kind: str, start_ns: int, end_ns: int, epoch: int = 0) -> None:
+        """Record a span in which the thread ran all the time."""
+
+class Timed:
+    """Calls a function and records when, returning and raising what it does.
+
+    Where one calls another of the same trace, the outer one counts: spans of a thread never overlap. `epoch_of` tells
+    the epoch by the arguments, from here on for all spans of the trace; the kind `nothing` does that alone.
+    """
+
+    def __init__(
+        self, trace: Trace, kind: str, function: Callable[..., Any], epoch_of: Callable[..., int] | None = None
+    ) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
