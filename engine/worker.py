@@ -28,6 +28,7 @@ from engine.network import Network
 from engine.outputs import outputs_of
 from engine.persistence import fence_of, open_store, records_of
 from engine.port import WorkerPort
+from engine.profiling import instrument
 from engine.tasks.build import ThreeStageParts
 
 IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
@@ -60,6 +61,8 @@ class Worker:
         self.beats = 0
         self.first_item_at = self.caught_up_at = 0.0
         self._first_epoch = Epoch(0)
+        if spec["topology"].get("profile"):
+            instrument(self)
 
     def _restore(self, topology: Topology, spec: dict[str, Any]) -> None:
         """Go on from what a former life saved, where this worker is one that saves."""
