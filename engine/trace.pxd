@@ -24,7 +24,8 @@ cdef struct Moment:
 cdef struct Span:
     int64_t start_ns
     int64_t end_ns
-    int64_t cpu_ns  # how long the thread ran, of end_ns - start_ns
+    int64_t cpu_start_ns
+    int64_t cpu_end_ns
     Word tag  # kind + epoch * 256; 0 while the slot is filled, for the process may be killed meanwhile
 
 cdef struct Spans:
@@ -62,7 +63,8 @@ cdef inline void span_add(Spans* spans, Kind kind, Moment began, Moment ended) n
     exchange(&slot.tag, NOTHING)
     slot.start_ns = began.wall_ns
     slot.end_ns = ended.wall_ns
-    slot.cpu_ns = ended.cpu_ns - began.cpu_ns
+    slot.cpu_start_ns = began.cpu_ns
+    slot.cpu_end_ns = ended.cpu_ns
     store_release(&slot.tag, <size_t>kind + spans.epoch * 256)
     spans.count += 1
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 SPAN: np.dtype
-"""A span: start_ns, end_ns (CLOCK_MONOTONIC), cpu_ns (how much of it the thread ran), tag (kind + epoch * 256)."""
+"""A span: start_ns and end_ns on CLOCK_MONOTONIC, cpu_start_ns and cpu_end_ns (the CPU time that the thread had used
+until then), tag (kind + epoch * 256; the epoch is 0 where the thread knows none)."""
 
 KINDS: tuple[str, ...]
 """The kinds of spans by their number: nothing, wait, copy, code, compute, send, receive."""
@@ -22,8 +23,8 @@ class Trace:
     def count(self) -> int:
         """How many spans were recorded, those that were overwritten included."""
 
-    def add(self, kind: str, start_ns: int, end_ns: int, epoch: int = 0) -> None:
-        """Record a span in which the thread ran all the time."""
+    def add(self, kind: str, wall_ns: tuple[int, int], cpu_ns: tuple[int, int], epoch: int = 0) -> None:
+        """Record a span from one time to another; `epoch` is that of the spans to come, too."""
 
 class Timed:
     """Calls a function and records when, returning and raising what it does.

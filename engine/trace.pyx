@@ -10,7 +10,8 @@ import numpy as np
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
-SPAN = np.dtype([("start_ns", "<i8"), ("end_ns", "<i8"), ("cpu_ns", "<i8"), ("tag", "<u8")])
+TIMES = ("start_ns", "end_ns", "cpu_start_ns", "cpu_end_ns")
+SPAN = np.dtype([*((name, "<i8") for name in TIMES), ("tag", "<u8")])
 KINDS = ("nothing", "wait", "copy", "code", "compute", "send", "receive")
 assert SPAN.itemsize == sizeof(Span) and KINDS.index("receive") == RECEIVING
 
@@ -31,9 +32,11 @@ cdef class Trace:
     def count(self):
         return self.spans.count
 
-    def add(self, str kind, long long start_ns, long long end_ns, size_t epoch=0):
+    def add(self, str kind, tuple wall_ns, tuple cpu_ns, size_t epoch=0):
+        cdef Moment began = Moment(wall_ns[0], cpu_ns[0])
+        cdef Moment ended = Moment(wall_ns[1], cpu_ns[1])
         self.spans.epoch = epoch
-        span_add(&self.spans, KINDS.index(kind), Moment(start_ns, 0), Moment(end_ns, end_ns - start_ns))
+        span_add(&self.spans, KINDS.index(kind), began, ended)
 
 
 cdef class Timed:

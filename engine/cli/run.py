@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--resume", metavar="RUNDIR", help="Go on with a job that did not complete, in its run directory.")
 @click.option("--zookeeper", metavar="HOST:PORT", help="Use this ensemble, not an embedded server.")
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
+@click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
 @json_option
 def command(
     topology: str | None,
@@ -34,6 +36,7 @@ def command(
     resume: str | None,
     zookeeper: str | None,
     standby: int,
+    profile: bool,
     as_json: bool,
 ) -> None:
     """Run a topology on this machine, from start to summary.
@@ -43,6 +46,7 @@ def command(
       riprap run configs/logistic_regression_higgs.yaml \\
           --set fault_tolerance.k=5 --set fault_tolerance.r=1 --fault kill:processor.2@50%
       riprap run --resume runs/logistic_regression_higgs-20260101-120000
+      riprap run configs/word_count.yaml --profile --out runs/words   # then open runs/words/profile.html
 
     \b
     A fault is ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
@@ -71,7 +75,7 @@ def command(
             _print(summary, run_dir, as_json)
             return
         start = start_again(run_dir, faults, faults_file)
-    _run(start, zookeeper, standby, as_json)
+    _run(replace(start, profile=profile), zookeeper, standby, as_json)
 
 
 def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None) -> None:

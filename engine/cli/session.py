@@ -13,12 +13,14 @@ from codec.events import EventLog
 from controller.client import Client
 from engine.cli.backup_servers import discard_storage
 from engine.cli.cluster import open_client
+from engine.cli.dataflow_preflight import DataflowSchema
 from engine.cli.display import Display
 from engine.cli.environment import describe
 from engine.cli.epochs import Committed
 from engine.cli.holdout import holdout_metrics
 from engine.cli.injector import Injector
 from engine.cli.poller import Poller
+from engine.cli.profile_page import write_page
 from engine.cli.run_directory import EVENTS, LOGS, write_summary
 from engine.cli.services import Services
 from engine.cli.snapshot import Rate, look
@@ -26,6 +28,7 @@ from engine.cli.start import Start
 from engine.cli.state import ZOOKEEPER_DATA
 from engine.cli.summary import Facts, compose, stats_by_worker, times
 from engine.cli.targets import Targets, listener
+from engine.profiling import PROFILE
 
 LOOK_EVERY_S = 0.05
 ANSWER_TIMEOUT_S = 2.0
@@ -46,6 +49,7 @@ class Session:
         self._started_at = time.monotonic()
         self._events = EventLog(run_dir / EVENTS)
         shutil.rmtree(run_dir / LOGS / ZOOKEEPER_DATA, ignore_errors=True)  # of a launcher that was killed
+        shutil.rmtree(run_dir / PROFILE, ignore_errors=True)  # of an earlier attempt
         logs, backups = run_dir / LOGS, start.backups
         self._services = Services(logs, zookeeper, standby, on_restart=self._note_restart, backups=backups)
         self._service_failures: list[dict[str, Any]] = []
@@ -68,6 +72,8 @@ class Session:
             self._keep_zookeeper_log()
             summary = self._summary()
             write_summary(self._run_dir, summary)
+            if self._start.profile:
+                self._write_profile()
             if summary["completed"]:
                 discard_storage(self._start.backups)
             self._events.close()
@@ -98,7 +104,7 @@ class Session:
         """Submit until a controller takes the job: the first one is being elected."""
         attempt, deadline = self._start.attempt, time.monotonic() + SILENCE_MAX_S
         addresses = [server.address for server in self._start.backups]
-        submission = self._job.submission(attempt.run, attempt.number, addresses)
+        submission = self._job.submission(attempt.run, attempt.number, addresses) | {"profile": self._start.profile}
         while True:
             self._services.supervise()
             try:
@@ -187,6 +193,11 @@ class Session:
         if summary["completed"]:
             summary["metrics"] |= holdout_metrics(summary["model"].get("path"), topology)
         return summary
+
+    def _write_profile(self) -> None:
+        topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])
+        word = "window" if isinstance(self._job.schema, DataflowSchema) else "micro-batch"
+        write_page(self._run_dir, topology.job, topology.scheme, list(topology.stages), rows, word)
 
     def _keep_zookeeper_log(self) -> None:
         data = self._run_dir / LOGS / ZOOKEEPER_DATA

@@ -23,6 +23,8 @@ class Start:
     attempt: Attempt
     backups: list[BackupServer]
     lock: Attempts
+    profile: bool = False
+    """Whether workers record where their time goes."""
 
 
 def start_anew(
