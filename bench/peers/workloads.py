@@ -33,7 +33,7 @@ PRECISION_MIN = 0.9  # count-min overestimates, so a few flows just below the th
 
 @dataclass(frozen=True)
 class Size:
-    """How much a contender gets, so that it takes some seconds: logistic items, or passes over all or a few of the data."""
+    """How much a contender gets, to take seconds: items to train on, passes over all (or few) books or packets."""
 
     items: int
     word_passes: int = 1
@@ -61,7 +61,7 @@ class Workload:
 WORKLOADS = (
     Workload("logistic, 11 attributes", "logistic", "items"),
     Workload("logistic, 28 attributes", "logistic", "items"),
-    Workload("word count", "words", "lines"),
+    Workload("word count", "words", "words"),
     Workload("heavy hitters", "flows", "packets"),
 )
 

@@ -1,0 +1,90 @@
+"""The table, the figure and the kept numbers of a comparison with the peers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.peers.rows import Key, Row
+from bench.peers.workloads import WORKLOADS, Workload
+from bench.runs import RESULTS, table
+
+
+def report(workload: Workload, rows: Mapping[str, Row], lines: Mapping[str, int]) -> str:
+    """A table, the fastest first; the ratio is to the fastest of ours that survives failures."""
+    best = _yardstick(workload, rows)
+    cells = []
+    for name, row in sorted(rows.items(), key=lambda pair: -pair[1].rate if pair[1].runs else 1):
+        if row.runs and not row.why:
+            last = row.runs[-1]
+            cells.append([
+                name, last.version, row.rate / 1e6, row.rate / best, row.median("startup_seconds"),
+                row.median("peak_rss_mb"), lines[name], _answer(last.result),
+            ])  # fmt: skip
+        else:
+            cells.append([name, "", "-", "-", "-", "-", lines[name], row.why])
+    heading = ["contender", "version", f"M {workload.unit}/s", "of ours", "start-up, s", "peak MB", "lines of code"]
+    return table([*heading, "answer, or why there is none"], cells)
+
+
+def _yardstick(workload: Workload, rows: Mapping[str, Row]) -> float:
+    """The rate of the scheme that the asked ratios are about; NaN when it was not measured."""
+    name = "riprap erasure (4,2)" if workload.program == "logistic" else "riprap approximate"
+    return rows[name].rate if name in rows else float("nan")
+
+
+def _answer(result: Mapping[str, Any]) -> str:
+    if "log_loss" in result:
+        return f"log loss {result['log_loss']:.4f}, accuracy {result['accuracy']:.4f}"
+    if "flows" in result:
+        return f"{len(result['flows'])} heavy flows"
+    return f"{result['distinct']:,} different words"
+
+
+def pictures(rows: Mapping[Key, Row]) -> list[str]:
+    """One bar chart per workload; the names of the SVG files."""
+    names = []
+    for workload in WORKLOADS:
+        rates = {name: row.rate / 1e6 for (of, name), row in rows.items() if of == workload.name and row.runs}
+        if rates:
+            file = "peers_" + workload.name.replace(", ", "_").replace(" ", "_")
+            names.append(_bars(file, workload.name, f"M {workload.unit}/s", rates))
+    return names
+
+
+def _bars(file: str, title: str, unit: str, rates: Mapping[str, float]) -> str:
+    """Horizontal bars, the fastest on top, on a logarithmic axis: rates differ by orders of magnitude."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "riprap"  # the same figures, the same file
+    from matplotlib import pyplot as plot
+
+    ordered = sorted(rates.items(), key=lambda pair: pair[1])
+    figure, axes = plot.subplots(figsize=(7, 1 + 0.25 * len(ordered)), layout="constrained")
+    colors = ["tab:blue" if name.startswith("riprap") else "tab:gray" for name, _ in ordered]
+    bars = axes.barh([name for name, _ in ordered], [rate for _, rate in ordered], color=colors)
+    axes.bar_label(bars, [f"{rate:.3g}" for _, rate in ordered], padding=3, fontsize=8)
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(unit)
+    axes.tick_params(axis="y", labelsize=8)
+    RESULTS.mkdir(exist_ok=True)
+    figure.savefig(RESULTS / f"{file}.svg", metadata={"Date": None})
+    figure.savefig(RESULTS / f"{file}.png", dpi=110)
+    plot.close(figure)
+    return f"{file}.svg"
+
+
+def kept(rows: Mapping[Key, Row]) -> list[dict[str, Any]]:
+    """All runs, for bench/results."""
+    return [
+        {
+            "workload": workload,
+            "contender": name,
+            "why": row.why,
+            "runs": [{**vars(one), "rate": one.rate, "result": _answer(one.result)} for one in row.runs],
+        }
+        for (workload, name), row in rows.items()
+    ]
