@@ -11,10 +11,14 @@ import contextlib
 import functools
 import itertools
 import json
+import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import psutil
 
 from codec.blocks import Block, Kind
 from codec.codes.code import Code
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 PROFILE = "profile"
 """The folder of the run directory with a folder for each life of a worker, in it a file for each of its threads."""
 ABOUT = "about.json"
+UNRECORDED = "unrecorded.json"
 SUFFIX = ".spans"
 SPANS_MAX = 1 << 15  # of a thread; 1 MiB, the newest
 
@@ -43,6 +48,9 @@ COMPUTED = {
     "copy": ("outputs", "snapshot"),
 }
 """Kind -> the methods of an operator, of either form, that are of it."""
+
+RECORDED = ("upstream", "downstream", "prepare")
+"""How the names of the threads begin that record spans, beside the compute thread."""
 
 T = TypeVar("T")
 
@@ -61,6 +69,7 @@ def instrument(worker: Worker) -> None:
     time_methods(worker.port.store, compute, "send", "save")
     task = worker.task
     time_codes(task.scheme, compute)
+    _before(task, "close", traces.note_unrecorded)
     task.on_block = Timed(compute, "nothing", task.on_block, _epoch_of_message)  # type: ignore[method-assign]
     match task:
         case SourceTask():
@@ -87,6 +96,18 @@ class Traces:
     def make(self, thread: str) -> Trace:
         """The trace of a thread; it lives as long as what records into it."""
         return Trace(self._folder / f"{thread}{SUFFIX}", SPANS_MAX)
+
+    def note_unrecorded(self) -> None:
+        """Leave the CPU time (s) of the threads that record no spans: libzmq's, and those of control and backups."""
+        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        used: defaultdict[str, float] = defaultdict(float)
+        for thread in psutil.Process().threads():
+            if thread.id == os.getpid():
+                continue
+            name = names.get(thread.id) or Path(f"/proc/self/task/{thread.id}/comm").read_text().strip()
+            if not name.startswith(RECORDED):
+                used[name] += thread.user_time + thread.system_time
+        (self._folder / UNRECORDED).write_text(json.dumps(used))
 
 
 class TracedNetwork:
@@ -116,6 +137,16 @@ def time_methods(owner: T, trace: Trace, kind: str, *names: str) -> T:
             with contextlib.suppress(AttributeError):
                 setattr(owner, name, Timed(trace, kind, method))
     return owner
+
+
+def _before(owner: Any, name: str, first: Callable[[], None]) -> None:
+    method = getattr(owner, name)
+
+    def both() -> None:
+        first()
+        method()
+
+    setattr(owner, name, both)
 
 
 def time_operator(operator: T, trace: Trace) -> T:

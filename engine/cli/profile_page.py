@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,19 @@ import numpy as np
 from engine.cli.epochs import EpochRow
 from engine.cli.profile_spans import (
     OTHER,
-    SHOWN,
+    SPENT,
     Interval,
-    Shares,
     ThreadSpans,
     epochs_of,
     interval_of,
     kinds_of,
     read_threads,
-    shares,
+    read_unrecorded,
     span_of_job,
     typical,
+    with_gaps,
 )  # fmt: skip
+from engine.cli.profile_tables import tables
 from engine.profiling import PROFILE, boot
 
 PAGE = "profile.html"
@@ -44,7 +44,8 @@ MEANINGS = {
     "compute": "the operator",
     "send": "handing messages on",
     "receive": "taking messages in",
-    OTHER: "everything else: the Python of tasks, links and schemes",
+    "other": "the rest: Python of tasks, links, schemes",
+    "stalled": "with work to do, but not on a CPU",
 }
 
 
@@ -58,6 +59,8 @@ class Profile:
     rows: Sequence[EpochRow]
     threads: Sequence[ThreadSpans]
     elsewhere: Sequence[str] = ()
+    unrecorded: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Stage and thread -> CPU time (s) of the threads that record no spans."""
     word: str = "micro-batch"
 
     @property
@@ -80,8 +83,9 @@ def write_page(
     threads, elsewhere = read_threads(run_dir / PROFILE, boot())
     if not threads:
         return None
+    profile = Profile(job, scheme, stages, rows, threads, elsewhere, read_unrecorded(run_dir / PROFILE), word)
     path = run_dir / PAGE
-    path.write_text(page(Profile(job, scheme, stages, rows, threads, elsewhere, word)))
+    path.write_text(page(profile))
     return path
 
 
@@ -95,7 +99,7 @@ def page(profile: Profile) -> str:
         "head": _head(profile, row, job),
         "caption": _caption(profile, row),
         "legend": _legend(),
-        "tables": _tables(profile, batch, job),
+        "tables": tables(profile.lanes, profile.unrecorded, batch, job, profile.word),
         "data": json.dumps(_data(profile, row, batch), separators=(",", ":")).replace("</", "<\\/"),
     }
     text = TEMPLATE.read_text()
@@ -136,7 +140,7 @@ def _caption(profile: Profile, row: EpochRow | None) -> str:
 
 
 def _legend() -> str:
-    entries = (f'<li><i style="background:var(--{kind})"></i>{kind}: {MEANINGS[kind]}</li>' for kind in SHOWN)
+    entries = (f'<li><i style="background:var(--{kind})"></i>{kind}: {MEANINGS[kind]}</li>' for kind in SPENT)
     return f'<ul class="legend">{"".join(entries)}</ul>'
 
 
@@ -147,7 +151,7 @@ def _data(profile: Profile, row: EpochRow | None, batch: Interval) -> dict[str, 
     return {
         "word": profile.word,
         "epoch": row.epoch if row else 0,
-        "kinds": SHOWN,
+        "kinds": SPENT,
         "batch": [0, batch.ns // UNIT_NS],
         "view": [-margin // UNIT_NS, (batch.ns + margin) // UNIT_NS],
         "lanes": lanes,
@@ -155,105 +159,17 @@ def _data(profile: Profile, row: EpochRow | None, batch: Interval) -> dict[str, 
 
 
 def _lane(thread: ThreadSpans, drawn: Interval, zero_ns: int) -> dict[str, Any] | None:
-    """What is drawn of a thread, each span as kind (of SHOWN), start, end, CPU time, epoch; None if there is nothing."""
-    part = thread.recorded.within(drawn)
-    if part is None:
+    """What is drawn of a thread, each span as kind (of SPENT), start, end, CPU time, epoch; None: nothing."""
+    if thread.recorded.within(drawn) is None:
         return None
-    spans = thread.spans
+    spans = with_gaps(thread.spans)
     spans = spans[(spans["end_ns"] > drawn.start_ns) & (spans["start_ns"] < drawn.end_ns)]
     starts, ends = ((spans[name] - zero_ns) // UNIT_NS for name in ("start_ns", "end_ns"))
     ran = (spans["cpu_end_ns"] - spans["cpu_start_ns"]) // UNIT_NS
-    fields = np.column_stack([kinds_of(spans) - 1, starts, ends, ran, epochs_of(spans)])
-    recorded = [(moment - zero_ns) // UNIT_NS for moment in (part.start_ns, part.end_ns)]
+    kinds = np.where(kinds_of(spans) == 0, SPENT.index(OTHER), kinds_of(spans) - 1)
+    fields = np.column_stack([kinds, starts, ends, ran, epochs_of(spans)])[ends > starts]
     return {
-        "worker": _name(thread),
+        "worker": thread.name,
         "thread": thread.thread,
-        "recorded": recorded,
         "spans": fields.ravel().tolist(),
     }
-
-
-def _name(thread: ThreadSpans) -> str:
-    return thread.worker if thread.life == 1 else f"{thread.worker}#{thread.life}"
-
-
-def _tables(profile: Profile, batch: Interval, job: Interval) -> str:
-    lanes = profile.lanes
-    found = {"one": [shares(lane, batch) for lane in lanes], "all": [shares(lane, job) for lane in lanes]}
-    by_stage = "".join(
-        f'<div class="scroll {name}">{_table(_stage_rows(lanes, which), "stage", "compute threads")}</div>'
-        for name, which in found.items()
-    )
-    by_thread = "".join(
-        f'<div class="scroll {name}">{_table(_thread_rows(lanes, which), "worker", "thread")}</div>'
-        for name, which in found.items()
-    )
-    return f"""<section class="card">
-<h2>Shares of time</h2>
-<p class="soft">Of the time that passed, on a CPU or not; the last column says how
-much of it a thread really ran. Where there are more threads than CPUs,
-what it lacks in compute and code it spent waiting for one.</p>
-<div class="tabs">
-<input type="radio" name="over" id="one" checked><label for="one">this {profile.word}</label>
-<input type="radio" name="over" id="all"><label for="all">the whole recording</label>
-{by_stage}{by_thread}
-</div></section>"""
-
-
-Row = tuple[str, str, Shares, bool]
-"""What stands in the first two columns, the shares, and whether a line is drawn above."""
-
-
-def _thread_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> Iterator[Row]:
-    worker = ""
-    for lane, share in zip(lanes, found):
-        if share is not None:
-            name = _name(lane)
-            yield name if name != worker else "", lane.thread, share, name != worker
-            worker = name
-
-
-def _stage_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> Iterator[Row]:
-    """The compute threads of a stage together, each by the time that it was recorded."""
-    known = [
-        (lane.worker.partition(".")[0], share)
-        for lane, share in zip(lanes, found)
-        if share is not None and not lane.thread.endswith("stream")
-    ]
-    for stage, members in groupby(known, key=lambda entry: entry[0]):
-        each = [share for _, share in members]
-        yield stage, str(len(each)), together(each), True
-
-
-def together(each: Sequence[Shares]) -> Shares:
-    """The shares of several threads as if they were one."""
-    seconds = sum(share.seconds for share in each)
-
-    def mean(values: Iterable[float]) -> float:
-        return sum(value * share.seconds for value, share in zip(values, each)) / seconds
-
-    of = {kind: mean(share.of[kind] for share in each) for kind in SHOWN}
-    return Shares(seconds, of, mean(share.running for share in each))
-
-
-def _table(rows: Iterable[Row], *heading: str) -> str:
-    heads = "".join(f"<th>{name}</th>" for name in (*heading, "", *SHOWN, "on a CPU"))
-    body = "".join(
-        f"<tr{' class=first' if first else ''}><td>{html.escape(one)}</td><td>{html.escape(two)}</td>"
-        f'<td class="wide">{_bar(share.of)}</td>{"".join(map(_percent, (*share.of.values(), share.running)))}</tr>'
-        for one, two, share, first in rows
-    )
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _bar(of: Mapping[str, float]) -> str:
-    parts = (
-        f'<i style="width:{share:.3%};background:var(--{kind})" title="{kind} {share:.1%}"></i>'
-        for kind, share in of.items()
-        if share >= 0.0005
-    )
-    return f'<div class="bar">{"".join(parts)}</div>'
-
-
-def _percent(share: float) -> str:
-    return f"<td>{share:.1%}</td>" if share >= 0.0005 else '<td class="nil">0</td>'

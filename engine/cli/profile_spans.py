@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from engine.cli.epochs import EpochRow
-from engine.profiling import ABOUT, SUFFIX
+from engine.profiling import ABOUT, SUFFIX, UNRECORDED
 from engine.trace import KINDS, SPAN
 
-OTHER = "other"
-SHOWN = (*KINDS[1:], OTHER)
-"""What a thread does, as the page names it. `other` is the time outside of all spans."""
+OTHER, STALLED = "other", "stalled"
+SPENT = (*KINDS[1:], OTHER, STALLED)
+"""What a thread spends its time on. `other` is outside of all spans, `stalled` neither asleep by its own will nor on a
+CPU: other threads have it, or a lock or the memory makes it wait."""
 
+WAIT = KINDS.index("wait")
 KIND_BITS = 8
 EDGE_SHARE = 0.1
 """Of the epochs, at the beginning and at the end each: they are no typical ones."""
@@ -52,6 +55,11 @@ class ThreadSpans:
     """Whether as much was recorded as is kept, so that older spans may be gone."""
 
     @property
+    def name(self) -> str:
+        """The worker's, with its life behind it where that is not the first."""
+        return self.worker if self.life == 1 else f"{self.worker}#{self.life}"
+
+    @property
     def recorded(self) -> Interval:
         """From the first span to the last."""
         return Interval(int(self.spans["start_ns"][0]), int(self.spans["end_ns"][-1]))
@@ -59,11 +67,25 @@ class ThreadSpans:
 
 @dataclass(frozen=True)
 class Shares:
-    """What a thread did in `seconds`: the share of each kind of SHOWN, which add up to 1, and that spent on a CPU."""
+    """What a thread did in `seconds`: the share of each kind of SPENT; they add up to 1.
+
+    Of `wait` it is the time that passed, of all that is work the time on a CPU.
+    """
 
     seconds: float
     of: dict[str, float]
-    running: float
+
+
+class Cpu:
+    """The CPU time of a thread; within a span, and between two, it counts as spread evenly."""
+
+    def __init__(self, spans: np.ndarray) -> None:
+        self._wall = np.column_stack([spans["start_ns"], spans["end_ns"]]).ravel()
+        self._cpu = np.column_stack([spans["cpu_start_ns"], spans["cpu_end_ns"]]).ravel()
+
+    def used(self, at_ns: int | np.ndarray) -> np.ndarray:
+        """What it had used at these times, in ns."""
+        return np.interp(at_ns, self._wall, self._cpu)
 
 
 def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]:
@@ -84,21 +106,43 @@ def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]
     return threads, elsewhere
 
 
+def read_unrecorded(folder: Path) -> dict[tuple[str, str], float]:
+    """Stage and thread -> CPU time (s) of the threads that record no spans, all workers of a stage together."""
+    used: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for path in sorted(folder.glob(f"*/{UNRECORDED}")):
+        for thread, seconds in json.loads(path.read_text()).items():
+            used[path.parent.name.partition(".")[0], thread] += seconds
+    return used
+
+
 def shares(thread: ThreadSpans, interval: Interval) -> Shares | None:
     """What a thread did in an interval, as far as it was recorded; None where nothing of it was."""
     part = interval.within(thread.recorded)
     if part is None:
         return None
-    spans = thread.spans
+    spans, cpu = thread.spans, Cpu(thread.spans)
     starts, ends = (np.clip(spans[name], part.start_ns, part.end_ns) for name in ("start_ns", "end_ns"))
-    totals = np.bincount(kinds_of(spans), weights=ends - starts, minlength=len(KINDS))[1:] / part.ns
-    of = dict(zip(KINDS[1:], totals.tolist())) | {OTHER: max(0.0, 1.0 - float(totals.sum()))}
-    return Shares(part.ns / 1e9, of, min(1.0, _cpu_ns(spans, part) / part.ns))
+    waits = kinds_of(spans) == WAIT
+    passed = ends - starts
+    ran = np.minimum(cpu.used(ends) - cpu.used(starts), passed)
+    totals = np.bincount(kinds_of(spans), weights=np.where(waits, passed, ran), minlength=len(KINDS))[1:] / part.ns
+    of = dict(zip(KINDS[1:], totals.tolist()))
+    outside = 1.0 - passed.sum() / part.ns
+    of[OTHER] = min(max(0.0, outside), float(cpu.used(part.end_ns) - cpu.used(part.start_ns) - ran.sum()) / part.ns)
+    return Shares(part.ns / 1e9, of | {STALLED: max(0.0, 1.0 - sum(of.values()))})
 
 
 def kinds_of(spans: np.ndarray) -> np.ndarray:
     """The kind of each span, a number of KINDS."""
     return (spans["tag"] & ((1 << KIND_BITS) - 1)).astype(np.int64)
+
+
+def with_gaps(spans: np.ndarray) -> np.ndarray:
+    """The spans, and what lies between two of them as spans of kind 0."""
+    gaps = np.zeros(max(0, len(spans) - 1), dtype=SPAN)
+    for start, end in (("start_ns", "end_ns"), ("cpu_start_ns", "cpu_end_ns")):
+        gaps[start], gaps[end] = spans[end][:-1], spans[start][1:]
+    return np.sort(np.concatenate([spans, gaps[gaps["end_ns"] > gaps["start_ns"]]]), order="start_ns")
 
 
 def epochs_of(spans: np.ndarray) -> np.ndarray:
@@ -128,11 +172,3 @@ def span_of_job(rows: Sequence[EpochRow], threads: Sequence[ThreadSpans]) -> Int
     """From the first emission to the last commit; where nothing was committed, from the first span to the last."""
     parts = [interval_of(row) for row in rows] or [thread.recorded for thread in threads]
     return Interval(min(part.start_ns for part in parts), max(part.end_ns for part in parts))
-
-
-def _cpu_ns(spans: np.ndarray, part: Interval) -> float:
-    """CPU time used in an interval; within a span, and between two, it counts as spread evenly."""
-    wall = np.column_stack([spans["start_ns"], spans["end_ns"]]).ravel()
-    cpu = np.column_stack([spans["cpu_start_ns"], spans["cpu_end_ns"]]).ravel()
-    first, last = np.interp([part.start_ns, part.end_ns], wall, cpu)
-    return float(last - first)
