@@ -186,17 +186,20 @@ def _time_dataflow(task: DataflowTask, compute: Trace, traces: Traces) -> None:
 
 
 class TimedByThread:
-    """Calls `prepare`. Helpers do so too (engine/dataflow/threads.py), and each records into a trace of its own."""
+    """Calls `prepare`. Helpers do so too (engine/dataflow/threads.py): each records into a trace of its own, and waits
+    between two calls."""
 
     def __init__(self, prepare: Callable[..., Any], compute: Trace, traces: Traces) -> None:
         self._prepare, self._traces = prepare, traces
         self._numbers = itertools.count(1)
         self._own = threading.local()
-        self._own.timed = Timed(compute, "compute", prepare)
+        self._own.timed, self._own.trace = Timed(compute, "compute", prepare), None
 
     def __call__(self, items: Any) -> Any:
-        timed = getattr(self._own, "timed", None)
-        if timed is None:
-            trace = self._traces.make(f"prepare-{next(self._numbers)}")
-            timed = self._own.timed = Timed(trace, "compute", self._prepare, lambda items: items.epoch)
-        return timed(items)
+        own = self._own
+        if not hasattr(own, "timed"):
+            own.trace = self._traces.make(f"prepare-{next(self._numbers)}")
+            own.timed = Timed(own.trace, "compute", self._prepare, lambda items: items.epoch)
+        if own.trace is not None:
+            own.trace.idle()
+        return own.timed(items)

@@ -26,6 +26,9 @@ class Trace:
     def add(self, kind: str, wall_ns: tuple[int, int], cpu_ns: tuple[int, int], epoch: int = 0) -> None:
         """Record a span from one time to another; `epoch` is that of the spans to come, too."""
 
+    def idle(self) -> None:
+        """The thread has done nothing but wait since its last span, if there is one; record that."""
+
 class Timed:
     """Calls a function and records when, returning and raising what it does.
 
