@@ -14,8 +14,6 @@ from operators.states.base import Backup, State
 cdef extern from "count_min.h" nogil:
     enum:
         SKETCH_ROWS
-    ctypedef struct sketch_counter:
-        int64_t total, saved
     ctypedef struct row_hash:
         uint64_t a, b, c
     ctypedef struct flow_set:
@@ -27,17 +25,20 @@ cdef extern from "count_min.h" nogil:
         const char *sizes
         size_t stride
     ctypedef struct count_min:
-        sketch_counter *counters
+        int64_t *totals
+        int64_t *saved
         row_hash hashes[4]
         size_t width
         uint32_t *list
         size_t listed
         int64_t line, limit, divergence
+        bint behind
         flow_set kept
     size_t sketch_column(const row_hash *hash, uint64_t flow, size_t width)
     int flow_set_add(flow_set *set, uint64_t key)
     void flow_set_clear(flow_set *set)
     ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
+    void sketch_look(count_min *sketch)
     void sketch_draw(count_min *sketch, int64_t line)
     void sketch_take_listed(count_min *sketch, uint32_t *indexes, int64_t *totals)
     size_t sketch_take_all(count_min *sketch, int full, uint32_t *indexes, int64_t *totals)
@@ -57,9 +58,10 @@ cdef class _Sketch:
     cdef size_t kept_saved
 
     def __cinit__(self, size_t width, uint64_t[:, ::1] hashes, double limit):
-        self.own.counters = <sketch_counter *>calloc(SKETCH_ROWS * width, sizeof(sketch_counter))
+        self.own.totals = <int64_t *>calloc(SKETCH_ROWS * width, sizeof(int64_t))
+        self.own.saved = <int64_t *>calloc(SKETCH_ROWS * width, sizeof(int64_t))
         self.own.list = <uint32_t *>calloc(SKETCH_ROWS * width, sizeof(uint32_t))
-        if not self.own.counters or not self.own.list:
+        if not self.own.totals or not self.own.saved or not self.own.list:
             raise MemoryError
         self.own.width = width
         self.own.limit = whole(limit)
@@ -67,7 +69,8 @@ cdef class _Sketch:
             self.own.hashes[row] = row_hash(hashes[row, 0], hashes[row, 1], hashes[row, 2])
 
     def __dealloc__(self):
-        free(self.own.counters)
+        free(self.own.totals)
+        free(self.own.saved)
         free(self.own.list)
         free(self.own.kept.keys)
         free(self.own.kept.table)
@@ -96,11 +99,11 @@ cdef class _Sketch:
                 to[row, i] = sketch_column(&self.own.hashes[row], flows[i], self.own.width)
         return out
 
-    cdef int64_t[:, ::1] pairs(self):
-        return <int64_t[:SKETCH_ROWS * self.own.width, :2]><int64_t *>self.own.counters
+    cdef array(self, int64_t *counters):
+        return np.asarray(<int64_t[:SKETCH_ROWS * self.own.width]>counters)
 
     def totals(self):
-        return np.asarray(self.pairs())[:, 0].reshape(SKETCH_ROWS, -1).copy()
+        return self.array(self.own.totals).reshape(SKETCH_ROWS, -1).copy()
 
     def draw_line(self, double most):
         """Count as changed only what differs by more than `most` bytes from the last backup."""
@@ -113,6 +116,7 @@ cdef class _Sketch:
         """Indexes and totals of the counters that changed, and the flows kept since; they count from here from now on."""
         if not self.own.line:
             return self.take_all(False)
+        self.catch_up()
         cdef size_t count = self.own.listed
         indexes, totals = np.empty(count, np.uint32), np.empty(count, np.int64)
         cdef uint32_t[::1] to_indexes = indexes
@@ -141,23 +145,32 @@ cdef class _Sketch:
         return np.asarray(<uint64_t[:count]>self.own.kept.keys)[first:].copy()
 
     def load(self, indexes, totals, const uint64_t[::1] kept):
-        pairs = np.asarray(self.pairs())
-        pairs[indexes, 0] = pairs[indexes, 1] = totals
+        for counters in self.array(self.own.totals), self.array(self.own.saved):
+            counters[indexes] = totals
         for i in range(kept.shape[0]):
             if flow_set_add(&self.own.kept, kept[i]):
                 raise MemoryError
         self.kept_saved = self.own.kept.count
         self.own.divergence = 0
+        self.own.behind = False
 
     def clear(self):
-        np.asarray(self.pairs())[:] = 0
+        for counters in self.array(self.own.totals), self.array(self.own.saved):
+            counters[:] = 0
         flow_set_clear(&self.own.kept)
         self.own.divergence = 0
+        self.own.behind = False
         self.own.listed = 0
         self.kept_saved = 0
 
+    cdef catch_up(self):
+        if self.own.behind:
+            with nogil:
+                sketch_look(&self.own)
+
     @property
     def divergence(self):
+        self.catch_up()
         return self.own.divergence
 
 
@@ -236,7 +249,9 @@ class CountMin(State):
     @property
     def exceeded(self):
         """Whether a backup is due: also when it was compensated, as what a failure has lost counts against theta."""
-        return self._compensation > self._compensation_saved or self.state_divergence() > self.theta
+        if self._compensation > self._compensation_saved:
+            return True
+        return self.theta < np.inf and self.state_divergence() > self.theta
 
     def backup_state(self):
         if self._fresh:

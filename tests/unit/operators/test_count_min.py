@@ -80,7 +80,7 @@ def test_it_counts_stops_and_keeps_as_one_packet_at_a_time(
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1500)), max_size=80),
     st.lists(
-        st.tuples(st.sampled_from([700.0, 2000.5, 5000.0]), st.sampled_from([0.0, 100.5, 1500.0, math.inf])),
+        st.tuples(st.sampled_from([700.0, 2000.5, 5000.0, math.inf]), st.sampled_from([0.0, 100.5, 1500.0, math.inf])),
         min_size=1,
         max_size=4,
     ),
@@ -109,6 +109,23 @@ def test_a_restored_sketch_differs_by_the_divergence_at_most(
             assert lacking.max() <= sketch.state_divergence() <= sketch.spared and not sketch.exceeded
     restored.recover_state(sketch.backup_all())
     assert (sketch.totals() == restored.totals()).all() and sketch.state_divergence() == 0
+
+
+@pytest.mark.parametrize("save_above", [0, 15])
+def test_what_is_counted_without_a_threshold_is_looked_up_when_somebody_asks(save_above: int) -> None:
+    sketch, restored = CountMin(1000, 1), CountMin(1000, 1)
+    sketch.save_above = save_above
+    restored.recover_state(sketch.backup_state())
+    for size in (10, 20):
+        sketch.add(packets(np.array([size, 5], np.uint64), np.array([size, 6])))
+        assert not sketch.exceeded
+    assert sketch.state_divergence() == 20
+    restored.recover_state(sketch.backup_state())
+    spared = {0: 0, 15: 12}[save_above]
+    assert (sketch.totals() - restored.totals()).max() == spared
+    assert sketch.state_divergence() == {0: 0, 15: 15}[save_above], "an upper bound"
+    sketch.theta = 20.0
+    assert sketch.add(packets(np.full(200, 20, np.uint64), np.full(200, 1))) == 21 and sketch.exceeded
 
 
 def test_counters_within_the_line_stay_out_until_they_add_up() -> None:
