@@ -125,7 +125,12 @@ def test_what_is_counted_without_a_threshold_is_looked_up_when_somebody_asks(sav
     assert (sketch.totals() - restored.totals()).max() == spared
     assert sketch.state_divergence() == {0: 0, 15: 15}[save_above], "an upper bound"
     sketch.theta = 20.0
-    assert sketch.add(packets(np.full(200, 20, np.uint64), np.full(200, 1))) == 21 and sketch.exceeded
+    ones = packets(np.full(200, 20, np.uint64), np.ones(200))
+    assert sketch.add(ones) == 21 and sketch.exceeded
+    sketch.theta = math.inf
+    sketch.add(ones, 190)
+    sketch.theta = 50.0
+    assert sketch.add(ones) == 20 and sketch.state_divergence() == 51
 
 
 def test_counters_within_the_line_stay_out_until_they_add_up() -> None:
