@@ -128,9 +128,10 @@ def test_what_is_counted_without_a_threshold_is_looked_up_when_somebody_asks(sav
     ones = packets(np.full(200, 20, np.uint64), np.ones(200))
     assert sketch.add(ones) == 21 and sketch.exceeded
     sketch.theta = math.inf
-    sketch.add(ones, 190)
+    sketch.add(ones, 100)
     sketch.theta = 50.0
-    assert sketch.add(ones) == 20 and sketch.state_divergence() == 51
+    others = packets(np.full(200, 5, np.uint64), np.ones(200))
+    assert sketch.add(others) == 1 and sketch.state_divergence() == 121, "it was exceeded before"
 
 
 def test_counters_within_the_line_stay_out_until_they_add_up() -> None:
