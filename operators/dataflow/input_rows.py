@@ -10,7 +10,7 @@ import numpy as np
 
 from codec.errors import DataError
 from operators import shard_files
-from operators.shard_files import REMEDY, MappedRows
+from operators.shard_files import REMEDY, MappedRows, bytes_of
 from operators.shards import Shards
 
 Arrays = tuple[np.ndarray, ...]
@@ -65,7 +65,8 @@ class RecordRows:
         return (self._mapped.read(start, stop),)
 
     def joined(self, pieces: Sequence[Arrays]) -> Arrays:
-        return (np.concatenate([rows for (rows,) in pieces]),)
+        first = pieces[0][0]
+        return (np.concatenate([bytes_of(rows) for (rows,) in pieces]).reshape(-1).view(first.dtype),)
 
 
 class LineRows:
