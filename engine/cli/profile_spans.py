@@ -94,7 +94,7 @@ def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]
     elsewhere = []
     for about in sorted(folder.glob(f"*/{ABOUT}")):
         worker, _, life = about.parent.name.partition("#")
-        if json.loads(about.read_text())["boot"] != boot:
+        if boot_of(about) != boot:
             elsewhere.append(about.parent.name)
             continue
         for path in sorted(about.parent.glob(f"*{SUFFIX}")):
@@ -104,6 +104,14 @@ def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]
                 spans = np.sort(slots[used], order="start_ns")
                 threads.append(ThreadSpans(worker, int(life), path.stem, spans, bool(used.all())))
     return threads, elsewhere
+
+
+def boot_of(about: Path) -> str:
+    """Which host a life ran on, by its `boot`; empty when it was killed before it had said so."""
+    try:
+        return str(json.loads(about.read_text())["boot"])
+    except ValueError:
+        return ""
 
 
 def read_unrecorded(folder: Path) -> dict[tuple[str, str], float]:

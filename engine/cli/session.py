@@ -197,7 +197,10 @@ class Session:
     def _write_profile(self) -> None:
         topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])
         word = "window" if isinstance(self._job.schema, DataflowSchema) else "micro-batch"
-        write_page(self._run_dir, topology.job, topology.scheme, list(topology.stages), rows, word)
+        try:
+            write_page(self._run_dir, topology.job, topology.scheme, list(topology.stages), rows, word)
+        except OSError as error:  # the summary of the job is what counts
+            self._events.write("profile_not_written", reason=str(error))
 
     def _keep_zookeeper_log(self) -> None:
         data = self._run_dir / LOGS / ZOOKEEPER_DATA
