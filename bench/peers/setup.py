@@ -37,10 +37,16 @@ class Peer:
 PEERS: dict[str, Peer] = {
     "numpy": Peer([NUMPY]),
     "sklearn": Peer([NUMPY, "scikit-learn==1.9.1"]),
-    "river": Peer(["river==0.26.1"]),
+    "river": Peer([NUMPY, "pandas==3.1.1", "river==0.26.1"]),
     "vw": Peer([NUMPY, "vowpalwabbit==9.11.9"]),
     "bytewax": Peer([NUMPY, "bytewax==0.21.1"]),
-    "pathway": Peer(["pathway==0.33.0"]),
+    "pathway": Peer([NUMPY, "pathway==0.33.0"]),
+    "spark": Peer([NUMPY, "pyspark==4.3.0", "pandas==2.2.3", "pyarrow==26.0.1"], apt=["java: default-jre-headless"]),
+    "flink": Peer(
+        ["apache-flink==2.3.0"],
+        apt=["javac: default-jdk-headless"],
+        build=["bench/peers/programs/flink_common.py"],
+    ),
 }
 
 

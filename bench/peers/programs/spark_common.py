@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import harness
@@ -22,6 +22,7 @@ WARM_BATCHES = 10
 def session(cores: int = 2) -> SparkSession:
     """So many local cores, as many partitions of a shuffle, nothing on the network but loopback."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
@@ -57,12 +58,6 @@ def parquet_stream(data: Path, scratch: Path, micro_batch: int, count: int) -> P
     for number in range(count):
         (stream / f"{number:05d}.parquet").hardlink_to(files[number % len(files)])
     return stream
-
-
-def matrices(batches: Iterator[pa.RecordBatch]) -> Iterator[np.ndarray]:
-    """The columns of each batch, a matrix of its own memory order: one row a column, label first."""
-    for batch in batches:
-        yield np.stack([column.to_numpy() for column in batch.columns])
 
 
 def stop(spark: SparkSession) -> None:

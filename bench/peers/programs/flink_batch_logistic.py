@@ -1,0 +1,6 @@
+"""Online logistic regression in Flink's DataStream API (flink/Logistic.java): a record is an array of 5,000 items."""
+
+import flink_common
+import harness
+
+flink_common.train(harness.arguments(), rows_per_record=5000)
