@@ -21,7 +21,9 @@ from codec.errors import DataError
 
 VERSION = 1
 CHUNK_BYTES = 1 << 22
-RESIDENT_BYTES = 64 << 20  # large beside what is on its way to the workers, small beside a worker's memory
+RESIDENT_BYTES = 256 << 20
+"""Large beside what is on its way to the workers, and within a machine's page cache, whose pages these are: to map a
+page anew takes as long as to count the packets in it."""
 REMEDY = "write the shards again with riprap prep"
 
 
