@@ -93,7 +93,7 @@ def measure(workload: Workload, contender: str) -> Measurement:
         program = PROGRAMS / f"{contender}_{workload.program}.py"
         with tempfile.TemporaryDirectory(prefix="peer-", dir=setup.HOME) as scratch:
             measured = run_program([str(python), str(program), *words, "--scratch", scratch], TIMEOUT_S)
-    mistake = wrong(workload, words, measured.result)
+    mistake = wrong(workload, contender, words, measured.result)
     if mistake:
         raise NoMeasurement(f"wrong answer: {mistake}")
     return measured

@@ -22,7 +22,7 @@ LOGISTIC = {
 }
 DATAFLOW = {"riprap none": NONE, "riprap approximate": approximate(1e4, 1e3)}
 SCHEMES: dict[str, dict[str, str]] = {"logistic": LOGISTIC, "words": DATAFLOW, "flows": DATAFLOW}
-SIZE = Size(100_000_000, word_passes=60, flow_passes=120)
+SIZE = Size(60_000_000, word_passes=12, flow_passes=80)
 WORD_WINDOWS = 10
 
 
