@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -43,12 +44,12 @@ def environment(contender: str) -> str:
 
 
 def sources(workload: Workload, contender: str) -> list[Path]:
-    """What a user writes: the program, and the files named after it in programs/ (Java, SQL); or our topology."""
+    """What a user writes: the program and the files in programs/ that it names (Java, SQL); or our topology."""
     if contender in ours.SCHEMES[workload.program]:
         return [Path(ours.config(workload))]
-    stem = f"{contender}_{workload.program}"
-    extra = [path for path in PROGRAMS.glob(f"{stem}/**/*") if path.is_file()]
-    return [PROGRAMS / f"{stem}.py", *extra]
+    program = PROGRAMS / f"{contender}_{workload.program}.py"
+    named = sorted({PROGRAMS / name for name in re.findall(r"[\w/]+\.(?:java|sql|py)", program.read_text())})
+    return [program, *(path for path in named if path.is_file())]
 
 
 def run_program(command: Sequence[str], timeout_s: float) -> Measurement:
@@ -82,7 +83,7 @@ def measure(workload: Workload, contender: str) -> Measurement:
         words = arguments(workload, ours.SIZE)
         try:
             measured = Measurement(**ours.line(workload, contender, words))
-        except RuntimeError as error:
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
             raise NoMeasurement(setup.last_line(str(error))) from error
     else:
         words = arguments(workload, SIZES.get(contender, DEFAULT))
@@ -123,13 +124,10 @@ def rounds(
                 continue
             try:
                 runs[key].append(measured(workload, name))
-                print(
-                    f"round {number + 1}: {workload.name}: {name}: {runs[key][-1].rate:,.0f} {workload.unit}/s",
-                    flush=True,
-                )
+                said = f"{runs[key][-1].rate:,.0f} {workload.unit}/s"
             except NoMeasurement as error:
-                why[key] = str(error)
-                print(f"round {number + 1}: {workload.name}: {name}: {error}", flush=True)
+                said = why[key] = str(error)
+            print(f"round {number + 1}: {workload.name}: {name}: {said}", flush=True)
         longest = max(longest, clock() - started)
     return {key: Row(runs[key], why.get(key, "")) for key in runs}
 

@@ -52,11 +52,15 @@ def parse(output: str) -> Measurement:
 
 @dataclass(frozen=True)
 class Row:
-    """A contender on a workload: medians of its runs, or the last reason why there is none."""
+    """A contender on a workload: its runs, and why there are no more of them."""
 
     runs: Sequence[Measurement]
     why: str = ""
-    code_lines: int = 0
+
+    @property
+    def measured(self) -> bool:
+        """Whether every run gave a right answer."""
+        return bool(self.runs) and not self.why
 
     def median(self, name: str) -> float:
         """Of an attribute of the runs, NaN when there are none."""
