@@ -33,14 +33,14 @@ cdef class Trace:
         return self.spans.count
 
     def idle(self):
-        cdef Span* last = &self.spans.slots[(self.spans.count - 1) & self.spans.mask]
         if self.spans.count > 0:
-            span_end(&self.spans, WAITING, Moment(last.end_ns, last.cpu_end_ns))
+            span_end(&self.spans, WAITING, self.spans.last)
 
     def add(self, str kind, tuple wall_ns, tuple cpu_ns, size_t epoch=0):
         cdef Moment began = Moment(wall_ns[0], cpu_ns[0])
         cdef Moment ended = Moment(wall_ns[1], cpu_ns[1])
         self.spans.epoch = epoch
+        self.spans.last = ended
         span_add(&self.spans, KINDS.index(kind), began, ended)
 
 

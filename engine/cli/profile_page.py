@@ -100,7 +100,7 @@ def page(profile: Profile) -> str:
         "caption": _caption(profile, row),
         "legend": _legend(),
         "tables": tables(profile.lanes, profile.unrecorded, batch, job, profile.word),
-        "data": json.dumps(_data(profile, row, batch), separators=(",", ":")).replace("</", "<\\/"),
+        "data": json.dumps(_data(profile, row, batch), separators=(",", ":")),
     }
     text = TEMPLATE.read_text()
     for name, part in parts.items():
@@ -165,7 +165,7 @@ def _lane(thread: ThreadSpans, drawn: Interval, zero_ns: int) -> dict[str, Any] 
     spans = with_gaps(thread.spans)
     spans = spans[(spans["end_ns"] > drawn.start_ns) & (spans["start_ns"] < drawn.end_ns)]
     starts, ends = ((spans[name] - zero_ns) // UNIT_NS for name in ("start_ns", "end_ns"))
-    ran = (spans["cpu_end_ns"] - spans["cpu_start_ns"]) // UNIT_NS
+    ran = np.maximum(0, spans["cpu_end_ns"] - spans["cpu_start_ns"]) // UNIT_NS
     kinds = np.where(kinds_of(spans) == 0, SPENT.index(OTHER), kinds_of(spans) - 1)
     fields = np.column_stack([kinds, starts, ends, ran, epochs_of(spans)])[ends > starts]
     return {

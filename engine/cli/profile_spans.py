@@ -81,7 +81,7 @@ class Cpu:
 
     def __init__(self, spans: np.ndarray) -> None:
         self._wall = np.column_stack([spans["start_ns"], spans["end_ns"]]).ravel()
-        self._cpu = np.column_stack([spans["cpu_start_ns"], spans["cpu_end_ns"]]).ravel()
+        self._cpu = np.maximum.accumulate(np.column_stack([spans["cpu_start_ns"], spans["cpu_end_ns"]]).ravel())
 
     def used(self, at_ns: int | np.ndarray) -> np.ndarray:
         """What it had used at these times, in ns."""

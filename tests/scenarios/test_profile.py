@@ -60,7 +60,7 @@ def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli:
     assert len(epochs_of(source, "code")) == EPOCHS * (BLOCKS + 1), "each block folded in, and the parity of a row"
     assert len(epochs_of(source, "copy")) == EPOCHS * (BLOCKS + 1), "each block read, and an item to know its size"
     sink = epochs_of(spans_of(run_dir, "sink.0#1"), "compute")
-    assert sink.count(3) == BLOCKS + 2, "each result aggregated, the commit, and the state for recomputing"
+    assert len(sink) >= EPOCHS * (BLOCKS + 2), "each result aggregated, the commit, and the state to recompute with"
     for life in (path.name for path in (run_dir / "profile").iterdir()):
         for thread in THREADS:
             spans = spans_of(run_dir, life, thread)

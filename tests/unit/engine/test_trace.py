@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+import threading
 from collections import deque
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,6 +96,17 @@ def test_idle_time_is_what_lies_behind_the_last_span(tmp_path: Path) -> None:
     trace.add("compute", (1, 5), (0, 4))
     trace.idle()
     assert [(start, kind) for start, _, kind, _ in spans_in(path)] == [(1, "compute"), (5, "wait")]
+
+
+def test_a_thread_that_is_held_up_was_not_on_a_cpu(tmp_path: Path) -> None:
+    path = tmp_path / "a.spans"
+    trace = Trace(path, 8)
+    Timed(trace, "compute", threading.Event().wait)(0.02)
+    Timed(trace, "compute", lambda: sum(range(300_000)))()
+    slots = np.fromfile(path, dtype=SPAN)
+    (held_up, busy, *_), cpu = slots["end_ns"] - slots["start_ns"], slots["cpu_end_ns"] - slots["cpu_start_ns"]
+    assert 0 <= cpu[0] < held_up / 2
+    assert held_up / 100 < cpu[1] <= 1.01 * busy, "some milliseconds of work"
 
 
 def test_what_a_killed_process_recorded_is_there(tmp_path: Path) -> None:
