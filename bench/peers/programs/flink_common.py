@@ -38,9 +38,10 @@ def java(name: str, words: Sequence[object], until: str = "") -> list[str]:
 
 
 def compile_sources() -> None:
-    """Compile what is in flink/."""
+    """Compile what is in flink/, and pack it for clusters."""
     sources = Path(__file__).parent.glob("flink/*.java")
     subprocess.run(["javac", "-d", str(CLASSES), "-cp", f"{HOME}/lib/*", *map(str, sources)], check=True)
+    subprocess.run(["jar", "cf", str(CLASSES.with_suffix(".jar")), "-C", str(CLASSES), "."], check=True)
 
 
 def train(args: argparse.Namespace, rows_per_record: int) -> None:

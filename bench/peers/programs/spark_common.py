@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import harness
@@ -19,20 +20,20 @@ WARM_BATCHES = 10
 """Micro-batches before the clock starts: the JVM compiles what they run."""
 
 
-def session(cores: int = 2) -> SparkSession:
-    """So many local cores, as many partitions of a shuffle, nothing on the network but loopback."""
+def session(master: str = "local[2]", more: Mapping[str, str] | None = None) -> SparkSession:
+    """Two local cores, as many partitions of a shuffle, nothing on the network but loopback."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.files.maxPartitionBytes": "5m",
         "spark.sql.files.openCostInBytes": "0",
         "spark.log.level": "ERROR",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("peers")
-    for name, value in settings.items():
+    builder = SparkSession.builder.master(master).appName("peers")
+    for name, value in {**settings, **(more or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

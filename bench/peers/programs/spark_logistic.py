@@ -1,16 +1,15 @@
-"""Online logistic regression in Spark Structured Streaming: foreachBatch, gradients by mapInArrow and NumPy.
+"""Online logistic regression in Spark Structured Streaming: foreachBatch, and spark_gradient.py.
 
 A file of Parquet is a micro-batch. Sums written as SQL expressions took three times as long: the weights are literals
 of the query, which is generated and compiled anew for each micro-batch.
 """
 
 import math
-from collections.abc import Iterator
 
 import harness
 import numpy as np
-import pyarrow as pa
 import spark_common
+import spark_gradient
 from pyspark import __version__
 from pyspark.sql import DataFrame
 
@@ -28,21 +27,9 @@ def train(batch: DataFrame, epoch: int) -> None:
     global weights, intercept
     if epoch == spark_common.WARM_BATCHES:
         harness.begin()
-    w, b = weights, intercept
-
-    def gradient(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The sums of a partition: one row of one array."""
-        total = np.zeros(len(w) + 2)
-        for part in parts:
-            y, *x = (column.to_numpy() for column in part.columns)
-            x = np.stack(x)
-            residual = 1 / (1 + np.exp(-(w @ x + b))) - y
-            total += [*(x @ residual), residual.sum(), len(residual)]
-        yield pa.record_batch([pa.array([total.tolist()])], names=["sums"])
-
-    *gradients, bias, rows = np.sum([row.sums for row in batch.mapInArrow(gradient, "sums array<double>").collect()], 0)
+    *gradient, bias, rows = spark_gradient.sums(batch, weights, intercept)
     rate = args.learning_rate / math.sqrt(epoch + 1)
-    weights = weights - rate * np.array(gradients) / rows
+    weights -= rate * np.array(gradient) / rows
     intercept -= rate * bias / rows
 
 

@@ -38,10 +38,10 @@ public class Logistic {
         private final long warm;
         private final int microBatch;
         private final double rate;
-        private transient double[] weights;
-        private transient double[] gradient;
-        private long count;
-        private long epoch;
+        protected transient double[] weights;
+        protected transient double[] gradient;
+        protected long count;
+        protected long epoch;
 
         Train(int columns, long items, long warm, int microBatch, double rate) {
             this.columns = columns;
