@@ -18,8 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import psutil
-
 from codec.blocks import Block, Kind
 from codec.codes.code import Code
 from codec.codes.encoder import Encoder
@@ -101,13 +99,20 @@ class Traces:
         """Leave the CPU time (s) of the threads that record no spans: libzmq's, and those of control and backups."""
         names = {thread.native_id: thread.name for thread in threading.enumerate()}
         used: defaultdict[str, float] = defaultdict(float)
-        for thread in psutil.Process().threads():
-            if thread.id == os.getpid():
-                continue
-            name = names.get(thread.id) or Path(f"/proc/self/task/{thread.id}/comm").read_text().strip()
-            if not name.startswith(RECORDED):
-                used[name] += thread.user_time + thread.system_time
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # it has just ended
+                name, seconds = cpu_time(task)
+                name = names.get(int(task.name), name)
+                if int(task.name) != os.getpid() and not name.startswith(RECORDED):
+                    used[name] += seconds
         (self._folder / UNRECORDED).write_text(json.dumps(used))
+
+
+def cpu_time(task: Path) -> tuple[str, float]:
+    """The name of a thread, by its folder in /proc, and the CPU time (s) that it has used (proc(5), stat)."""
+    name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
+    user, system = fields.split()[11:13]
+    return name, (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 class TracedNetwork:

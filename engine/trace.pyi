@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 SPAN: np.dtype
-"""A span: start_ns and end_ns on CLOCK_MONOTONIC, cpu_start_ns and cpu_end_ns (the CPU time that the thread had used
-until then; it is read each 0.1 ms at most and taken to run on between, so it may step back a little), tag (kind + epoch *
-256; the epoch is 0 where the thread knows none)."""
+"""A span: start_ns and end_ns on CLOCK_MONOTONIC; cpu_start_ns and cpu_end_ns, the CPU time that the thread had used
+until then (read each 0.1 ms at most, and taken to run on between, so it may step back a little); tag, which is kind +
+epoch * 256, with epoch 0 where the thread knows none."""
 
 KINDS: tuple[str, ...]
 """The kinds of spans by their number: nothing, wait, copy, code, compute, send, receive."""

@@ -49,7 +49,8 @@ class Session:
         self._started_at = time.monotonic()
         self._events = EventLog(run_dir / EVENTS)
         shutil.rmtree(run_dir / LOGS / ZOOKEEPER_DATA, ignore_errors=True)  # of a launcher that was killed
-        shutil.rmtree(run_dir / PROFILE, ignore_errors=True)  # of an earlier attempt
+        if start.profile:
+            shutil.rmtree(run_dir / PROFILE, ignore_errors=True)  # of an earlier attempt
         logs, backups = run_dir / LOGS, start.backups
         self._services = Services(logs, zookeeper, standby, on_restart=self._note_restart, backups=backups)
         self._service_failures: list[dict[str, Any]] = []
