@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 HIGGS  ?=
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream lint clean
+.PHONY: help demo test build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,13 @@ bench-afstream: build ## the nine experiments of the AF-Stream paper (about 40 m
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || $(BIN)/pip install --quiet matplotlib
 	for name in exp1_text exp2_thresholds exp3_heavy_hitters exp4_online_join exp5_online_logistic exp6_iterations \
 	  exp7_failures exp8_thresholds exp9_consistency; do $(BIN)/python -m bench.afstream.$$name || exit 1; done
+	$(BIN)/python -m bench.report
+
+bench-peers: build ## Riprap beside Spark, Flink, River and others, kills among them (about half an hour; installs them under .data/peers)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || $(BIN)/pip install --quiet matplotlib
+	$(BIN)/python -m bench.peers.setup
+	$(BIN)/python -m bench.peers.drive
+	$(BIN)/python -m bench.peers.recovery
 	$(BIN)/python -m bench.report
 
 lint: build ## ruff and mypy

@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[1] / "docs/RESULTS.md"
 ORDER = (
     *(f"streamlec_exp{number}" for number in range(1, 6)),
     *(f"afstream_exp{number}" for number in range(1, 10)),
+    *("peers", "peers_recovery"),
     *("streamlec_attachment", "streamlec_stragglers", "soak", "soak_dataflow"),
     *("throughput", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels"),

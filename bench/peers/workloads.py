@@ -60,7 +60,7 @@ SIZES: dict[str, Size] = {
     "bytewax_item": Size(600_000, flow_passes=3, few=True),
     "bytewax_batch": Size(30_000_000, word_passes=4, flow_passes=40),
     "pathway_item": Size(200_000, flow_passes=5, few=True),
-    "pathway_batch": Size(6_000_000, word_passes=1, flow_passes=10),
+    "pathway_batch": Size(6_000_000, word_passes=3, flow_passes=10),
     "spark": Size(2_000_000, word_passes=1, flow_passes=1),
     "flink_item": Size(30_000_000, word_passes=1, flow_passes=10),
     "flink_batch": Size(60_000_000),

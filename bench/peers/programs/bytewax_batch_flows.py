@@ -15,6 +15,7 @@ ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6
 SHIFT = np.uint64(64 - WIDTH_BITS)
 
 args = harness.arguments()
+hashes = np.empty(BLOCK, np.uint64)
 packets = harness.shards(args.data)
 
 
@@ -48,8 +49,10 @@ def add(state, record):
     if last != window:
         counts = np.zeros((len(ODD), WIDTH))
     flows, sizes = block["flow"].copy(), block["payload"].astype(float)
+    columns = hashes[: len(block)].view(np.int64)
     for row, odd in enumerate(ODD):
-        columns = ((flows * odd) >> SHIFT).view(np.int64)  # multiply-shift hashing
+        np.multiply(flows, odd, out=hashes[: len(block)])  # multiply-shift hashing
+        hashes[: len(block)] >>= SHIFT
         counts[row] += np.bincount(columns, sizes, WIDTH)
     candidates = np.unique(flows[(counts[-1] > args.threshold)[columns]])
     columns = ((candidates * ODD[:, np.newaxis]) >> SHIFT).view(np.int64)

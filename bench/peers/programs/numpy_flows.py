@@ -9,6 +9,7 @@ ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6
 SHIFT = np.uint64(64 - WIDTH_BITS)
 
 args = harness.arguments()
+hashes = np.empty(BLOCK, np.uint64)
 packets = harness.shards(args.data)
 harness.begin()
 items = 0
@@ -19,8 +20,10 @@ for _ in range(args.passes):
         for first in range(0, len(shard), BLOCK):
             block = shard[first : first + BLOCK]
             flows, sizes = block["flow"].copy(), block["payload"].astype(float)
+            columns = hashes[: len(block)].view(np.int64)
             for row, odd in enumerate(ODD):
-                columns = ((flows * odd) >> SHIFT).view(np.int64)  # multiply-shift hashing
+                np.multiply(flows, odd, out=hashes[: len(block)])  # multiply-shift hashing
+                hashes[: len(block)] >>= SHIFT
                 counts[row] += np.bincount(columns, sizes, WIDTH)
             above = (counts[-1] > args.threshold)[columns]
             candidates.append(flows[above])

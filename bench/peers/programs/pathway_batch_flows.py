@@ -10,6 +10,7 @@ ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6
 SHIFT = np.uint64(64 - WIDTH_BITS)
 
 args = harness.arguments()
+hashes = np.empty(BLOCK, np.uint64)
 packets = harness.shards(args.data)
 
 
@@ -45,8 +46,10 @@ class Sketches:
     def add(self, key, row, time, is_addition):
         """The packets of a record."""
         counts, flows = self.counts[row["window"]], row["flow"].view(np.uint64)
+        columns = hashes[: len(flows)].view(np.int64)
         for number, odd in enumerate(ODD):
-            columns = ((flows * odd) >> SHIFT).view(np.int64)  # multiply-shift hashing
+            np.multiply(flows, odd, out=hashes[: len(flows)])  # multiply-shift hashing
+            hashes[: len(flows)] >>= SHIFT
             counts[number] += np.bincount(columns, row["size"], WIDTH)
         candidates = np.unique(flows[(counts[-1] > args.threshold)[columns]])
         columns = ((candidates * ODD[:, np.newaxis]) >> SHIFT).view(np.int64)
@@ -55,7 +58,8 @@ class Sketches:
 
 
 sketches = Sketches()
-pw.io.subscribe(pw.io.python.read(Blocks(), schema=Block), sketches.add)
+blocks = pw.io.python.read(Blocks(), schema=Block, max_backlog_size=10)  # else all of them wait in memory
+pw.io.subscribe(blocks, sketches.add)
 pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 harness.end()
 items = sum(map(len, packets)) * args.passes
