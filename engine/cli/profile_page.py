@@ -25,7 +25,7 @@ from engine.cli.profile_spans import (
     span_of_job,
     typical,
     with_gaps,
-)  # fmt: skip
+)
 from engine.cli.profile_tables import tables
 from engine.profiling import PROFILE, boot
 
@@ -85,7 +85,7 @@ def write_page(
         return None
     profile = Profile(job, scheme, stages, rows, threads, elsewhere, read_unrecorded(run_dir / PROFILE), word)
     path = run_dir / PAGE
-    path.write_text(page(profile))
+    path.write_text(page(profile), encoding="utf-8")
     return path
 
 
@@ -102,7 +102,7 @@ def page(profile: Profile) -> str:
         "tables": tables(profile.lanes, profile.unrecorded, batch, job, profile.word),
         "data": json.dumps(_data(profile, row, batch), separators=(",", ":")),
     }
-    text = TEMPLATE.read_text()
+    text = TEMPLATE.read_text(encoding="utf-8")
     for name, part in parts.items():
         text = text.replace(f"@{name}@", part, 1)
     return text
