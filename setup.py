@@ -19,6 +19,8 @@ EXTENSIONS: dict[str, list[str]] = {
     "engine._pump": [],
     "engine._ring_race": [],
     "engine._zmq": [],
+    "engine.arena": [],
+    "engine.borrowed": [],
     "engine.network": [],
     "engine.rings": [],
     "engine.trace": [],

@@ -1,16 +1,19 @@
-"""The wire form of a block: a msgpack header frame, then one raw little-endian frame per array.
+"""The wire form of a block: a msgpack header frame, then one raw little-endian frame per array that travels itself.
 
 Nothing from the network is trusted: `decode` checks every field and the size of every frame, and raises FrameError,
 never anything else. Layout of the header, a msgpack array (positions, not names, to keep it short):
 
     version, job, sender, incarnation, edge, kind, seq, epoch, (source, sink, row, s_index), items, attached,
     [(dtype, shape), ...], meta
+
+An array that the receiver can reach by itself has no frame; its entry is (dtype, shape, reference) then, and what the
+reference means is not this file's business (engine/sharing.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -43,23 +46,33 @@ class Header(NamedTuple):
     edge: int
 
 
-def encode(header: Header, block: Block) -> tuple[bytes, list[np.ndarray]]:
+Refer = Callable[[np.ndarray], tuple[Any, ...] | None]
+Fetch = Callable[[list[Any], int], Any]
+
+
+def encode(header: Header, block: Block, refer: Refer | None = None) -> tuple[bytes, list[np.ndarray]]:
     """The header frame and the arrays to send behind it, contiguous and little-endian.
 
+    `refer` names arrays that need not be sent, by a few numbers and strings; None for those that must be.
     Raises ValueError when an array has a dtype or size that the wire does not carry.
     """
     arrays = [*block.arrays] if block.attachment is None else [*block.arrays, block.attachment]
     if len(arrays) > FRAMES_MAX:
         raise ValueError(f"a block carries at most {FRAMES_MAX} arrays, not {len(arrays)}")
-    shapes = []
+    shapes: list[tuple[Any, ...]] = []
+    frames = []
     for i, array in enumerate(arrays):
         name = _NAMES.get(array.dtype)
         if name is None or array.ndim > DIMENSIONS_MAX:
             raise ValueError(f"array {i} is {array.dtype} with {array.ndim} dimensions; the wire carries {_CODES}")
         if _extent(array.shape) * array.itemsize > PAYLOAD_BYTES_MAX:
             raise ValueError(f"array {i} of shape {array.shape} is over the limit of {PAYLOAD_BYTES_MAX} bytes")
-        if not array.flags.c_contiguous:
-            arrays[i] = np.ascontiguousarray(array)
+        contiguous = array.flags.c_contiguous
+        reference = refer(array) if refer and contiguous else None
+        if reference is not None:
+            shapes.append((name, array.shape, reference))
+            continue
+        frames.append(array if contiguous else np.ascontiguousarray(array))
         shapes.append((name, array.shape))
     fields = (
         VERSION,
@@ -76,13 +89,14 @@ def encode(header: Header, block: Block) -> tuple[bytes, list[np.ndarray]]:
     packed = msgpack.packb(fields)
     if len(packed) > HEADER_BYTES_MAX:
         raise ValueError(f"a header of {len(packed)} bytes is over the limit of {HEADER_BYTES_MAX}")
-    return packed, arrays
+    return packed, frames
 
 
-def decode(header: bytes, frames: Sequence[Any]) -> tuple[Header, Block]:
+def decode(header: bytes, frames: Sequence[Any], fetch: Fetch | None = None) -> tuple[Header, Block]:
     """Check a message and wrap its frames as arrays, without a copy.
 
-    `frames` are objects with the buffer protocol. The arrays are read-only where the buffers are.
+    `frames` are objects with the buffer protocol, and `fetch` returns one for a reference and a number of bytes; it is
+    given what came, unchecked, and raises FrameError. The arrays are read-only where the buffers are.
     Raises FrameError for anything that `encode` cannot have written.
     """
     fields = _unpack(header)
@@ -99,7 +113,7 @@ def decode(header: bytes, frames: Sequence[Any]) -> tuple[Header, Block]:
         raise FrameError("bad attachment or shapes")
     if not isinstance(meta, dict) or len(meta) > META_KEYS_MAX or not all(isinstance(name, str) for name in meta):
         raise FrameError("meta is a small map with string keys")
-    arrays = _arrays(shapes, frames)
+    arrays = _arrays(shapes, frames, fetch)
     attachment = arrays.pop() if attached else None
     block = Block(_KINDS[kind], Epoch(epoch), Key(*key), items, tuple(arrays), attachment, meta, Seq(seq))
     return Header(job, sender, Incarnation(incarnation), edge), block
@@ -125,26 +139,46 @@ def _check_counts(*counts: Any) -> None:
             raise FrameError("a count is missing or out of range")
 
 
-def _arrays(shapes: list[Any], frames: Sequence[Any]) -> list[np.ndarray]:
-    if len(shapes) != len(frames) or len(shapes) > FRAMES_MAX:
-        raise FrameError("frames and shapes differ in number")
+def _arrays(shapes: list[Any], frames: Sequence[Any], fetch: Fetch | None) -> list[np.ndarray]:
+    if len(shapes) > FRAMES_MAX:
+        raise FrameError("too many arrays")
     arrays = []
-    for entry, frame in zip(shapes, frames):
-        if not isinstance(entry, list) or len(entry) != 2:
-            raise FrameError("a shape entry is (dtype, shape)")
-        name, shape = entry
-        dtype = _DTYPES.get(name) if isinstance(name, str) else None
-        if dtype is None or not isinstance(shape, list) or len(shape) > DIMENSIONS_MAX:
-            raise FrameError("unknown dtype or too many dimensions")
-        _check_counts(*shape)
-        size = math.prod(shape) * dtype.itemsize
-        view = memoryview(frame)
+    rest = iter(frames)
+    for entry in shapes:
+        if not isinstance(entry, list) or not 2 <= len(entry) <= 3:
+            raise FrameError("a shape entry is (dtype, shape) or (dtype, shape, reference)")
+        dtype, shape, size = _form(*entry[:2])
+        view = memoryview(_fetched(entry[2], size, fetch) if len(entry) == 3 else _next(rest))
         if size != view.nbytes:
             raise FrameError("a frame's size is not that of its shape")
-        if _extent(shape) * dtype.itemsize > PAYLOAD_BYTES_MAX:
-            raise FrameError("a shape over the size limit")
         arrays.append(np.frombuffer(view, dtype).reshape(shape) if size else np.empty(shape, dtype))
+    if next(rest, None) is not None:
+        raise FrameError("frames and shapes differ in number")
     return arrays
+
+
+def _form(name: Any, shape: Any) -> tuple[np.dtype, list[int], int]:
+    """The dtype and shape that an entry names, and how many bytes that is."""
+    dtype = _DTYPES.get(name) if isinstance(name, str) else None
+    if dtype is None or not isinstance(shape, list) or len(shape) > DIMENSIONS_MAX:
+        raise FrameError("unknown dtype or too many dimensions")
+    _check_counts(*shape)
+    if _extent(shape) * dtype.itemsize > PAYLOAD_BYTES_MAX:
+        raise FrameError("a shape over the size limit")
+    return dtype, shape, math.prod(shape) * dtype.itemsize
+
+
+def _next(frames: Iterator[Any]) -> Any:
+    frame = next(frames, None)
+    if frame is None:
+        raise FrameError("frames and shapes differ in number")
+    return frame
+
+
+def _fetched(reference: Any, size: int, fetch: Fetch | None) -> Any:
+    if fetch is None or not isinstance(reference, list):
+        raise FrameError("a reference where none is expected")
+    return fetch(reference, size)
 
 
 def _extent(shape: Sequence[int]) -> int:

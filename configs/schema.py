@@ -76,10 +76,16 @@ class EdgeSection(Section):
 
 
 class LinksSection(Section):
-    """The size of a block in bytes, and how many epochs may be under way at once."""
+    """The size of a block in bytes, how many epochs may be under way at once, and how payloads travel.
+
+    `transport`: "auto" hands payloads from worker to worker of one host by reference, "zeromq" uses sockets alone.
+    `shared_bytes`: the most memory that one worker shares for that; what finds no room goes over sockets.
+    """
 
     block_bytes: int = Field(default=262_144, ge=1024, le=1 << 26)
     window_epochs: int = Field(default=2, ge=1, le=1024)
+    transport: Literal["auto", "zeromq"] = "auto"
+    shared_bytes: int = Field(default=1 << 27, ge=1 << 20, le=1 << 36)
 
 
 class ClusterSection(Section):

@@ -43,10 +43,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Links:
-    """How data moves: the size of a block, and how many epochs may be under way at once."""
+    """How data moves: the size of a block, how many epochs may be under way at once, whether payloads may pass by
+    reference between workers of one host ("auto") or go over sockets ("zeromq"), and how much memory one worker may
+    share for that."""
 
     block_bytes: int
     window_epochs: int
+    transport: str = "auto"
+    shared_bytes: int = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,12 @@ class Topology:
     def input_of(self, stage: str) -> Input:
         """What a source reads."""
         return self.stages[stage].input or self.input
+
+    @property
+    def input_paths(self) -> tuple[str, ...]:
+        """Where the sources read."""
+        paths = (self.input_of(stage).path for stage in self.sources)
+        return tuple(dict.fromkeys(path for path in paths if path is not None))
 
     def in_edges(self, stage: str) -> tuple[Edge, ...]:
         """All edges that end at `stage`, feedback among them."""

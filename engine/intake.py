@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from codec.blocks import Block, Kind
@@ -10,6 +11,8 @@ from codec.errors import FrameError
 from codec.header import Header, decode
 from codec.ids import WorkerId
 from engine.layout import Edge, Neighbourhood
+
+PeerFetch = Callable[[bytes, list[Any], int], Any]
 
 
 class Gate(Protocol):
@@ -28,10 +31,13 @@ class Gate(Protocol):
 
 
 class Intake:
-    """Lets through what a peer of this layout may send here. `malformed` counts the rest, by reason."""
+    """Lets through what a peer of this layout may send here. `malformed` counts the rest, by reason.
 
-    def __init__(self, job: str, layout: Neighbourhood, gate: Gate) -> None:
-        self.job, self.gate = job, gate
+    `fetch` gets at the payloads that a peer names by reference (engine/sharing.py).
+    """
+
+    def __init__(self, job: str, layout: Neighbourhood, gate: Gate, fetch: PeerFetch) -> None:
+        self.job, self.gate, self.fetch = job, gate, fetch
         self.malformed: dict[str, int] = {}
         self._workers = {str(worker): worker for worker in gate.workers}
         self._incoming = {e.index: (e, frozenset(senders)) for e, senders in layout.incoming().items()}
@@ -40,7 +46,7 @@ class Intake:
     def forward(self, peer: bytes, header: bytes, frames: Sequence[Any]) -> tuple[Edge, WorkerId, Header, Block] | None:
         """A message on a link that ends here; None if it was dropped."""
         try:
-            head, block = decode(header, frames)
+            head, block = decode(header, frames, partial(self.fetch, peer))
             sender = self._sender(head)
             if peer != identity(sender, head.incarnation):
                 raise FrameError("the connection is another worker's")

@@ -7,19 +7,18 @@ from typing import Any
 
 from codec.ids import Incarnation, WorkerId
 from controller.phases import Phase
-from engine.port import WorkerPort
+from engine.port import Fenced, WorkerPort
 from engine.tasks.task import Runs
 
 
-class Fenced(Exception):
-    """A newer incarnation of this worker exists; this process must end at once."""
-
-
 class Membership:
-    """Applies views in order of their revision. A view is whole: what was missed between two does not matter."""
+    """Applies views in order of their revision. A view is whole: what was missed between two does not matter.
 
-    def __init__(self, port: WorkerPort, task: Runs, host: str) -> None:
-        self.port, self.task, self.host = port, task, host
+    With `transport` "auto" peers of the same host are offered payloads by reference, with "zeromq" none is.
+    """
+
+    def __init__(self, port: WorkerPort, task: Runs, host: str, transport: str) -> None:
+        self.port, self.task, self.host, self.transport = port, task, host, transport
         self.revision = -1
         self._receivers = set(port.layout.receivers())
 
@@ -47,7 +46,8 @@ class Membership:
             self.task.on_worker_failed(worker)
         if up and links.incarnation(worker) < life:
             if worker in self._receivers:
-                self.port.connect(worker, entry["ipc"] if entry["host"] == self.host else entry["tcp"])
+                near = entry["host"] == self.host
+                self.port.connect(worker, entry["ipc"] if near else entry["tcp"], near and self.transport == "auto")
             early = links.raise_(worker, life)
             self.task.on_worker_restored(worker)
             for edge, _, block in early:

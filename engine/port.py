@@ -19,10 +19,15 @@ from engine.layout import Edge, Neighbourhood
 from engine.links import LinkPort, Links
 from engine.network import DOWNSTREAM, Network
 from engine.persistence import NoStore, Store
+from engine.sharing import Borrower, Lender, is_borrowed
 from engine.tasks.task import Runs
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
+
+
+class Fenced(Exception):
+    """This life of the worker is over for others; this process must end at once."""
 
 
 class WorkerPort(LinkPort):
@@ -33,21 +38,25 @@ class WorkerPort(LinkPort):
 
     def __init__(
         self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: int,
-        log: EventLog,
+        log: EventLog, lender: Lender, borrower: Borrower,
     ) -> None:  # fmt: skip
         self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
         self.me = str(layout.me)
         self.links = Links(self, window)
-        self.intake = Intake(job, layout, gate)
+        self.lender, self.borrower = lender, borrower
+        self.intake = Intake(job, layout, gate, borrower.fetch)
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
+        self.bytes_shared: Counter[str] = Counter()
         self.store: Store = NoStore()
         self.confirm_s = float("inf")
         """How long the backup servers may confirm nothing of what was saved, before the worker gives up."""
+        self._by_frames = False
         self._saved = self._durable = 0
         self._confirmed_at = 0.0
         self._connections: dict[WorkerId, int] = {}
         self._peers: dict[int, WorkerId] = {}
+        self._neighbours: set[WorkerId] = set()  # of this host, who have not been offered payloads by reference yet
         self._alarm_at = float("inf")
         self._hello_at = self._ack_at = 0.0
         self._ack_least = max(1, window // 4)
@@ -63,7 +72,9 @@ class WorkerPort(LinkPort):
         self.counts[name] += n
 
     def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
-        number = self.store.save(kind, epoch, meta, arrays)
+        own = [np.array(array) if is_borrowed(array) else array for array in arrays]
+        self._check_life()
+        number = self.store.save(kind, epoch, meta, own)
         if number:
             if self._saved == self._durable:
                 self._confirmed_at = time.monotonic()
@@ -73,30 +84,54 @@ class WorkerPort(LinkPort):
     def report(self, event: str, **fields: Any) -> None:
         self.log.write(event, worker=self.me, incarnation=self.life, **fields)
 
+    def _check_life(self) -> None:
+        """Fenced when a lender has taken back what this worker may have read: nothing made of it may leave."""
+        if not self.borrower.is_current:
+            raise Fenced
+
     # the wire of the links
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         connection = self._connections.get(to)
         if connection is None:
             return
+        self._check_life()
+        if to in self._neighbours:
+            self._neighbours.discard(to)
+            self._forward(connection, edge, to, Block(Kind.HELLO, Epoch(0), meta=self.lender.offer(to)))
         block.seq = seq
-        header, arrays = encode(Header(self.job, self.me, self.life, edge.index), block)
-        if self.network.send(connection, header, arrays):
-            self.bytes_sent[edge.name] += len(header) + sum(array.nbytes for array in arrays)
+        self._forward(connection, edge, to, block)
+
+    def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
+        refer = None if self._by_frames else self.lender.refer(to, block)
+        header, frames = encode(Header(self.job, self.me, self.life, edge.index), block, refer)
+        if self.network.send(connection, header, frames):
+            sent = sum(frame.nbytes for frame in frames)
+            self.bytes_sent[edge.name] += len(header) + sent
+            if refer:
+                self.bytes_shared[edge.name] += block.nbytes - sent
         else:
             self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
 
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
-        header, _ = encode(Header(self.job, self.me, self.life, edge.index), Block(kind, Epoch(0), seq=seq))
+        self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
+
+    def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
+        header, _ = encode(Header(self.job, self.me, self.life, edge.index), block)
         self.network.reply(identity(to, self.links.incarnation(to)), header)
 
     # what the worker does
-    def connect(self, peer: WorkerId, endpoint: str) -> None:
-        """Open the connection to a new life of a peer."""
+    def connect(self, peer: WorkerId, endpoint: str, shares_memory: bool = False) -> None:
+        """Open the connection to a new life of a peer; one that shares memory is offered payloads by reference."""
         connection = self.network.connect(endpoint, identity(self.layout.me, self.life))
         self._connections[peer], self._peers[connection] = connection, peer
+        if shares_memory:
+            self._neighbours.add(peer)
 
     def disconnect(self, peer: WorkerId) -> None:
-        """Drop the connection to a peer that is down, and what is queued on it."""
+        """Drop the connection to a peer that is down, what is queued on it, and what was shared with it."""
+        self._neighbours.discard(peer)
+        self.lender.close(peer)
+        self.borrower.drop(identity(peer, self.links.incarnation(peer)))
         connection = self._connections.pop(peer, None)
         if connection is not None:
             del self._peers[connection]
@@ -112,6 +147,9 @@ class WorkerPort(LinkPort):
             else:
                 self._on_message(task, who, header, frames)
         self._look_at_store(task)
+        if self.lender.refused and not self.counts["no_shared_memory"]:
+            self.counts["no_shared_memory"] = 1
+            self.report("no_shared_memory", reason=self.lender.refused, remedy="make /dev/shm larger")
         self.links.flush(self._ack_least)
         self._timers(task, time.monotonic())
 
@@ -135,7 +173,10 @@ class WorkerPort(LinkPort):
 
     def deliver(self, task: Runs, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
         """Hand a message on if the task admits it and it is the next of its link."""
-        if block.kind != Kind.HELLO and not task.admits(block):
+        if block.kind == Kind.HELLO and "shared" in block.meta and life == self.links.incarnation(sender):
+            terms = self.borrower.accept(identity(sender, life), block.meta["shared"])
+            self._backward(edge, sender, Block(Kind.HELLO, Epoch(0), meta={"shared": terms}))
+        elif block.kind != Kind.HELLO and not task.admits(block):
             self.intake.drop(f"a {block.kind.name} that contradicts what is known")
         elif self.links.accept(edge, sender, life, block.seq, block):
             task.on_block(edge, sender, block)
@@ -144,7 +185,16 @@ class WorkerPort(LinkPort):
         message = self.intake.backward(header)
         if message and self._peers.get(connection) == message[1]:
             edge, peer, head, block = message
-            self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
+            if "shared" in block.meta:
+                self._agree(peer, block.meta["shared"])
+            else:
+                self._by_frames = True  # a message that did not arrive may have named what the peer cannot get at
+                self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
+                self._by_frames = False
+
+    def _agree(self, peer: WorkerId, answer: Any) -> None:
+        """A neighbour has said which payloads it can get at by reference."""
+        self.lender.accepted(peer, answer)
 
     def _timers(self, task: Runs, now: float) -> None:
         if now >= self._alarm_at:

@@ -23,12 +23,13 @@ from codec.ids import Epoch, Incarnation, WorkerId
 from configs.topology import Topology
 from engine.control import ControlChannel
 from engine.dataflow.build import DataflowParts
-from engine.membership import Fenced, Membership
+from engine.membership import Membership
 from engine.network import Network
 from engine.outputs import outputs_of
 from engine.persistence import fence_of, open_store, records_of
-from engine.port import WorkerPort
+from engine.port import Fenced, WorkerPort
 from engine.profiling import instrument
+from engine.sharing import Borrower, Lender, Roots
 from engine.tasks.build import ThreeStageParts
 
 IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
@@ -50,14 +51,18 @@ class Worker:
         self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
-        self.port = WorkerPort(topology.job, form.layout, form.gate, self.life, self.network, form.window, log)
+        roots = Roots(topology.input_paths)
+        lender = Lender(roots, form.layout.receivers(), topology.links.shared_bytes)
+        self.port = WorkerPort(
+            topology.job, form.layout, form.gate, self.life, self.network, form.window, log, lender, Borrower(roots)
+        )
         self.outputs = outputs_of(form.layout, self.run_dir)
         self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1
         self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
         self._restore(topology, spec)
         stage = topology.stages[self.me.stage]
         pin(stage.cpus, self.me.index, stage.threads)
-        self.membership = Membership(self.port, self.task, spec["host"])
+        self.membership = Membership(self.port, self.task, spec["host"], topology.links.transport)
         self.beats = 0
         self.first_item_at = self.caught_up_at = 0.0
         self._first_epoch = Epoch(0)
@@ -144,6 +149,7 @@ class Worker:
             "epoch": self.task.epoch,
             "items": self.task.items,
             "bytes_sent": dict(self.port.bytes_sent),
+            "bytes_shared": dict(self.port.bytes_shared),
             "peak_rss_mb": usage.ru_maxrss / 1024,
             "cpu_seconds": usage.ru_utime + usage.ru_stime,
             "first_item_at": self.first_item_at,

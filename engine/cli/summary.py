@@ -60,7 +60,7 @@ def compose(facts: Facts) -> dict[str, Any]:
     first_emit = _first_emit(every, facts.epochs, facts.started_at)
     seconds = _seconds(first_emit, every, facts.epochs)
     seconds += sum(_seconds(_first_emit([], attempt), [], attempt) for attempt in facts.earlier)
-    bytes_sent = _bytes_sent(every)
+    bytes_sent = _by_edge(every, "bytes_sent")
     model, metrics = _sinks_view(stats, "model"), _metrics(stats)
     return {
         "job": facts.job,
@@ -74,6 +74,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "epoch_latency_ms": _latency([row.latency_ms for row in rows]),
         "startup_seconds": first_emit - facts.started_at if first_emit is not None else None,
         "bytes_sent": bytes_sent,
+        "bytes_shared": _by_edge(every, "bytes_shared"),
         "bytes_per_item": sum(bytes_sent.values()) / items_now if items_now else 0.0,
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
         **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
@@ -175,10 +176,10 @@ def _latency(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(ordered), "p99": ordered[rank - 1], "max": ordered[-1]}
 
 
-def _bytes_sent(every: list[Stats]) -> dict[str, int]:
+def _by_edge(every: list[Stats], name: str) -> dict[str, int]:
     total: dict[str, int] = {}
     for stats in every:
-        for edge, count in (stats.get("bytes_sent") or {}).items():
+        for edge, count in (stats.get(name) or {}).items():
             total[edge] = total.get(edge, 0) + count
     return total
 

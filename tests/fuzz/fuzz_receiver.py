@@ -24,6 +24,7 @@ from engine.intake import Intake
 from engine.layout import Edge
 from engine.links import Links
 from engine.schemes import make_scheme
+from engine.sharing import Borrower, Roots
 from engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
 from operators.base import Processor, Sink
 
@@ -69,7 +70,10 @@ class Receiver:
 
     def __init__(self, me: WorkerId, options: dict[str, Any]) -> None:
         layout = layout_of(me)
-        self.intake, self.links = Intake(JOB, layout, ThreeStageGate(layout)), Links(self, WINDOW)
+        self.intake, self.links = (
+            Intake(JOB, layout, ThreeStageGate(layout), Borrower(Roots([])).fetch),
+            Links(self, WINDOW),
+        )
         self.port = FakePort(layout, WINDOW)
         self.task = make_task(me, options, self.port)
         for peer in self.port.lives:

@@ -19,6 +19,8 @@ from engine.cli.main import main
 
 REPO = Path(__file__).resolve().parents[2]
 MARK = "RIPRAP_SCENARIO"
+TRANSPORT = os.environ.get("RIPRAP_TEST_TRANSPORT", "")
+"""The transport of all runs that do not set one themselves; empty: the default."""
 WORD_COUNT = """\
 job: words
 input: {path: text.txt, repeat: %d, limit: null}
@@ -50,10 +52,13 @@ class Cli:
             "TMPDIR": str(directory),
         }
 
-    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start a command, with pipes for its output."""
+    def start(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
+        """Start a command, with pipes for its output; `wrapper` is a command that starts it in its turn."""
+        chosen = ["--set", f"links.transport={TRANSPORT}"] if TRANSPORT and _is_new_run(arguments) else []
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.cli.main", *arguments],
+            [*wrapper, sys.executable, "-P", "-m", "engine.cli.main", *arguments[:1], *chosen, *arguments[1:]],
             cwd=self.directory,
             env=self.environment | (environment or {}),
             stdin=subprocess.DEVNULL,
@@ -63,9 +68,11 @@ class Cli:
             preexec_fn=_heed_interrupts,
         )
 
-    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        process = self.start(*arguments, environment=environment)
+        process = self.start(*arguments, environment=environment, wrapper=wrapper)
         try:
             out, err = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
@@ -155,6 +162,10 @@ fault_tolerance: {{scheme: erasure, code: gf256, k: 2, r: 1}}
         text = text.replace(old, new)
     path.write_text(text)
     return path
+
+
+def _is_new_run(arguments: Sequence[str]) -> bool:
+    return arguments[:1] == ("run",) and "--resume" not in arguments
 
 
 def _bears(pid: int, mark: bytes) -> bool:

@@ -18,9 +18,11 @@ from kazoo.client import KazooClient
 
 from controller.zookeeper import EmbeddedZooKeeper
 
-ITEMS = 3_000_000
-LENGTH = ["--set", "input.repeat=60", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
+ITEMS = 10_000_000
+LENGTH = ["--set", "input.repeat=200", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
 ERASURE = "fault_tolerance={scheme: erasure, code: gf256, k: 4, r: 2}"
+ITEM_BYTES = 4 * 8
+SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
 Job = Callable[..., dict[str, Any]]
 
 
@@ -177,17 +179,43 @@ def test_any_role_may_die(job: Job, undisturbed: dict[str, Any], faults: list[st
     assert summary["metrics"] == pytest.approx(undisturbed["metrics"], rel=0, abs=0)
 
 
+def test_payloads_pass_by_reference_on_one_host(undisturbed: dict[str, Any]) -> None:
+    sent, shared = (undisturbed[name]["source->processor"] / ITEMS for name in ("bytes_sent", "bytes_shared"))
+    assert sent < 4 and 1.4 * ITEM_BYTES < sent + shared < 1.6 * ITEM_BYTES, "four data blocks and two of parity"
+
+
+def test_sockets_alone_give_the_same_model(job: Job, undisturbed: dict[str, Any]) -> None:
+    words = ("--set", "links.transport=zeromq")
+    summary = job(ERASURE, "kill:processor.0@40%", "kill:processor.5@60%", words=words)
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+    assert summary["bytes_shared"] == {} and summary["bytes_sent"]["source->processor"] / ITEMS > ITEM_BYTES
+
+
+def test_a_small_dev_shm_is_reported_and_survived(shared: Cli, undisturbed: dict[str, Any]) -> None:
+    """Parity finds no shared memory and goes over sockets; blocks of the mapped input still pass by reference."""
+    command = ["run", "job.yaml", "--json", "--out", "small", *LENGTH, "--set", ERASURE]
+    done = shared.run(*command, wrapper=["unshare", "--mount", "sh", "-c", SMALL_DEV_SHM, "sh"])
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+    assert summary["bytes_shared"]["source->processor"] / ITEMS == pytest.approx(ITEM_BYTES, rel=0.01)
+    events = (shared.directory / "small/events.jsonl").read_text().splitlines()
+    refusals = [event for event in map(json.loads, events) if event["event"] == "no_shared_memory"]
+    assert "source.0" in {event["worker"] for event in refusals}
+    assert all("No space left" in event["reason"] and "/dev/shm" in event["remedy"] for event in refusals)
+
+
 @pytest.mark.parametrize("attachment", ["eager", "lazy"])
 def test_attachments_differ_in_bytes_only(job: Job, undisturbed: dict[str, Any], attachment: str) -> None:
     scheme = f"fault_tolerance={{scheme: erasure, code: gf256, k: 4, r: 2, attachment: {attachment}}}"
     summary = job(scheme, "kill:processor.0@40%", "kill:processor.5@60%")
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    item_bytes = summary["bytes_sent"]["processor->sink"] / ITEMS
+    item_bytes = (summary["bytes_sent"]["processor->sink"] + summary["bytes_shared"]["processor->sink"]) / ITEMS
     assert item_bytes > 12 if attachment == "eager" else item_bytes < 4
 
 
 def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
-    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=300000")
+    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=1000000")
     calm = job(scheme, words=long_epochs)
     faults = ("kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%")
     disturbed = job(scheme, *faults, words=long_epochs)

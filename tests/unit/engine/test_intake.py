@@ -27,6 +27,7 @@ from fake_port import (
 )  # fmt: skip
 
 from codec.blocks import Block, Key, Kind
+from codec.errors import FrameError
 from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.gate import ThreeStageGate
@@ -36,9 +37,13 @@ from engine.layout import Edge
 SAMPLES = samples()
 
 
+def no_fetch(peer: bytes, reference: list[Any], nbytes: int) -> Any:
+    raise FrameError("no references in these tests")
+
+
 def intake_at(me: WorkerId, pairs: int = 1) -> Intake:
     layout = layout_of(me, pairs=pairs)
-    return Intake(JOB, layout, ThreeStageGate(layout))
+    return Intake(JOB, layout, ThreeStageGate(layout), no_fetch)
 
 
 def reason(edge: Edge, sender: WorkerId, block: Block, *, me: WorkerId | None = None, **changed: Any) -> str:

@@ -1,0 +1,294 @@
+"""Payloads by reference between workers of one host: what a header names in place of a frame, and how to get at it.
+
+    a piece of a mapped input file   (root, name, inode, offset)       the source copies nothing, each worker maps
+    a slot of the sender's arena     (slot, generation, offset)        what was computed is written once, read in place
+
+Sender and receiver agree on it link by link: the sender's first HELLO offers its arena and names its inputs by device
+and inode, the receiver maps what it can and answers what that was; until then, and where there is no room, payloads
+travel as frames. Nothing else in the engine knows how an array came.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codec.blocks import Block
+from codec.errors import FrameError
+from codec.ids import WorkerId
+from engine.arena import Arena, Slot
+from engine.borrowed import Borrowed, View
+
+SLOT_BYTES_MIN = 16 * 1024  # a smaller payload travels faster as a frame than by a slot
+RESIDENT_BYTES = 256 << 20  # of input files, before their pages go back to the page cache
+
+Reference = tuple[Any, ...]
+Refer = Callable[[np.ndarray], Reference | None]
+
+
+class Terms(NamedTuple):
+    """What a receiver can get at: the sender's arena, and its input files."""
+
+    arena: bool
+    inputs: bool
+
+
+class Piece(NamedTuple):
+    """A file of the input that is mapped here, and where."""
+
+    map: mmap.mmap  # kept, so that no other mapping can take its addresses
+    root: int
+    name: str
+    inode: int
+    start: int
+    offset: int
+
+
+class Roots:
+    """The inputs of a topology: files, and directories of files, that every worker of the host may map."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = [os.path.realpath(path) for path in sorted(set(paths))]
+
+    def identities(self) -> list[list[int]]:
+        """Device and inode of each; [0, 0] for one that is not here."""
+        found = []
+        for path in self.paths:
+            try:
+                status = os.stat(path)
+                found.append([status.st_dev, status.st_ino])
+            except OSError:
+                found.append([0, 0])
+        return found
+
+    def name(self, path: str) -> tuple[int, str] | None:
+        """The number of the root that a file lies under, and its name there."""
+        for number, root in enumerate(self.paths):
+            if path == root or path.startswith(root + os.sep):
+                return number, os.path.relpath(path, root)
+        return None
+
+    def path(self, root: int, name: str) -> str:
+        """The other way round; FrameError for a name that leads elsewhere."""
+        if not 0 <= root < len(self.paths) or "\0" in name:
+            raise FrameError("a file of an unknown input")
+        path = os.path.realpath(os.path.join(self.paths[root], name))
+        if self.name(path) != (root, os.path.normpath(name)):
+            raise FrameError("a file outside the inputs")
+        return path
+
+
+class Lender:
+    """The sending half of one worker. `refused` says why it has no arena; empty when it has one or needs none."""
+
+    def __init__(self, roots: Roots, peers: Sequence[WorkerId], arena_bytes: int) -> None:
+        self.roots = roots
+        self.refused = ""
+        self._arena_bytes = arena_bytes
+        self._arena: Arena | None = None
+        self._links = {peer: link for link, peer in enumerate(peers)}
+        self._owners = 0
+        self._terms: dict[WorkerId, Terms] = {}
+        self._pieces: dict[int, Piece | None] = {}
+        self._others: dict[int, mmap.mmap] = {}  # maps that are no input's, kept as those of pieces are
+
+    def offer(self, peer: WorkerId) -> dict[str, Any]:
+        """What a new life of a peer needs to get at payloads. It gets them by reference once it has accepted."""
+        self._owners += 1
+        offer: dict[str, Any] = {"inputs": self.roots.identities()}
+        arena = self._open_arena()
+        if arena is not None:
+            arena.open_link(self._links[peer], self._owners)
+            offer["arena"] = [os.getpid(), arena.descriptor, arena.token, self._links[peer], self._owners]
+        return {"shared": offer}
+
+    def _open_arena(self) -> Arena | None:
+        if self._arena is None and not self.refused:
+            try:
+                self._arena = Arena(len(self._links), self._arena_bytes)
+            except (OSError, ValueError) as error:
+                self.refused = str(error)
+        return self._arena
+
+    def accepted(self, peer: WorkerId, answer: Any) -> None:
+        """The peer has said what it can get at; an odd answer is that it can get at nothing."""
+        if isinstance(answer, list) and [type(term) for term in answer] == [bool, bool]:
+            self._terms[peer] = Terms(*answer)
+
+    def close(self, peer: WorkerId) -> None:
+        """The life of a peer is over; what it held is free."""
+        self._terms.pop(peer, None)
+        if self._arena is not None and peer in self._links:
+            self._arena.close_link(self._links[peer])
+
+    def refer(self, peer: WorkerId, block: Block) -> Refer | None:
+        """How to name this block's arrays to a peer; None when they must all travel as frames.
+
+        Large arrays that no one else can reach yet move into the arena; the block holds them there from now on.
+        """
+        terms = self._terms.get(peer)
+        if terms is None or not (block.arrays or block.attachment is not None):
+            return None
+        if terms.arena:
+            block.arrays = tuple(map(self._moved, block.arrays))
+            if block.attachment is not None:
+                block.attachment = self._moved(block.attachment)
+        return lambda array: self._reference(array, peer, terms)
+
+    def _moved(self, array: np.ndarray) -> np.ndarray:
+        if array.nbytes < SLOT_BYTES_MIN or isinstance(origin := _origin(array), Slot) or self._piece(origin):
+            return array
+        return self.copy(array)
+
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        """The array in the arena, or itself when there is no room."""
+        assert self._arena is not None
+        slot = self._arena.allocate(array.nbytes)
+        if slot is None:
+            self.refused = self._arena.refusal
+            return array
+        moved: np.ndarray = np.frombuffer(memoryview(slot), array.dtype).reshape(array.shape)
+        np.copyto(moved, array)
+        return moved
+
+    def _reference(self, array: np.ndarray, peer: WorkerId, terms: Terms) -> Reference | None:
+        if array.nbytes < SLOT_BYTES_MIN:
+            return None
+        origin = _origin(array)
+        if isinstance(origin, Slot):
+            assert self._arena is not None
+            if not terms.arena or not self._arena.lend(origin, self._links[peer]):
+                return None
+            slot, generation, start = origin.place
+            return slot, generation, start + _address(array) - origin.address
+        piece = self._piece(origin) if terms.inputs else None
+        if piece is None:
+            return None
+        return piece.root, piece.name, piece.inode, piece.offset + _address(array) - piece.start
+
+    def _piece(self, origin: Any) -> Piece | None:
+        """The input file that a mapping shows, if it is one."""
+        if not isinstance(origin, mmap.mmap):
+            return None
+        if id(origin) not in self._pieces:
+            self._others[id(origin)] = origin
+            self._pieces[id(origin)] = _piece(origin, self.roots)
+        return self._pieces[id(origin)]
+
+
+class Borrower:
+    """The receiving half of one worker."""
+
+    def __init__(self, roots: Roots) -> None:
+        self.roots = roots
+        self._segments: dict[bytes, Borrowed] = {}
+        self._former: list[Borrowed] = []
+        self._files: dict[tuple[int, str], tuple[mmap.mmap, int]] = {}
+        self._resident_bytes = 0
+
+    def accept(self, peer: bytes, offer: Any) -> list[bool]:
+        """Map what a sender offers, as far as that is possible here; what it is to be told of that."""
+        if not isinstance(offer, dict):
+            return [False, False]
+        self._borrow(peer, offer.get("arena"))
+        inputs = self.roots.identities()
+        return [peer in self._segments, bool(inputs) and [0, 0] not in inputs and offer.get("inputs") == inputs]
+
+    def _borrow(self, peer: bytes, terms: Any) -> None:
+        kinds = [int, int, bytes, int, int]
+        if not isinstance(terms, list) or [type(term) for term in terms] != kinds:
+            return
+        pid, descriptor, token, link, owner = terms
+        if not (0 < pid < 1 << 30 and 0 <= descriptor < 1 << 30 and 0 <= link < 1 << 30 and 0 < owner < 1 << 60):
+            return
+        self.drop(peer)
+        with suppress(OSError):  # of another namespace, or the lender is gone: frames do as well
+            self._segments[peer] = Borrowed(pid, descriptor, token, link, owner)
+
+    def drop(self, peer: bytes) -> None:
+        """A life is over. What is still read of its segment stays mapped."""
+        segment = self._segments.pop(peer, None)
+        if segment is not None:
+            self._former = [former for former in (*self._former, segment) if former.holding]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether each lender still counts on this life; else nothing may leave any more (see engine/borrowed.pyi)."""
+        for segment in self._segments.values():
+            if not segment.is_current:
+                return False
+        return all(segment.is_current for segment in self._former if segment.holding)
+
+    def fetch(self, peer: bytes, reference: Sequence[Any], nbytes: int) -> Any:
+        """The bytes that a peer's header names. FrameError when there are no such bytes."""
+        kinds = [type(field) for field in reference]
+        if kinds == [int, int, int]:
+            slot, generation, offset = reference
+            if peer not in self._segments or not (
+                0 <= slot < 1 << 30 and 0 < generation < 1 << 60 and 0 <= offset < 1 << 60
+            ):
+                raise FrameError("a slot of an unknown arena")
+            return self._segments[peer].view(slot, generation, offset, nbytes)
+        if kinds == [int, str, int, int]:
+            root, name, inode, offset = reference
+            return self._piece(root, name, inode, offset, nbytes)
+        raise FrameError("not a reference")
+
+    def _piece(self, root: int, name: str, inode: int, offset: int, nbytes: int) -> memoryview:
+        key = (root, name)
+        if key not in self._files:
+            self._files[key] = _map(self.roots.path(root, name))
+        mapped, known = self._files[key]
+        if known != inode or not 0 <= offset <= len(mapped) - nbytes:
+            raise FrameError("a file that differs from its sender's")
+        self._resident_bytes += nbytes
+        if self._resident_bytes > RESIDENT_BYTES:
+            self._resident_bytes = 0
+            for other, _ in self._files.values():
+                other.madvise(mmap.MADV_DONTNEED)
+        return memoryview(mapped)[offset : offset + nbytes]
+
+
+def is_borrowed(array: np.ndarray) -> bool:
+    """Whether the bytes of an array are another worker's, who may write over them when this life is over."""
+    return isinstance(_origin(array), View)
+
+
+def _origin(array: Any) -> Any:
+    """The object at the bottom of views of views: who owns the memory."""
+    while True:
+        below = array.base if isinstance(array, np.ndarray) else array.obj if isinstance(array, memoryview) else None
+        if below is None:
+            return array
+        array = below
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _piece(mapped: mmap.mmap, roots: Roots) -> Piece | None:
+    """The file behind a mapping, when it is one of the inputs and mapped read-only."""
+    start = _address(np.frombuffer(mapped, np.uint8))
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(maxsplit=5)
+            if int(fields[0].partition("-")[0], 16) != start:
+                continue
+            found = roots.name(os.path.realpath(fields[5])) if len(fields) == 6 and "w" not in fields[1] else None
+            return found and Piece(mapped, *found, int(fields[4]), start, int(fields[2], 16))
+    return None
+
+
+def _map(path: str) -> tuple[mmap.mmap, int]:
+    """A file, mapped read-only, and its inode."""
+    try:
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), os.fstat(file.fileno()).st_ino
+    except (OSError, ValueError) as error:
+        raise FrameError(f"a file that cannot be mapped: {error.__class__.__name__}") from None
