@@ -3,7 +3,7 @@
 A block of lines is a pair of bytes (uint8, without line ends) and n + 1 offsets (int64) that never go back.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 
 import numpy as np
@@ -13,26 +13,24 @@ cdef extern from "text.h" nogil:
         const uint8_t *bytes
         const int64_t *offsets
         size_t size, count
-    ctypedef struct word_entry:
-        uint64_t hash
-        uint32_t at, length
-        int64_t count
-    ctypedef struct word_table:
-        word_entry *entries
-        uint32_t *slots
-        uint8_t *arena
-        size_t count, capacity, used, room
-        uint64_t seed
     bint lines_are_sound(text_lines lines)
     uint64_t hash_bytes(const uint8_t *bytes, size_t length, uint64_t seed)
+    size_t measure_lines(text_lines lines, const int64_t *numbers, size_t count, int64_t *ends)
+    void copy_lines(text_lines lines, const int64_t *numbers, size_t count, const int64_t *ends, uint8_t *to)
+    size_t find_lines(text_lines lines, size_t first, const uint8_t *needle, size_t length, int64_t *found)
+
+cdef extern from "words.h" nogil:
+    ctypedef struct word_table:
+        void *entries
+        void *hashes
+        void *slots
+        void *arena
+        uint64_t seed
     int count_words(word_table *table, text_lines lines, size_t first)
     void words_clear(word_table *table)
     void words_measure(const word_table *table, size_t task, size_t tasks, size_t *words, size_t *bytes)
     void words_take(const word_table *table, size_t task, size_t tasks, uint8_t *bytes, int64_t *offsets,
                     int64_t *counts)
-    size_t measure_lines(text_lines lines, const int64_t *numbers, size_t count, int64_t *ends)
-    void copy_lines(text_lines lines, const int64_t *numbers, size_t count, const int64_t *ends, uint8_t *to)
-    size_t find_lines(text_lines lines, size_t first, const uint8_t *needle, size_t length, int64_t *found)
 
 cdef uint8_t NOTHING[1]
 
@@ -67,6 +65,7 @@ cdef class WordTable:
 
     def __dealloc__(self):
         free(self.own.entries)
+        free(self.own.hashes)
         free(self.own.slots)
         free(self.own.arena)
 

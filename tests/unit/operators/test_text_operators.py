@@ -71,6 +71,26 @@ def test_many_long_words_and_reuse() -> None:
         assert dict(zip(unpacked(data, offsets), counts.tolist(), strict=True)) == words_of(lines)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_words_end_where_lines_end_wherever_that_is(seed: int) -> None:
+    """Longer than what is looked at together: words, lines and the end at every place of it."""
+    rng = np.random.default_rng(seed)
+    for size in (63, 64, 65, 1023, 1024, 1025, 5000 + seed):
+        data = rng.choice(np.frombuffer(b"abcXYZ@[`{ \xc1\xe1\0", np.uint8), size)
+        offsets = np.sort(np.append(rng.integers(0, size + 1, rng.integers(0, 1 + size // 5)), [0, size]))
+        if seed % 2:
+            data[data < 64] = 97  # long words, but for line ends
+        (found,) = WordTable(seed).split(data, offsets, 0, 1)
+        words = [word.lower() for line in unpacked(data, offsets) for word in re.findall(rb"[A-Za-z]+", line)]
+        assert unpacked(*found[:2]) == list(dict.fromkeys(words)), "in the order of their first occurrence"
+        assert dict(zip(unpacked(*found[:2]), found[2].tolist(), strict=True)) == Counter(words)
+
+
+def test_a_first_line_behind_the_last_leaves_no_words() -> None:
+    ((data, offsets, counts),) = WordTable().split(*packed([b"a", b"b"]), 3, 1)
+    assert (len(data), offsets.tolist(), len(counts)) == (0, [0], 0)
+
+
 @settings(max_examples=100, deadline=None)
 @given(LINES, st.sampled_from([b"a", b"ab", b"aa", b"b a", b"A'"]), st.integers(0, 3))
 def test_a_substring_is_found_within_lines_only(lines: list[bytes], needle: bytes, first: int) -> None:
