@@ -64,6 +64,7 @@ def instrument(worker: Worker) -> None:
     compute = traces.make("compute")
     worker.network.trace(traces.make("upstream"), traces.make("downstream"))
     worker.port.network = cast(Network, TracedNetwork(worker.network, compute))
+    time_methods(worker.port.lender, compute, "copy", "copy")
     time_methods(worker.port.store, compute, "send", "save")
     task = worker.task
     time_codes(task.scheme, compute)

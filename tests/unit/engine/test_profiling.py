@@ -38,7 +38,7 @@ def traced(tmp_path: Path) -> Traced:
 
     def instrumented(task: Any, port: Any) -> Path:
         network = Network(1 << 20)
-        port.network, port.store = network, NoStore()
+        port.network, port.store, port.lender = network, NoStore(), SimpleNamespace(copy=np.array)
         me = task.layout.me
         instrument(SimpleNamespace(run_dir=tmp_path, me=me, life=1, network=network, port=port, task=task))  # type: ignore[arg-type]
         return tmp_path / PROFILE / f"{me}#1" / "compute.spans"
