@@ -84,7 +84,7 @@ def measure(workload: Workload, contender: str) -> Measurement:
         try:
             measured = Measurement(**ours.line(workload, contender, words))
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            raise NoMeasurement(setup.last_line(str(error))) from error
+            raise NoMeasurement(ours.reason(str(error))) from error
     else:
         words = arguments(workload, SIZES.get(contender, DEFAULT))
         try:

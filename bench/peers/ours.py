@@ -46,8 +46,14 @@ def line(workload: Workload, contender: str, words: list[str]) -> dict[str, Any]
         "startup_seconds": done.summary["startup_seconds"],
         "peak_rss_mb": sum(done.summary["peak_rss_mb"].values()),
         "result": result,
-        "version": "Riprap, this commit",
+        "version": "this commit",
     }
+
+
+def reason(message: str) -> str:
+    """The line of a failed run's message that tells what happened, or its last."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("error:")), lines[-1])
 
 
 def _logistic(given: Mapping[str, str]) -> list[str]:

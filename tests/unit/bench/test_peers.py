@@ -154,6 +154,12 @@ def test_ours_is_counted_by_its_topology() -> None:
     assert [str(path) for path in drive.sources(LOGISTIC, "riprap none")] == [ours.config(LOGISTIC)]
 
 
+def test_a_failed_run_of_ours_is_told_by_its_error() -> None:
+    message = "run x ended with 1:\nchatter\nerror: JobError: no sink\n  remedy: look\n"
+    assert ours.reason(message) == "error: JobError: no sink"
+    assert ours.reason("timed out after 600 seconds\n") == "timed out after 600 seconds"
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(setup, "HOME", tmp_path)
