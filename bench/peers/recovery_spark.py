@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -23,8 +24,9 @@ class Run:
         self._output, self._folder = folder / "output.txt", folder
         words = [str(shards), str(micro_batch), str(BATCHES), str(self._output), str(folder)]
         command = [str(setup.interpreter("spark")), str(PROGRAM), *words]
-        temporary = {"SPARK_LOCAL_DIRS": str(folder), "SPARK_WORKER_DIR": str(folder / "work")}
-        self._session = processes.start("spark", command, temporary).pid
+        for work in setup.folder("spark").glob("venv/lib/*/site-packages/pyspark/work"):
+            shutil.rmtree(work)  # logs of earlier executors
+        self._session = processes.start("spark", command, {"SPARK_LOCAL_DIRS": str(folder)}).pid
 
     def outputs(self) -> list[Output]:
         """So far."""
