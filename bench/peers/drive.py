@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.peers import ours, setup
 from bench.peers.report import kept, pictures, report
-from bench.peers.rows import Key, Measurement, NoMeasurement, Row, code_lines, parse
+from bench.peers.rows import Key, Measurement, NoMeasurement, Row, code_lines, parse, without_paths
 from bench.peers.workloads import DEFAULT, SIZES, WORKLOADS, Workload, arguments, wrong
 from bench.runs import save
 
@@ -126,7 +126,7 @@ def rounds(
                 runs[key].append(measured(workload, name))
                 said = f"{runs[key][-1].rate:,.0f} {workload.unit}/s"
             except NoMeasurement as error:
-                said = why[key] = str(error)
+                said = why[key] = without_paths(str(error))
             print(f"round {number + 1}: {workload.name}: {name}: {said}", flush=True)
         longest = max(longest, clock() - started)
     return {key: Row(runs[key], why.get(key, "")) for key in runs}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,11 @@ class Row:
     def rate(self) -> float:
         """Median items a second, NaN without a run."""
         return self.median("rate")
+
+
+def without_paths(reason: str) -> str:
+    """A reason for readers elsewhere: of each absolute path only the last part."""
+    return re.sub(r"(?:file:/*)?(?<![\w.])(?:/[\w.+-]+)+/([\w.+-]*)", r"\1", reason)
 
 
 def code_lines(texts: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ import pytest
 from bench.peers import drive, ours, setup, workloads
 from bench.peers.programs import harness
 from bench.peers.report import report
-from bench.peers.rows import Measurement, NoMeasurement, Row, code_lines, parse
+from bench.peers.rows import Measurement, NoMeasurement, Row, code_lines, parse, without_paths
 
 LOGISTIC, _, WORDS, FLOWS = workloads.WORKLOADS
 LINE = {
@@ -158,6 +158,18 @@ def test_a_failed_run_of_ours_is_told_by_its_error() -> None:
     message = "run x ended with 1:\nchatter\nerror: JobError: no sink\n  remedy: look\n"
     assert ours.reason(message) == "error: JobError: no sink"
     assert ours.reason("timed out after 600 seconds\n") == "timed out after 600 seconds"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("Command '['/a/b/.venv/bin/python', '-m', 'x']' timed out", "Command '['python', '-m', 'x']' timed out"),
+        ("no wheel in file:///srv/simple/x/ for x", "no wheel in  for x"),
+        ("3 items/s, and/or 4/5", "3 items/s, and/or 4/5"),
+    ],
+)
+def test_reasons_name_no_folders_of_the_machine(reason: str, said: str) -> None:
+    assert without_paths(reason) == said
 
 
 @pytest.fixture
