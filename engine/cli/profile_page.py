@@ -39,7 +39,7 @@ UNIT_NS = 100
 """Of the times in the page."""
 MEANINGS = {
     "wait": "sleeping until something arrives",
-    "copy": "reading input, copying states and results",
+    "copy": "reading input, writing into shared memory, saving",
     "code": "encoding and decoding",
     "compute": "the operator",
     "send": "handing messages on",
