@@ -113,7 +113,7 @@ def books(few: bool) -> Path:
     whole = Path(data.text(800_000).path)
     if not few:
         return whole
-    part = whole.with_name(f"{whole.name}-few")
+    part = whole.with_name(f"{whole.name}-{BOOKS_FEW}")
     part.mkdir(exist_ok=True)
     for file in sorted(whole.glob("*.txt"))[:BOOKS_FEW]:
         if not (part / file.name).exists():

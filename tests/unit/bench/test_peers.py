@@ -19,7 +19,7 @@ from bench.peers.programs import harness
 from bench.peers.report import report
 from bench.peers.rows import Measurement, NoMeasurement, Row, code_lines, parse, without_paths
 
-LOGISTIC, _, WORDS, FLOWS = workloads.WORKLOADS
+LOGISTIC, HIGGS, WORDS, FLOWS = workloads.WORKLOADS
 LINE = {
     "items": 10, "seconds": 2.0, "startup_seconds": 0.5, "peak_rss_mb": 7.0, "result": {"flows": [1]}, "version": "X 1"
 }  # fmt: skip
@@ -130,6 +130,19 @@ def test_a_table_has_the_fastest_first_and_reasons_last() -> None:
     assert [row[0] for row in cells] == ["numpy", "riprap approximate", "bad"]
     assert cells[0][2:6] == ["4", "1", "0.5", "1"] and cells[1][2:6] == ["2", "0.5", "1", ""]
     assert cells[2][-1] == "wrong answer: recall 0" and cells[2][2] == "-"
+
+
+@pytest.mark.parametrize(
+    ("workload", "name", "asked"),
+    [
+        (LOGISTIC, "numpy", "0.5"), (LOGISTIC, "flink_item", "3"), (LOGISTIC, "flink_py_batch", "30"),
+        (LOGISTIC, "river_item", "1"), (HIGGS, "numpy", ""), (HIGGS, "spark", "50"), (FLOWS, "spark", "1"),
+    ],
+)  # fmt: skip
+def test_a_table_says_what_was_asked(workload: workloads.Workload, name: str, asked: str) -> None:
+    row = Row([measurement(log_loss=0.5, accuracy=0.9)])
+    cells = report(workload, {name: row}, {name: 7}).splitlines()[2].split("|")
+    assert cells[6].strip() == asked
 
 
 def test_lines_of_code_are_neither_blank_nor_comments_nor_docstrings() -> None:
