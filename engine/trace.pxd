@@ -17,8 +17,9 @@ cdef enum Kind:
     RECEIVING
 
 cdef enum:
-    # How long a thread is taken to run, or to sleep where it waits, before its CPU time is read again. That is a system
-    # call, and costs ten times what the other clock does; threads that are put aside are so for longer than this.
+    # How long a thread is taken to run before its CPU time is read again, the time that it waits not counted: it sleeps
+    # then. To read it is a system call that costs ten times what the other clock does, and threads that are put aside
+    # are so for longer than this.
     CPU_EVERY_NS = 100000
 
 cdef struct Moment:
@@ -39,7 +40,7 @@ cdef struct Spans:
     size_t count  # of all spans so far; the oldest are overwritten
     size_t epoch  # of the spans to come, 0 where the thread knows none
     Moment last  # the newest moment
-    int64_t read_ns  # when the CPU time was read
+    int64_t unread_ns  # since the CPU time was read, without waits
 
 
 cdef inline int64_t clock_ns(clockid_t clock) noexcept nogil:
@@ -52,11 +53,13 @@ cdef inline Moment moment(Spans* spans, bint ran) noexcept nogil:
     """Now. Since the last moment the thread has run, as far as it knows, or else slept."""
     cdef Moment now
     now.wall_ns = clock_ns(CLOCK_MONOTONIC)
-    if now.wall_ns - spans.read_ns >= CPU_EVERY_NS:
+    cdef int64_t passed = now.wall_ns - spans.last.wall_ns if ran else 0
+    spans.unread_ns += passed
+    if spans.unread_ns >= CPU_EVERY_NS:
         now.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID)
-        spans.read_ns = now.wall_ns
+        spans.unread_ns = 0
     else:
-        now.cpu_ns = spans.last.cpu_ns + (now.wall_ns - spans.last.wall_ns if ran else 0)
+        now.cpu_ns = spans.last.cpu_ns + passed
     spans.last = now
     return now
 
