@@ -9,6 +9,8 @@ word count. How the times are defined stands in bench/peers/recovery_times.py.
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -127,6 +129,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=[], help="not saved")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that all that was started is ended
     jobs: dict[str, Callable[[], dict[str, Any]]] = {
         **{f"Riprap, {name}": lambda name=name: disturb_ours(name, options.kills) for name in recovery_ours.CASES},
         **{name: lambda rival=rival: disturb_rival(rival, options.kills) for name, rival in RIVALS.items()},
