@@ -94,8 +94,6 @@ def test_a_row_says_what_failed_and_how_many_were_never_measured() -> None:
 
 CHILD = "import time; time.sleep(60)"
 PARENT = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{CHILD}', 'a-child']).wait()"
-    "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'a-child']).wait()"
-)
 
 
 def test_no_process_is_left_of_a_session_with_children(tmp_path: Path) -> None:
