@@ -102,7 +102,8 @@ INLINE void dot_rows(const char *items, size_t rows, size_t columns, const v4d *
 }
 
 /* e to the x for x <= 0, within 2 units of the last place; below -708 as at -708; NaN stays NaN.
- * x = n ln 2 + r with |r| <= (ln 2) / 2, a Taylor polynomial of degree 13 for e^r, and 2^n through the exponent bits. */
+ * x = n ln 2 + r with |r| <= (ln 2) / 2, a Taylor polynomial of degree 13 for e^r, and 2^n through the exponent bits. The
+ * polynomial's odd and even powers are summed side by side: one chain of all would be waited for. */
 INLINE v4d exp_nonpositive(v4d x)
 {
     const v4d to_integer = all4(6755399441055744.0); /* 1.5 * 2^52: adding it rounds to an integer in the low bits */
@@ -114,9 +115,12 @@ INLINE v4d exp_nonpositive(v4d x)
         1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
         1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0,
     };
-    v4d power = all4(inverse_factorial[0]);
-    for (size_t i = 1; i < sizeof inverse_factorial / sizeof *inverse_factorial; i++)
-        power = power * r + inverse_factorial[i];
+    v4d square = r * r, odd = all4(inverse_factorial[0]), even = all4(inverse_factorial[1]);
+    for (size_t i = 2; i < sizeof inverse_factorial / sizeof *inverse_factorial; i += 2) {
+        odd = odd * square + inverse_factorial[i];
+        even = even * square + inverse_factorial[i + 1];
+    }
+    v4d power = odd * r + even;
     return (v4d)((v4i)power + ((v4i)shifted << 52));
 }
 

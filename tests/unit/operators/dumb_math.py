@@ -60,9 +60,10 @@ def exp_nonpositive(x: np.ndarray) -> np.ndarray:
     x = np.where(x < -708.0, -708.0, x)
     n = np.rint(x * 1.4426950408889634)
     r = (x - n * float.fromhex("0x1.62e42fee00000p-1")) - n * float.fromhex("0x1.a39ef35793c76p-33")
-    power = np.full_like(x, 1.0 / 6227020800.0)
-    for factorial in (479001600, 39916800, 3628800, 362880, 40320, 5040, 720, 120, 24, 6, 2, 1, 1):
-        power = power * r + 1.0 / factorial
+    square, odd, even = r * r, np.full_like(x, 1.0 / 6227020800.0), np.full_like(x, 1.0 / 479001600.0)
+    for of_odd, of_even in ((39916800, 3628800), (362880, 40320), (5040, 720), (120, 24), (6, 2), (1, 1)):
+        odd, even = odd * square + 1.0 / of_odd, even * square + 1.0 / of_even
+    power = odd * r + even
     return np.ldexp(power, n.astype(int))
 
 
