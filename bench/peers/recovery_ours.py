@@ -11,7 +11,7 @@ from bench.runs import ready
 
 LOGISTIC = "configs/logistic_regression_kdd12.yaml"
 WORDS = "configs/word_count.yaml"
-PASSES = 60
+PASSES = 12
 
 
 class Case(NamedTuple):

@@ -14,7 +14,7 @@ from bench.peers.processes import Processes, find
 from bench.peers.recovery_times import Output, parse_outputs, spark_noticed
 
 PROGRAM = Path(__file__).parent / "programs/spark_recovery.py"
-BATCHES = 1500
+BATCHES = 600
 
 
 class Run:

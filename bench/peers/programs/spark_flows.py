@@ -29,7 +29,7 @@ for copy in range(args.passes + WARM):
     for file in sorted(cache.glob("*.parquet")):
         (stream / f"{copy:03d}-{file.name}").hardlink_to(file)
 spark = spark_common.session()
-schema = spark.read.parquet(str(stream)).schema
+schema = spark.read.parquet(str(min(stream.iterdir()))).schema
 heavy = []
 
 

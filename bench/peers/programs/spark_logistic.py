@@ -18,7 +18,7 @@ batches = args.items // args.micro_batch + spark_common.WARM_BATCHES
 stream = spark_common.parquet_stream(args.data, args.scratch, args.micro_batch, batches)
 spark = spark_common.session()
 spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", args.micro_batch // 2)
-schema = spark.read.parquet(str(stream)).schema
+schema = spark.read.parquet(str(min(stream.iterdir()))).schema
 weights, intercept = np.zeros(len(schema) - 1), 0.0
 
 

@@ -20,7 +20,7 @@ events.mkdir()
 logged = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}
 settings = {f"spark.eventLog.{name}": value for name, value in logged.items()}
 spark = spark_common.session("local-cluster[2,1,1024]", {**settings, "spark.executor.memory": "1g"})
-schema = spark.read.parquet(str(stream)).schema
+schema = spark.read.parquet(str(min(stream.iterdir()))).schema
 spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", micro_batch // 2)
 weights, intercept = np.zeros(len(schema) - 1), 0.0
 
