@@ -41,7 +41,7 @@ def report(workload: Workload, rows: Mapping[str, Row], lines: Mapping[str, int]
             cells.append([name, *["-"] * 7, lines[name], row.why])
     heading = ["contender", "version", f"M {workload.unit}/s", "of NumPy", f"{yardstick}: times as fast", "asked"]
     heading += ["start-up, s", "peak MB", "lines of code", "answer, or why there is none"]
-    return table(heading, cells)
+    return table(heading, [["-" if cell != cell else cell for cell in row] for row in cells])  # NaN: not measured
 
 
 def _asked(workload: Workload, name: str) -> str:

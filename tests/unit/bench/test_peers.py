@@ -143,6 +143,7 @@ def test_a_table_says_what_was_asked(workload: workloads.Workload, name: str, as
     row = Row([measurement(log_loss=0.5, accuracy=0.9)])
     cells = report(workload, {name: row}, {name: 7}).splitlines()[2].split("|")
     assert cells[6].strip() == asked
+    assert cells[5].strip() == "-", "the yardstick was not measured"
 
 
 def test_lines_of_code_are_neither_blank_nor_comments_nor_docstrings() -> None:
