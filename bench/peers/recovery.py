@@ -27,7 +27,7 @@ MICRO_BATCH = 100_000
 ROWS = 2_000_000
 ITEMS = 40_000_000
 START_TIMEOUT_S, KILL_TIMEOUT_S = 300.0, 90.0
-BEFORE, AFTER_S = 20, 3.0
+BEFORE, AFTER_S = 10, 3.0
 """Micro-batches before the first kill; seconds from the first new output after a kill to the next kill."""
 
 
