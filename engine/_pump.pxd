@@ -1,4 +1,8 @@
-"""The one shape of an I/O thread: it owns sockets, obeys commands from one ring and puts arrivals into another."""
+"""The one shape of an I/O thread: it owns sockets, obeys commands from one ring and puts arrivals into another.
+
+The consumer of its arrivals may do a turn in its place, one of them at a time: libzmq lets a socket pass from thread to
+thread with a full fence (zmq_socket(3), thread safety), and waking a thread costs more than sending.
+"""
 
 from libc.stddef cimport size_t
 
@@ -56,6 +60,7 @@ cdef struct Pump:
     Bell* consumer  # wakes the thread that polls `arrivals`
     Word stalled  # this thread waits for room in `arrivals`
     Word stopping
+    Word turning  # 1 while a thread, mostly the pump's own, works with what is below
     Traffic traffic
     int linger_ms  # set before `stopping`
     # The pump's own, or its maker's until it is started.
@@ -85,7 +90,8 @@ cdef int pump_start(Pump* pump, const char* name) except -1
 # took. Consumer thread only.
 cdef void pump_stop(Pump* pump, int linger_ms) noexcept nogil
 
-# Hand over a message; False when the ring is full: the message is still the caller's then. Any thread.
+# Hand over a message; False when the ring is full: the message is still the caller's then. Consumer thread only.
+# A pump that sleeps is not woken for it: the caller sends it itself.
 cdef bint pump_offer(Pump* pump, Message* message) noexcept nogil
 # Take the oldest arrival or NULL. Consumer thread only; call pump_unstall after the last of a batch.
 cdef Message* pump_poll(Pump* pump) noexcept nogil

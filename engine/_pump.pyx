@@ -16,7 +16,7 @@ from engine._bell cimport bell_announce, bell_awake, bell_close, bell_open, bell
 from engine._message cimport CONNECT, DISCONNECT, SEND, Verb, message_free, message_new
 from engine._zmq cimport ZMQ_DONTWAIT, ZMQ_FD, ZMQ_LINGER, ZMQ_SNDMORE, libzmq
 from engine.rings cimport (
-    mpsc_close, mpsc_offer, mpsc_open, mpsc_poll, mpsc_ready, spsc_close, spsc_offer, spsc_open, spsc_poll,
+    mpsc_close, mpsc_offer, mpsc_open, mpsc_peek, mpsc_poll, mpsc_ready, spsc_close, spsc_offer, spsc_open, spsc_poll,
 )
 from engine.trace cimport RECEIVING, SENDING, WAITING, Moment, span_begin, span_end
 
@@ -136,8 +136,42 @@ cdef void pump_stop(Pump* pump, int linger_ms) noexcept nogil:
 cdef bint pump_offer(Pump* pump, Message* message) noexcept nogil:
     if not mpsc_offer(&pump.commands, message):
         return False
-    bell_ring(&pump.bell)
+    if not (_enter(pump) and _send_all(pump)):
+        bell_ring(&pump.bell)
     return True
+
+
+cdef bint _enter(Pump* pump) noexcept nogil:
+    """Begin a turn, unless another thread is at it."""
+    return load_relaxed(&pump.turning) == 0 and exchange(&pump.turning, 1) == 0
+
+
+cdef void _leave(Pump* pump) noexcept nogil:
+    exchange(&pump.turning, 0)  # a full fence, which libzmq asks for
+
+
+cdef bint _send_all(Pump* pump) noexcept nogil:
+    """A turn in the place of a sleeping pump: send what is to be sent, and leave. False when that is not all.
+
+    What a send makes libzmq notice on the socket no longer shows on its fd, so that it is read here too. Only the pump
+    itself opens and closes links, for it may be sleeping on their fds.
+    """
+    cdef Message* command
+    cdef Link* link
+    cdef bint all_done = pump.started and not load_acquire(&pump.stopping)
+    while all_done and mpsc_ready(&pump.commands):
+        command = <Message*>mpsc_peek(&pump.commands)
+        if command.verb != SEND or pump.pending != NULL:
+            all_done = False
+            break
+        mpsc_poll(&pump.commands)
+        link = _send(pump, command)
+        message_free(command)
+        if link != NULL:
+            _gather_link(pump, link)
+            all_done = not link.maybe_ready
+    _leave(pump)
+    return all_done
 
 
 cdef Message* pump_poll(Pump* pump) noexcept nogil:
@@ -152,21 +186,31 @@ cdef void pump_unstall(Pump* pump) noexcept nogil:
 
 cdef void* _run(void* argument) noexcept nogil:
     cdef Pump* pump = <Pump*>argument
-    cdef int sent, received
     cdef Moment began
     while not load_acquire(&pump.stopping):
         began = span_begin(pump.spans)
-        sent = _obey(pump)
-        if sent > 0:
-            began = span_end(pump.spans, SENDING, began)
-        received = _gather(pump)
-        if received > 0:
-            span_end(pump.spans, RECEIVING, began)
-        if sent + received == 0:
+        if not _turn(pump, began):
             _sleep(pump)
             span_end(pump.spans, WAITING, began)
+    while not _enter(pump):
+        sched_yield()
     _finish(pump)
     return NULL
+
+
+cdef bint _turn(Pump* pump, Moment began) noexcept nogil:
+    """Send and read what there is; whether that was anything."""
+    cdef int sent, received
+    if not _enter(pump):
+        return False
+    sent = _obey(pump)
+    if sent > 0:
+        began = span_end(pump.spans, SENDING, began)
+    received = _gather(pump)
+    if received > 0:
+        span_end(pump.spans, RECEIVING, began)
+    _leave(pump)
+    return sent + received > 0
 
 
 cdef void _finish(Pump* pump) noexcept nogil:
@@ -198,17 +242,31 @@ cdef void _sleep(Pump* pump) noexcept nogil:
             return
     pump.moved = 0
     bell_announce(&pump.bell)
-    cdef bint stalled = pump.pending != NULL and not _retry_pending(pump)
-    count = 1 if stalled else pump.link_count + 1
-    if mpsc_ready(&pump.commands) or load_acquire(&pump.stopping) or (not stalled and _any_ready(pump)):
+    count = _prepare_sleep(pump)
+    if count == 0:
         bell_awake(&pump.bell, False)
         return
     if poll(pump.fds, count, -1) < 0:
         count = 0
     bell_awake(&pump.bell, count > 0 and pump.fds[0].revents != 0)
+    while not _enter(pump):
+        sched_yield()
     for i in range(1, count):
         if pump.fds[i].revents != 0:
             pump.links[i - 1].maybe_ready = True
+    _leave(pump)
+
+
+cdef int _prepare_sleep(Pump* pump) noexcept nogil:
+    """How many fds to sleep on, the bell's first; 0 when there is something to do."""
+    if not _enter(pump):
+        sched_yield()
+        return 0
+    cdef bint stalled = pump.pending != NULL and not _retry_pending(pump)
+    cdef bint busy = mpsc_ready(&pump.commands) or load_acquire(&pump.stopping) or (not stalled and _any_ready(pump))
+    cdef int count = 1 if stalled else pump.link_count + 1
+    _leave(pump)
+    return 0 if busy else count
 
 
 cdef bint _any_ready(Pump* pump) noexcept nogil:
@@ -347,20 +405,22 @@ cdef int _obey(Pump* pump) noexcept nogil:
     return TURN_MESSAGES
 
 
-cdef void _send(Pump* pump, Message* message) noexcept nogil:
+cdef Link* _send(Pump* pump, Message* message) noexcept nogil:
+    """The link that it was sent on, or could not be; NULL when there is none."""
     cdef int at = _find(pump, message.link)
     cdef int i
     if at < 0:
         _bump(&pump.traffic.dropped[UNROUTABLE], 1)
-        return
+        return NULL
     pump.links[at].maybe_ready = True
     for i in range(pump.first_part, message.parts):
         if _send_part(message, i, pump.links[at].socket) < 0:
             _bump(&pump.traffic.dropped[UNROUTABLE], 1)
-            return
+            return &pump.links[at]
     _bump(&pump.traffic.messages_out, 1)
     _bump(&pump.traffic.bytes_out, message.bytes)
     pump.moved += message.bytes + MESSAGE_WEIGHT_BYTES
+    return &pump.links[at]
 
 
 cdef int _send_part(Message* message, int i, void* socket) noexcept nogil:

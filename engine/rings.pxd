@@ -139,9 +139,14 @@ cdef inline void* mpsc_poll(Mpsc* ring) noexcept nogil:
     return item
 
 
+cdef inline void* mpsc_peek(Mpsc* ring) noexcept nogil:
+    """The oldest item, which stays; NULL when there is none. Consumer thread only."""
+    return load_pointer(&ring.slots[load_relaxed(&ring.head) & ring.mask])
+
+
 cdef inline bint mpsc_ready(Mpsc* ring) noexcept nogil:
     """Whether `mpsc_poll` would return an item. Consumer thread only."""
-    return load_pointer(&ring.slots[load_relaxed(&ring.head) & ring.mask]) != NULL
+    return mpsc_peek(ring) != NULL
 
 
 cdef inline size_t mpsc_size(Mpsc* ring) noexcept nogil:
