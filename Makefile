@@ -47,7 +47,7 @@ soak-dataflow: build ## kill workers of a general topology in COUNT=60 random sc
 
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"
-	for name in codes rings network throughput cluster_throughput recovery latency scale states count_min text compute_threads algorithms kernels; do $(BIN)/python -m bench.$$name || exit 1; done
+	for name in codes rings network throughput hotpath profile_cost cluster_throughput recovery latency scale states count_min text compute_threads algorithms kernels; do $(BIN)/python -m bench.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 bench-streamlec: build ## the five experiments of the StreamLEC paper, and what is ours (about 40 minutes)

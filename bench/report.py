@@ -17,7 +17,7 @@ ORDER = (
     *(f"afstream_exp{number}" for number in range(1, 10)),
     *("peers", "peers_recovery"),
     *("streamlec_attachment", "streamlec_stragglers", "soak", "soak_dataflow"),
-    *("throughput", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
+    *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels"),
 )
 HEAD = """# Measurements
