@@ -139,8 +139,8 @@ def _caption(data: str, found: dict[str, Any], options: argparse.Namespace) -> s
     loop, kernels = found["loop_items_per_second"], found["kernels"]
     return (
         f"{data}: {found['attributes']} attributes; the NumPy loop: {loop / 1e6:.1f} M items/s; one core computes the "
-        f"gradient of {kernels['gradient'] / 1e6:.0f} M and encodes {kernels['encode'] / 1e6:.0f} M items/s; medians of "
-        f"{options.rounds} rounds of {options.items / 1e6:g} M items"
+        f"gradient of {kernels['gradient'] / 1e6:.0f} M and encodes {kernels['encode'] / 1e6:.0f} M items/s; "
+        f"medians of {options.rounds} rounds of {options.items / 1e6:g} M items"
     )
 
 

@@ -178,12 +178,16 @@ class Links:
         if link:
             link.safe = link.received if seq is None else min(link.received, max(link.safe, seq))
 
-    def flush(self, least: int) -> None:
-        """Send the acknowledgements that cover at least so many blocks."""
+    def flush(self, least: int) -> bool:
+        """Send the acknowledgements that cover at least so many blocks; whether others are left."""
+        left = False
         for (edge, sender), link in self._in.items():
             if link.safe - link.acked >= least:
                 link.acked = link.safe
                 self.wire.reply(edge, sender, Kind.ACK, link.safe)
+            elif link.safe > link.acked:
+                left = True
+        return left
 
     def hello(self) -> None:
         """Ask the receivers of unacknowledged blocks how far they are. Called when a link had time to answer."""

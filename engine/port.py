@@ -58,7 +58,8 @@ class WorkerPort(LinkPort):
         self._peers: dict[int, WorkerId] = {}
         self._neighbours: set[WorkerId] = set()  # of this host, who have not been offered payloads by reference yet
         self._alarm_at = float("inf")
-        self._hello_at = self._ack_at = 0.0
+        self._hello_at = 0.0
+        self._ack_at = float("inf")  # nothing is to be acknowledged
         self._ack_least = max(1, window // 4)
 
     # what schemes may do, beside the links
@@ -150,8 +151,8 @@ class WorkerPort(LinkPort):
         if self.lender.refused and not self.counts["no_shared_memory"]:
             self.counts["no_shared_memory"] = 1
             self.report("no_shared_memory", reason=self.lender.refused, remedy="make /dev/shm larger")
-        self.links.flush(self._ack_least)
-        self._timers(task, time.monotonic())
+        owes = self.links.flush(self._ack_least)
+        self._timers(task, time.monotonic(), owes)
 
     def _look_at_store(self, task: Runs) -> None:
         """Tell the task what has become safe. JobFailed when nothing has for too long."""
@@ -196,12 +197,14 @@ class WorkerPort(LinkPort):
         """A neighbour has said which payloads it can get at by reference."""
         self.lender.accepted(peer, answer)
 
-    def _timers(self, task: Runs, now: float) -> None:
+    def _timers(self, task: Runs, now: float, owes: bool) -> None:
         if now >= self._alarm_at:
             self._alarm_at = float("inf")
             task.on_alarm()
-        if now >= self._ack_at:
+        if owes and self._ack_at == float("inf"):
             self._ack_at = now + ACK_EVERY_S
+        elif now >= self._ack_at:
+            self._ack_at = float("inf")
             self.links.flush(1)
         if now >= self._hello_at:
             self._hello_at = now + HELLO_EVERY_S

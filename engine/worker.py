@@ -32,7 +32,7 @@ from engine.profiling import instrument
 from engine.sharing import Borrower, Lender, Roots
 from engine.tasks.build import ThreeStageParts
 
-IDLE_S = 0.1  # the longest wait of an idle compute thread; it beats at least this often
+IDLE_S = 0.25  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
 
