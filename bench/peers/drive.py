@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -140,6 +141,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="contenders (by the beginning of their name); not saved")
     parser.add_argument("--workload", nargs="+", default=[], help="words, flows, logistic; not saved")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the program under way is ended, too
     keys = [
         (workload, name)
         for workload in WORKLOADS
