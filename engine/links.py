@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
+import numpy as np
+
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.layout import Edge
@@ -217,6 +219,9 @@ class LinkPort:
 
     def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
         return self.links.send(edge, to, block)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return np.empty(shape, dtype)
 
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         return self.links.unacknowledged(edge, to)

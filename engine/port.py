@@ -72,6 +72,9 @@ class WorkerPort(LinkPort):
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] += n
 
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return self.lender.empty(shape, dtype)
+
     def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
         own = [np.array(array) if is_borrowed(array) else array for array in arrays]
         self._check_life()

@@ -8,7 +8,6 @@ schemes) leaves no span.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import json
 import os
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codec.blocks import Block, Kind
 from codec.codes.code import Code
-from codec.codes.encoder import Encoder
 from engine.dataflow.task import DataflowTask
 from engine.network import Network
 from engine.tasks import ProcessorTask, SinkTask, SourceTask
@@ -167,11 +165,6 @@ def time_codes(scheme: Any, trace: Trace) -> None:
     for code in (getattr(scheme, "code", None), getattr(getattr(scheme, "pieces", None), "code", None)):
         if isinstance(code, Code):
             time_methods(code, trace, "code", "encode", "decode")
-            code.encoder = functools.partial(_timed_encoder, code.encoder, trace)  # type: ignore[method-assign]
-
-
-def _timed_encoder(make: Callable[..., Encoder], trace: Trace, *arguments: Any) -> Encoder:
-    return time_methods(make(*arguments), trace, "code", "update", "parity")
 
 
 def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:

@@ -10,6 +10,7 @@ travel as frames. Nothing else in the engine knows how an array came.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -147,14 +148,26 @@ class Lender:
 
     def copy(self, array: np.ndarray) -> np.ndarray:
         """The array in the arena, or itself when there is no room."""
-        assert self._arena is not None
-        slot = self._arena.allocate(array.nbytes)
-        if slot is None:
-            self.refused = self._arena.refusal
+        moved = self._in_arena(array.shape, array.dtype)
+        if moved is None:
             return array
-        moved: np.ndarray = np.frombuffer(memoryview(slot), array.dtype).reshape(array.shape)
         np.copyto(moved, array)
         return moved
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array to be filled, in the arena if a neighbour gets at it and there is room."""
+        moved = self._in_arena(shape, dtype) if any(terms.arena for terms in self._terms.values()) else None
+        return np.empty(shape, dtype) if moved is None else moved
+
+    def _in_arena(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+        assert self._arena is not None
+        nbytes = math.prod(shape) * dtype.itemsize
+        slot = self._arena.allocate(nbytes) if nbytes >= SLOT_BYTES_MIN else None
+        if slot is None:
+            self.refused = self._arena.refusal
+            return None
+        array: np.ndarray = np.frombuffer(memoryview(slot), dtype).reshape(shape)
+        return array
 
     def _reference(self, array: np.ndarray, peer: WorkerId, terms: Terms) -> Reference | None:
         if array.nbytes < SLOT_BYTES_MIN:

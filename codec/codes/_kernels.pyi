@@ -49,8 +49,11 @@ class Sums:
     The first block is written to the outputs, not added to zeros. Bytes count, so shapes are for the caller to check.
     """
 
-    def __init__(self, matrix: Matrix, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """The outputs, one for each row of the matrix, get this shape and dtype."""
+    def __init__(
+        self, matrix: Matrix, shape: tuple[int, ...], dtype: np.dtype, outputs: list[np.ndarray] | None = None
+    ) -> None:
+        """The outputs, one for each row of the matrix, get this shape and dtype, in the memory of the arrays `outputs`
+        if there are any. ValueError when these are of another number or size."""
 
     def add(self, column: int, block: np.ndarray) -> None:
         """Add this column's block; a shorter one than the outputs counts as padded with zeros.

@@ -155,14 +155,16 @@ cdef class Sums:
     cdef list buffers
     cdef Views outputs
 
-    def __cinit__(self, Matrix matrix, tuple shape, dtype):
+    def __cinit__(self, Matrix matrix, tuple shape, dtype, list outputs=None):
         self.matrix = matrix
         self.shape = shape
         self.dtype = dtype
         self.size = dtype.itemsize
         for length in shape:
             self.size *= length
-        self.buffers = [Buffer(self.size) for _ in range(matrix.rows)]
+        self.buffers = [Buffer(self.size) for _ in range(matrix.rows)] if outputs is None else outputs
+        if len(self.buffers) != matrix.rows or (outputs and any([output.nbytes != self.size for output in outputs])):
+            raise ValueError(f"expected {matrix.rows} outputs of {self.size} bytes")
         self.outputs = Views(self.buffers, PyBUF_WRITABLE)
 
     def add(self, int column, block):

@@ -35,15 +35,16 @@ class Code:
     def __repr__(self) -> str:
         return f"<Code {self.name} k={self.k} r={self.r}>"
 
-    def encode(self, data: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def encode(self, data: Sequence[np.ndarray], out: list[np.ndarray] | None = None) -> list[np.ndarray]:
         """The r parity blocks of k data blocks, in the dtype and shape of the longest.
 
-        Blocks with fewer rows (axis 0) count as padded with zeros. The result does not share memory with the data.
-        ValueError unless there are k blocks of one dtype and row shape.
+        Blocks with fewer rows (axis 0) count as padded with zeros. The result does not share memory with the data; it
+        lies in the contiguous arrays `out` if these are given. ValueError unless there are k blocks of one dtype and
+        row shape, and r arrays in `out` of the longest's size.
         """
         if len(data) != self.k:
             raise ValueError(f"{self!r} encodes {self.k} blocks at a time, not {len(data)}")
-        sums = self._sums_like(self._matrix, max(data, key=attrgetter("nbytes")), data)
+        sums = self._sums_like(self._matrix, max(data, key=attrgetter("nbytes")), data, out)
         sums.add_all(list(data))
         return sums.finish()
 
@@ -96,11 +97,13 @@ class Code:
         present = [i for i in range(self.k) if i not in lost]
         return self._arithmetic.compiled(self._arithmetic.recovery(rows[:, lost], rows[:, present]))
 
-    def _sums_like(self, matrix: Matrix, like: np.ndarray, blocks: Sequence[np.ndarray]) -> Sums:
+    def _sums_like(
+        self, matrix: Matrix, like: np.ndarray, blocks: Sequence[np.ndarray], out: list[np.ndarray] | None = None
+    ) -> Sums:
         self._arithmetic.check(like.dtype)
         for block in blocks:
             check_fits(block, like.shape, like.dtype)
-        return Sums(matrix, like.shape, like.dtype)
+        return Sums(matrix, like.shape, like.dtype, out)
 
     def _check_indexes(self, indexes: Collection[int]) -> None:
         for i in indexes:

@@ -85,7 +85,7 @@ class Cpu:
 
     def used(self, at_ns: int | np.ndarray) -> np.ndarray:
         """What it had used at these times, in ns."""
-        return np.interp(at_ns, self._wall, self._cpu)
+        return np.asarray(np.interp(at_ns, self._wall, self._cpu))
 
 
 def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]:

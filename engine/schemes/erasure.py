@@ -18,10 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from codec.blocks import Block, Key, Kind
-from codec.codes import Encoder, make_code
+from codec.codes import make_code
 from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
@@ -35,9 +33,11 @@ from engine.schemes.scheme import Port, Ready, Scheme
 
 
 class ErasureSource(Dealer):
-    """Algorithm 1: emits a data block, then folds it into the row's parity while it is on its way.
+    """Algorithm 1: emits data blocks at once, and encodes a row when its last one is on its way.
 
-    Without `incremental` an epoch is encoded when all of it is there, and sent after that (the baseline of LEC Exp#3).
+    A row is encoded in one pass: folding in block by block, as the paper does item by item, would read and write the
+    parity k times. Without `incremental` an epoch is encoded when all of it is there, and sent after that (the baseline
+    of LEC Exp#3).
     """
 
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
@@ -47,9 +47,7 @@ class ErasureSource(Dealer):
         self.unit = self.enough = self.k
         self.code = make_code(options["code"], self.k, self.r)
         self._order: tuple[WorkerId, ...] = ()
-        self._encoder: Encoder | None = None
-        self._encoded: tuple[tuple[int, ...], np.dtype] | None = None
-        self._counts: list[int] = []
+        self._row: list[Block] = []
 
     def share(self, block_count: int, participants: int) -> int:
         return -(-block_count // self.k)
@@ -64,13 +62,13 @@ class ErasureSource(Dealer):
         block.meta = {"of": self.block_count}
         if self.incremental:
             self._deal(port, block)
-            for parity in self._encode(block, last=number + 1 == self.block_count):
+            for parity in self._encode(port, block, last=number + 1 == self.block_count):
                 self._deal(port, parity)
 
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         if not self.incremental:
             blocks = self._log[epoch]
-            rows = [self._encode(block, last=block is blocks[-1]) for block in blocks]
+            rows = [self._encode(port, block, last=block is blocks[-1]) for block in blocks]
             for block, parities in zip(blocks, rows):
                 for piece in (block, *parities):
                     self._deal(port, piece)
@@ -81,28 +79,20 @@ class ErasureSource(Dealer):
         if to is not None:
             self.deal(port, to, piece)
 
-    def _encode(self, block: Block, last: bool) -> list[Block]:
-        """Fold a block into its row; the row's parity once it is whole."""
-        if not self.r:
-            return []
+    def _encode(self, port: Port, block: Block, last: bool) -> list[Block]:
+        """Add a block to its row; the row's parity once it is whole."""
         if block.key.s_index == 0:
-            self._start_row(block.arrays[0])
-        assert self._encoder is not None
-        self._encoder.update(block.key.s_index, block.arrays[0])
-        self._counts.append(block.items)
-        if not last and block.key.s_index + 1 < self.k:
+            self._row = []
+        self._row.append(block)
+        if not self.r or (not last and block.key.s_index + 1 < self.k):
             return []
-        meta = {"of": self.block_count, "counts": self._counts}
+        data = [piece.arrays[0] for piece in self._row]
+        absent = [data[0][:0]] * (self.k - len(data))  # behind the epoch's last block
+        meta = {"of": self.block_count, "counts": [piece.items for piece in self._row]}
         keys = [block.key._replace(s_index=self.k + j) for j in range(self.r)]
-        parities = zip(keys, self._encoder.parity())
+        memory = [port.empty(data[0].shape, data[0].dtype) for _ in keys]
+        parities = zip(keys, self.code.encode([*data, *absent], memory))
         return [Block(Kind.PARITY, block.epoch, key, arrays=(parity,), meta=meta) for key, parity in parities]
-
-    def _start_row(self, first: np.ndarray) -> None:
-        self._counts = []
-        if self._encoder is None or self._encoded != (first.shape, first.dtype):
-            self._encoder, self._encoded = self.code.encoder(first.shape, first.dtype), (first.shape, first.dtype)
-        else:
-            self._encoder.reset()
 
 
 class EagerProcessor(Relay):

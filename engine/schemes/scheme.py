@@ -41,6 +41,9 @@ class Port(Protocol):
     def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
         """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full."""
 
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Memory for a payload, where it need not be copied on its way to workers of this host."""
+
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         """How many blocks on the link the peer has not acknowledged yet."""
 

@@ -70,6 +70,9 @@ class FakePort:
     def room(self, edge: Edge, to: WorkerId) -> int:
         return self.rooms[to] if to in self.up else 0
 
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return np.empty(shape, dtype)
+
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         return self.window - self.rooms[to]
 

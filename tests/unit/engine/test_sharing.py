@@ -95,6 +95,16 @@ def test_attachments_and_small_arrays(pair: Pair, shards: Path) -> None:
     assert [array.tolist() for array in there.arrays] == [list(range(13)), list(range(3))]
 
 
+def test_what_is_made_in_the_arena_needs_no_copy(pair: Pair) -> None:
+    array = pair.lender.empty((LARGE, 2), np.dtype(float))
+    array[:] = 3.0
+    block = data(array)
+    there, sent = pair.send(block)
+    assert sent == 0 and block.arrays[0] is array and there.arrays[0].sum() == 6 * LARGE
+    assert pair.lender.empty((1 << 18,), np.dtype(float)).shape == (1 << 18,)  # no room: any memory will do
+    assert pair.lender.empty((0, 2), np.dtype(float)).shape == (0, 2)
+
+
 def test_a_full_arena_falls_back_on_frames(pair: Pair) -> None:
     blocks = [data(np.full((LARGE, 16), i, float)) for i in range(5)]  # 256 KiB each, of 1 MiB
     sent = [pair.send(block)[1] for block in blocks]

@@ -149,7 +149,8 @@ def test_network_threads_record_what_they_do(tmp_path: Path) -> None:
         assert [header for _, _, header, _ in receive(sender, 1)] == [b"heard"]
     upstream, downstream = (kinds_in(tmp_path / f"{name}.spans") for name in names)
     assert set(upstream) == {"wait"}
-    assert downstream.count("send") >= 3 and "receive" in downstream and "wait" in downstream
+    # What was sent while it slept, the sender sent itself (engine/_pump.pxd); the link it opened.
+    assert {"send", "wait"} <= set(downstream) <= {"send", "wait", "receive"}
     for name in names:
         times = [time for start, end, _, _ in spans_in(tmp_path / f"{name}.spans") for time in (start, end)]
         assert times == sorted(times), "spans of a thread do not overlap"
