@@ -57,26 +57,25 @@ def median_kernels(shards: str, rounds: int) -> dict[str, float]:
     """Items per second of one core: the gradient, and the encoding of two parities for four blocks."""
     matrix = open_shards(shards)
     block = MICRO_BATCH // 4
-    starts = range(0, matrix.rows - block, block)
+    starts = range(0, matrix.rows - MICRO_BATCH, MICRO_BATCH)
     state, label = np.zeros(len(matrix.columns) + 1), matrix.columns.index(matrix.label)
-    encoder = make_code("gf256", 4, 2).encoder((block, len(matrix.columns)), np.dtype(float))
+    code = make_code("gf256", 4, 2)
+    memory = [np.empty((block, len(matrix.columns))) for _ in range(code.r)]
 
-    def gradient(number: int, items: np.ndarray) -> None:
-        blockmath.linear_result(blockmath.LOGISTIC, items, state, label)
+    def gradient(row: list[np.ndarray]) -> None:
+        for items in row:
+            blockmath.linear_result(blockmath.LOGISTIC, items, state, label)
 
-    def encode(number: int, items: np.ndarray) -> None:
-        encoder.update(number % 4, items)
-        if number % 4 == 3:
-            encoder.parity()
-            encoder.reset()
+    def encode(row: list[np.ndarray]) -> None:
+        code.encode(row, memory)
 
     found: dict[str, list[float]] = {"gradient": [], "encode": []}
     for _ in range(rounds):
         for name, work in (("gradient", gradient), ("encode", encode)):
             began = time.perf_counter()
-            for number, start in enumerate(starts):
-                work(number, matrix.read(start, start + block))
-            found[name].append(len(starts) * block / (time.perf_counter() - began))
+            for start in starts:
+                work([matrix.read(first, first + block) for first in range(start, start + MICRO_BATCH, block)])
+            found[name].append(len(starts) * MICRO_BATCH / (time.perf_counter() - began))
     return {name: median(speeds) for name, speeds in found.items()}
 
 
