@@ -18,8 +18,8 @@ from kazoo.client import KazooClient
 
 from controller.zookeeper import EmbeddedZooKeeper
 
-ITEMS = 10_000_000
-LENGTH = ["--set", "input.repeat=200", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
+ITEMS = 5_000_000
+LENGTH = ["--set", "input.repeat=100", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
 ERASURE = "fault_tolerance={scheme: erasure, code: gf256, k: 4, r: 2}"
 ITEM_BYTES = 4 * 8
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
@@ -215,7 +215,7 @@ def test_attachments_differ_in_bytes_only(job: Job, undisturbed: dict[str, Any],
 
 
 def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
-    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=1000000")
+    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=500000")
     calm = job(scheme, words=long_epochs)
     faults = ("kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%")
     disturbed = job(scheme, *faults, words=long_epochs)
