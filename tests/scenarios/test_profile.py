@@ -57,7 +57,7 @@ def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli:
     feedbacks = 3 * (EPOCHS + 1)
     assert EPOCHS * BLOCKS <= sum(map(len, computed)) <= EPOCHS * BLOCKS + feedbacks
     source = spans_of(run_dir, "source.0#1")
-    assert len(epochs_of(source, "code")) == EPOCHS * (BLOCKS + 1), "each block folded in, and the parity of a row"
+    assert len(epochs_of(source, "code")) == EPOCHS, "each row is encoded in one pass"
     assert len(epochs_of(source, "copy")) == EPOCHS * (BLOCKS + 1), "each block read, and an item to know its size"
     sink = epochs_of(spans_of(run_dir, "sink.0#1"), "compute")
     assert len(sink) >= EPOCHS * (BLOCKS + 2), "each result aggregated, the commit, and the state to recompute with"
