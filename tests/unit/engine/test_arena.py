@@ -297,4 +297,4 @@ class Sharing(RuleBasedStateMachine):
 
 
 TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestSharing.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
