@@ -146,6 +146,12 @@ cdef bint _enter(Pump* pump) noexcept nogil:
     return load_relaxed(&pump.turning) == 0 and exchange(&pump.turning, 1) == 0
 
 
+cdef void _await_turn(Pump* pump) noexcept nogil:
+    """Begin a turn as soon as the thread that is at it has ended: it only sends what was queued."""
+    while not _enter(pump):
+        sched_yield()
+
+
 cdef void _leave(Pump* pump) noexcept nogil:
     exchange(&pump.turning, 0)  # a full fence, which libzmq asks for
 
@@ -192,8 +198,7 @@ cdef void* _run(void* argument) noexcept nogil:
         if not _turn(pump, began):
             _sleep(pump)
             span_end(pump.spans, WAITING, began)
-    while not _enter(pump):
-        sched_yield()
+    _await_turn(pump)
     _finish(pump)
     return NULL
 
@@ -249,8 +254,7 @@ cdef void _sleep(Pump* pump) noexcept nogil:
     if poll(pump.fds, count, -1) < 0:
         count = 0
     bell_awake(&pump.bell, count > 0 and pump.fds[0].revents != 0)
-    while not _enter(pump):
-        sched_yield()
+    _await_turn(pump)
     for i in range(1, count):
         if pump.fds[i].revents != 0:
             pump.links[i - 1].maybe_ready = True

@@ -190,15 +190,11 @@ class WorkerPort(LinkPort):
         if message and self._peers.get(connection) == message[1]:
             edge, peer, head, block = message
             if "shared" in block.meta:
-                self._agree(peer, block.meta["shared"])
+                self.lender.accepted(peer, block.meta["shared"])
             else:
                 self._by_frames = True  # a message that did not arrive may have named what the peer cannot get at
                 self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
                 self._by_frames = False
-
-    def _agree(self, peer: WorkerId, answer: Any) -> None:
-        """A neighbour has said which payloads it can get at by reference."""
-        self.lender.accepted(peer, answer)
 
     def _timers(self, task: Runs, now: float, owes: bool) -> None:
         if now >= self._alarm_at:

@@ -42,7 +42,6 @@ class Terms(NamedTuple):
 class Piece(NamedTuple):
     """A file of the input that is mapped here, and where."""
 
-    map: mmap.mmap  # kept, so that no other mapping can take its addresses
     root: int
     name: str
     inode: int
@@ -95,8 +94,8 @@ class Lender:
         self._links = {peer: link for link, peer in enumerate(peers)}
         self._owners = 0
         self._terms: dict[WorkerId, Terms] = {}
-        self._pieces: dict[int, Piece | None] = {}
-        self._others: dict[int, mmap.mmap] = {}  # maps that are no input's, kept as those of pieces are
+        # By id, with the mapping itself: while it is kept, no other one can take its id or its addresses.
+        self._pieces: dict[int, tuple[mmap.mmap, Piece | None]] = {}
 
     def offer(self, peer: WorkerId) -> dict[str, Any]:
         """What a new life of a peer needs to get at payloads. It gets them by reference once it has accepted."""
@@ -189,9 +188,8 @@ class Lender:
         if not isinstance(origin, mmap.mmap):
             return None
         if id(origin) not in self._pieces:
-            self._others[id(origin)] = origin
-            self._pieces[id(origin)] = _piece(origin, self.roots)
-        return self._pieces[id(origin)]
+            self._pieces[id(origin)] = origin, _piece(origin, self.roots)
+        return self._pieces[id(origin)][1]
 
 
 class Borrower:
@@ -294,7 +292,7 @@ def _piece(mapped: mmap.mmap, roots: Roots) -> Piece | None:
             if int(fields[0].partition("-")[0], 16) != start:
                 continue
             found = roots.name(os.path.realpath(fields[5])) if len(fields) == 6 and "w" not in fields[1] else None
-            return found and Piece(mapped, *found, int(fields[4]), start, int(fields[2], 16))
+            return found and Piece(*found, int(fields[4]), start, int(fields[2], 16))
     return None
 
 

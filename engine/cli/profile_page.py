@@ -13,6 +13,7 @@ import numpy as np
 
 from engine.cli.epochs import EpochRow
 from engine.cli.profile_spans import (
+    NETWORK,
     OTHER,
     SPENT,
     Interval,
@@ -70,7 +71,7 @@ class Profile:
 
         def rank(thread: ThreadSpans) -> tuple[Any, ...]:
             stage, _, index = thread.worker.partition(".")
-            io = ("upstream", "downstream").index(thread.thread) if thread.thread.endswith("stream") else -1
+            io = NETWORK.index(thread.thread) if thread.is_network else -1
             return place.get(stage, len(place)), int(index), thread.life, io, thread.thread
 
         return sorted(self.threads, key=rank)

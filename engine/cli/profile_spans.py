@@ -19,6 +19,7 @@ SPENT = (*KINDS[1:], OTHER, STALLED)
 """What a thread spends its time on. `other` is outside of all spans, `stalled` neither asleep by its own will nor on a
 CPU: other threads have it, or a lock or the memory makes it wait."""
 
+NETWORK = ("upstream", "downstream")
 WAIT = KINDS.index("wait")
 KIND_BITS = 8
 EDGE_SHARE = 0.1
@@ -58,6 +59,11 @@ class ThreadSpans:
     def name(self) -> str:
         """The worker's, with its life behind it where that is not the first."""
         return self.worker if self.life == 1 else f"{self.worker}#{self.life}"
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is one of the two that move messages; the others compute."""
+        return self.thread in NETWORK
 
     @property
     def recorded(self) -> Interval:

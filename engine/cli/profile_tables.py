@@ -58,7 +58,7 @@ def stage_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> 
     known = [
         (lane.worker.partition(".")[0], share)
         for lane, share in zip(lanes, found)
-        if share is not None and not lane.thread.endswith("stream")
+        if share is not None and not lane.is_network
     ]
     for stage, members in groupby(known, key=lambda entry: entry[0]):
         each = [share for _, share in members]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,6 +135,19 @@ def test_a_disk_that_is_full_is_an_error_when_the_trace_is_made(tmp_path: Path) 
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def await_asleep(names: tuple[str, ...]) -> None:
+    """Return when all threads of these names sleep (proc(5), stat): what wakes them ends a span of waiting."""
+    deadline = time.monotonic() + 30
+    while {state for name, state in map(thread_state, Path("/proc/self/task").iterdir()) if name in names} != {"S"}:
+        assert time.monotonic() < deadline, "a network thread does not sleep"
+        os.sched_yield()
+
+
+def thread_state(task: Path) -> tuple[str, str]:
+    name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
+    return name, fields.split()[0]
+
+
 def test_network_threads_record_what_they_do(tmp_path: Path) -> None:
     names = ("upstream", "downstream")
     with listener() as (receiver, bound), network() as sender:
@@ -147,6 +162,7 @@ def test_network_threads_record_what_they_do(tmp_path: Path) -> None:
             assert header == b"%d" % number
         receiver.reply(b"sender", b"heard")
         assert [header for _, _, header, _ in receive(sender, 1)] == [b"heard"]
+        await_asleep(names)
     upstream, downstream = (kinds_in(tmp_path / f"{name}.spans") for name in names)
     assert set(upstream) == {"wait"}
     # What was sent while it slept, the sender sent itself (engine/_pump.pxd); the link it opened.
