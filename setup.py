@@ -44,7 +44,7 @@ def extension(module: str, sources: list[str]) -> Extension:
         [path, *(f"{folder}/{source}" for source in sources)],
         extra_compile_args=FLAGS,
         include_dirs=[folder],
-        depends=glob(f"{folder}/**/*.h", recursive=True),
+        depends=glob(f"{module.partition('.')[0]}/**/*.h", recursive=True),
         libraries=["pthread", "dl"],
     )
 

@@ -12,15 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "dispatch.h"
+
 #define LANES 4
 #define CHUNK 64 /* rows that are worked on together; they stay in the first-level cache up to 60 columns */
-
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__x86_64__) && defined(__gnu_linux__)
-#define DISPATCH __attribute__((target_clones("avx2", "default")))
-#else
-#define DISPATCH
-#endif
 
 typedef double v4d __attribute__((vector_size(32)));
 typedef int64_t v4i __attribute__((vector_size(32)));

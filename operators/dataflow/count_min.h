@@ -6,14 +6,8 @@
 #ifndef RIPRAP_COUNT_MIN_H
 #define RIPRAP_COUNT_MIN_H
 
+#include "../dispatch.h"
 #include "flow_set.h"
-
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__x86_64__) && defined(__gnu_linux__)
-#define DISPATCH __attribute__((target_clones("avx2", "default")))
-#else
-#define DISPATCH
-#endif
 
 enum { SKETCH_ROWS = 4, BATCH = 64 };
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#include "../dispatch.h"
 
 #define PREFETCH(address) __builtin_prefetch((const void *)(address), 1)
 #define AHEAD 16 /* items; the memory of a state beyond the caches answers in about that many updates */
