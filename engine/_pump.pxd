@@ -8,6 +8,7 @@ from libc.stddef cimport size_t
 
 from engine._atomics cimport Word
 from engine._bell cimport Bell
+from engine._doorbell cimport Doorbell
 from engine._message cimport PARTS_MAX, Message
 from engine._zmq cimport zmq_msg_t
 from engine.rings cimport Mpsc, Spsc
@@ -57,7 +58,7 @@ cdef struct Pump:
     Mpsc commands
     Spsc arrivals
     Bell bell  # wakes this thread
-    Bell* consumer  # wakes the thread that polls `arrivals`
+    Doorbell* consumer  # wakes the thread that polls `arrivals`
     Word stalled  # this thread waits for room in `arrivals`
     Word stopping
     Word turning  # 1 while a thread, mostly the pump's own, works with what is below
@@ -79,7 +80,7 @@ cdef struct Pump:
     Spans* spans  # where it says what it does; NULL when nobody wants to know
 
 # Raises MemoryError or OSError; close what was opened with pump_destroy.
-cdef Pump* pump_new(Bell* consumer, int first_part, size_t message_bytes_max, size_t arrivals, size_t commands) except NULL
+cdef Pump* pump_new(Doorbell* consumer, int first_part, size_t message_bytes_max, size_t arrivals, size_t commands) except NULL
 cdef void pump_destroy(Pump* pump) noexcept nogil
 
 # Own `socket` as `link`; ids must ascend. False when memory is out. Before the start, or on the pump's thread.

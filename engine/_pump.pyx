@@ -13,6 +13,7 @@ from libc.string cimport memmove
 
 from engine._atomics cimport Word, exchange, fence, load_acquire, load_relaxed, store_relaxed, store_release
 from engine._bell cimport bell_announce, bell_awake, bell_close, bell_open, bell_ring, bell_strike
+from engine._doorbell cimport doorbell_ring
 from engine._message cimport CONNECT, DISCONNECT, SEND, Verb, message_free, message_new
 from engine._zmq cimport ZMQ_DONTWAIT, ZMQ_FD, ZMQ_LINGER, ZMQ_SNDMORE, libzmq
 from engine.rings cimport (
@@ -47,7 +48,7 @@ cdef enum:
     DROPPED = 2
 
 
-cdef Pump* pump_new(Bell* consumer, int first_part, size_t message_bytes_max, size_t arrivals, size_t commands) except NULL:
+cdef Pump* pump_new(Doorbell* consumer, int first_part, size_t message_bytes_max, size_t arrivals, size_t commands) except NULL:
     cdef Pump* pump = <Pump*>calloc(1, sizeof(Pump))
     cdef int i
     if pump == NULL:
@@ -295,7 +296,7 @@ cdef bint _deliver(Pump* pump, Message* message) noexcept nogil:
     """Pass an arrival on, or keep it as the pending one."""
     if spsc_offer(&pump.arrivals, message):
         pump.pending = NULL
-        bell_ring(pump.consumer)
+        doorbell_ring(pump.consumer)
         return True
     pump.pending = message
     return False

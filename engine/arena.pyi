@@ -1,4 +1,4 @@
-"""The lending half of shared memory between workers of one host: slots in a segment that receivers map."""
+"""A worker's shared memory: slots that it lends to its receivers, and its side of each channel (engine/channel.pyi)."""
 
 from typing_extensions import Buffer
 
@@ -17,7 +17,8 @@ class Slot(Buffer):
         """What a receiver needs to find it: (slot, generation, offset in the data)."""
 
 class Arena:
-    """A segment of up to `data_bytes`, lent on `links` links. All methods belong to one thread.
+    """A segment of up to `data_bytes`, lent on `links` links, with `sides` ends of channels. All methods belong to one
+    thread.
 
     Memory is taken from the system as it is needed, from the lowest addresses on.
     """
@@ -27,7 +28,7 @@ class Arena:
     refusal: str
     """Why the system gave no more memory; empty while it has not refused any."""
 
-    def __init__(self, links: int, data_bytes: int) -> None:
+    def __init__(self, links: int, data_bytes: int, sides: int = 0) -> None:
         """ValueError for bad sizes, OSError when the system has no memory to share."""
 
     @property

@@ -1,7 +1,7 @@
-"""The lending half of shared memory between workers of one host: slots in a segment that receivers map.
+"""A worker's shared memory: slots that it lends to its receivers, and its side of each channel (engine/channel.pyx).
 
 The segment is a file of /dev/shm without a name (O_TMPFILE, open(2)): whoever is killed, nothing can be left behind.
-Receivers open it as /proc/PID/fd/FD. A slot is free again when its array here is gone and every link that it was lent
+Neighbours open it as /proc/PID/fd/FD. A slot is free again when its array here is gone and every link that it was lent
 on has released it, or leads elsewhere. So nothing that someone may still read is ever written over, except by the
 death of the reader's life, which its lane's `owner` tells it.
 """
@@ -16,8 +16,9 @@ from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_FillInfo, PyBuffer
 from libc.string cimport memcpy, memset
 
 from engine._atomics cimport fence, load_acquire, store_release
+from engine._doorbell cimport Doorbell
 from engine._segment cimport (
-    LINKS_MAX, MAGIC, SLOTS, TOKEN_BYTES, Head, control_bytes, generations, lane_of,
+    LINKS_MAX, MAGIC, SIDES_MAX, SLOTS, TOKEN_BYTES, Head, Side, control_bytes, generations, lane_of, side_offset,
 )
 
 cdef extern from "<fcntl.h>" nogil:
@@ -31,21 +32,10 @@ cdef enum:
     STEP_BYTES = 1 << 21
 
 
-cdef struct Entry:
-    size_t start
-    size_t end
-    size_t generation  # 0: the slot is free
-    bint owned  # an array of this process lies in it
-
-
 @cython.final
 @cython.no_gc_clear
 cdef class Slot:
     """A piece of an arena with the buffer protocol; an array over it keeps it from being given away."""
-
-    cdef readonly Arena arena
-    cdef readonly int index
-    cdef readonly size_t nbytes
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.arena.data + self.arena.entries[self.index].start, self.nbytes, 0, flags)
@@ -66,33 +56,21 @@ cdef class Slot:
 
 
 cdef class Arena:
-    cdef Py_buffer map
-    cdef char* base
-    cdef char* data
-    cdef size_t links
-    cdef size_t taken_bytes  # of the data, from the system
-    cdef size_t last_generation
-    cdef Entry entries[SLOTS]
-    cdef int fd
-    cdef readonly size_t data_bytes
-    cdef readonly bytes token
-    cdef readonly str refusal
-    cdef list gaps  # free (start, end), ascending, no two adjacent
-    cdef list spare  # slots without memory
-    cdef dict holders  # slot -> the links that have not released it
-
-    def __cinit__(self, size_t links, size_t data_bytes):
+    def __cinit__(self, size_t links, size_t data_bytes, size_t sides=0):
         self.fd = -1
-        if not 1 <= links <= LINKS_MAX or not 1 <= data_bytes <= 1 << 40:
-            raise ValueError(f"an arena has 1 to {LINKS_MAX} links and up to 2**40 bytes, not {links} and {data_bytes}")
+        if links > LINKS_MAX or sides > SIDES_MAX or not 1 <= data_bytes <= 1 << 40:
+            raise ValueError(
+                f"an arena has up to {LINKS_MAX} links, {SIDES_MAX} sides and 2**40 bytes, "
+                f"not {links}, {sides} and {data_bytes}"
+            )
         memset(self.entries, 0, sizeof(self.entries))
-        self.links, self.data_bytes, self.refusal = links, data_bytes, ""
+        self.links, self.sides, self.data_bytes, self.refusal = links, sides, data_bytes, ""
         self.token = os.urandom(TOKEN_BYTES)
         self.gaps, self.spare, self.holders = [(0, data_bytes)], list(range(SLOTS - 1, -1, -1)), {}
         self.fd = os.open(FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        cdef size_t control = control_bytes(links)
+        cdef size_t control = control_bytes(links, sides)
         os.ftruncate(self.fd, control + data_bytes)
-        cdef int error = posix_fallocate(self.fd, 0, control)
+        cdef int error = posix_fallocate(self.fd, 0, side_offset(links, 0))
         if error:
             raise OSError(error, os.strerror(error))
         PyObject_GetBuffer(mmap.mmap(self.fd, control + data_bytes), &self.map, PyBUF_SIMPLE)
@@ -100,7 +78,7 @@ cdef class Arena:
         self.data = self.base + control
         cdef Head* head = <Head*>self.base
         memcpy(head.token, <char*>self.token, TOKEN_BYTES)
-        head.links, head.data_bytes, head.magic = links, data_bytes, MAGIC
+        head.links, head.sides, head.data_bytes, head.magic = links, sides, data_bytes, MAGIC
 
     def __dealloc__(self):
         if self.base != NULL:
@@ -111,6 +89,19 @@ cdef class Arena:
     @property
     def descriptor(self):
         return self.fd
+
+    cdef Doorbell* doorbell(self) noexcept:
+        return &(<Head*>self.base).doorbell
+
+    cdef Side* take_side(self, size_t side) except NULL:
+        """A side, backed by memory from now on; OSError when there is none."""
+        if side >= self.sides:
+            raise ValueError(f"no side {side} among {self.sides}")
+        cdef long start = side_offset(self.links, side)
+        cdef int error = posix_fallocate(self.fd, start, sizeof(Side))
+        if error:
+            raise OSError(error, os.strerror(error))
+        return <Side*>(self.base + start)
 
     def open_link(self, size_t link, size_t owner):
         self._check(link)
@@ -154,7 +145,7 @@ cdef class Arena:
         cdef size_t wanted = min(self.data_bytes, (end + STEP_BYTES - 1) // STEP_BYTES * STEP_BYTES)
         if end <= self.taken_bytes:
             return True
-        cdef long start = control_bytes(self.links) + self.taken_bytes
+        cdef long start = control_bytes(self.links, self.sides) + self.taken_bytes
         cdef int error = posix_fallocate(self.fd, start, wanted - self.taken_bytes)
         if error:
             self.refusal = os.strerror(error)

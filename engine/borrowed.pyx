@@ -1,15 +1,12 @@
 """The borrowing half of shared memory between workers of one host: views of slots in another worker's segment."""
 
-import mmap
-import os
-
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from libc.string cimport memcmp, memset
+from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
+from libc.string cimport memset
 
 from codec.errors import FrameError
 from engine._atomics cimport fence, load_acquire, load_relaxed, store_release
-from engine._segment cimport LINKS_MAX, MAGIC, SLOTS, TOKEN_BYTES, Head, Lane, control_bytes, generations, lane_of
+from engine._segment cimport SLOTS, Lane, Segment, generations, lane_of
 
 
 @cython.final
@@ -31,48 +28,23 @@ cdef class View:
 
 
 cdef class Borrowed:
-    cdef Py_buffer control
-    cdef Py_buffer data
+    cdef Segment mapped
+    cdef Py_buffer* control
+    cdef Py_buffer* data
     cdef Lane* lane
     cdef size_t owner
     cdef size_t held[SLOTS]  # generation
     cdef unsigned int views[SLOTS]
-    cdef bint is_open
 
     def __cinit__(self, int pid, int descriptor, bytes token, size_t link, size_t owner):
         memset(self.held, 0, sizeof(self.held))
         memset(self.views, 0, sizeof(self.views))
-        fd = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self._map(fd, token, link)
-        finally:
-            os.close(fd)
-        self.owner = owner
-
-    cdef int _map(self, int fd, bytes token, size_t link) except -1:
-        """Map both parts; OSError unless the file is the segment that the token names."""
-        cdef size_t size = os.fstat(fd).st_size
-        cdef Head head
-        first = os.pread(fd, sizeof(Head), 0)
-        if len(first) < <Py_ssize_t>sizeof(Head) or len(token) != TOKEN_BYTES:
-            raise OSError("not a segment")
-        head = (<Head*><char*>first)[0]
-        if head.magic != MAGIC or memcmp(head.token, <char*>token, TOKEN_BYTES) != 0 or link >= head.links:
-            raise OSError("another segment")
-        cdef size_t control = control_bytes(head.links) if head.links <= LINKS_MAX else 0
-        if control == 0 or size != control + head.data_bytes:
-            raise OSError("a segment of another size")
-        PyObject_GetBuffer(mmap.mmap(fd, control), &self.control, PyBUF_SIMPLE)
-        PyObject_GetBuffer(mmap.mmap(fd, size - control, prot=mmap.PROT_READ, offset=control), &self.data, PyBUF_SIMPLE)
+        self.mapped = Segment(pid, descriptor, token)
+        if link >= self.mapped.links:
+            raise OSError("a link that the segment has not")
+        self.control, self.data = &self.mapped.control, &self.mapped.data
         self.lane = lane_of(<char*>self.control.buf, link)
-        self.is_open = True
-        return 0
-
-    def __dealloc__(self):
-        if self.control.buf != NULL:
-            PyBuffer_Release(&self.control)
-        if self.data.buf != NULL:
-            PyBuffer_Release(&self.data)
+        self.owner = owner
 
     @property
     def is_current(self):

@@ -14,18 +14,21 @@ from typing_extensions import Buffer
 from engine._frames import DOWNSTREAM as DOWNSTREAM
 from engine._frames import UPSTREAM as UPSTREAM
 from engine._frames import Frame as Frame
+from engine.arena import Arena
+from engine.channel import Channel
 from engine.trace import Trace
 
 class Network:
     """Sockets, threads and rings of one worker process."""
 
-    def __init__(self, max_message_bytes: int, receive_capacity: int = 4096) -> None:
+    def __init__(self, max_message_bytes: int, receive_capacity: int = 4096, arena: Arena | None = None) -> None:
         """Nothing runs and no port is taken yet.
 
         max_message_bytes: bound on header plus frames of one message, sent or received; received ones that are larger
         are dropped and counted (a frame of more than twice the bound costs the peer its connection).
         receive_capacity: arrivals that may wait in each direction, a power of two; when they do, the sockets are not
         read any more, so the peers feel it.
+        arena: where neighbours that have a channel can ring for this network; without one no channel may be attached.
         Raises ValueError for bad arguments, OSError without file descriptors.
         """
 
@@ -65,6 +68,12 @@ class Network:
         An unknown link is none of its business. Raises BlockingIOError when the command ring is full.
         """
 
+    def attach(self, channel: Channel) -> None:
+        """Send to, and receive from, a link or a peer by this channel instead of by the sockets."""
+
+    def detach(self, sender: int | bytes) -> None:
+        """Use the sockets again for a link or a peer; harmless when there is no channel."""
+
     def send(self, link: int, header: bytes, frames: Sequence[Buffer | np.ndarray] = ()) -> bool:
         """Queue a message on a link, in order; False when the ring to the downstream thread is full.
 
@@ -94,5 +103,6 @@ class Network:
     def counters(self) -> dict[str, dict[str, int]]:
         """Messages and bytes (header and frames) in and out under "upstream" and "downstream"; "dropped" by reason.
 
+        Under "channels" the same of those that are attached, and how many of them are broken.
         The reasons: too_many_frames, too_large, no_header for arrivals; unroutable for sends and replies.
         """

@@ -2,33 +2,34 @@
 
     peers -> ROUTER -> upstream thread   -> SPSC ring ->  compute thread  -> MPSC ring -> downstream thread -> DEALERs -> peers
              replies <- MPSC ring <----------------------------+------------ SPSC ring <- replies
+
+    neighbours of the same host with whom there is a channel <-> compute thread   (engine/channel.pyx)
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
-from libc.errno cimport errno
 from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, realloc
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from engine._atomics cimport Word, exchange, load_acquire, load_relaxed
-from engine._bell cimport Bell, bell_announce, bell_awake, bell_close, bell_open, bell_strike
+from engine._doorbell cimport Doorbell, doorbell_announce, doorbell_awake, doorbell_ring, doorbell_sleep
 from engine._frames cimport pack, unpack
 from engine._message cimport (
     CONNECT, DISCONNECT, Message, live_loans, live_messages, message_free, message_new, release_returned,
 )
 from engine._pump cimport (
-    BUSY_BYTES, MESSAGE_WEIGHT_BYTES, NO_HEADER, POLLIN, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pollfd,
-    pump_adopt, pump_destroy, pump_new, pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
+    BUSY_BYTES, MESSAGE_WEIGHT_BYTES, NO_HEADER, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pump_adopt,
+    pump_destroy, pump_new, pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
 )
 from engine._zmq cimport (
     ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
     ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
     raise_zmq_error,
 )
+from engine.arena cimport Arena
+from engine.channel cimport Channel, End, channel_ready
 from engine.trace cimport Trace
-
-cdef extern from "<poll.h>" nogil:
-    int ppoll(pollfd* fds, unsigned long count, const timespec* timeout, const void* signals)
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield()
@@ -69,8 +70,14 @@ cdef class Network:
     cdef void* router
     cdef Pump* upstream
     cdef Pump* downstream
-    cdef Bell bell  # wakes the compute thread
+    cdef Doorbell* doorbell  # wakes the compute thread
+    cdef Doorbell* own_doorbell  # NULL when it lies in the arena
+    cdef Arena arena
     cdef Word woken
+    cdef dict by_link  # the channels
+    cdef dict by_peer
+    cdef End** ends  # of all of them
+    cdef int end_count
     cdef size_t message_bytes_max
     cdef unsigned int last_link
     cdef size_t moved  # received since the last wait, as Pump.moved
@@ -78,19 +85,18 @@ cdef class Network:
     cdef bint closed
     cdef tuple traces  # keeps what the pumps record into
 
-    def __cinit__(self, size_t max_message_bytes, size_t receive_capacity=4096):
+    def __cinit__(self, size_t max_message_bytes, size_t receive_capacity=4096, Arena arena=None):
         global open_networks
         self.closed = True
-        self.bell.fd = -1
+        self.by_link, self.by_peer = {}, {}
         if not 1 <= receive_capacity <= 1 << 20 or receive_capacity & (receive_capacity - 1):
             raise ValueError(f"receive_capacity is a power of two up to 2**20, not {receive_capacity}")
         if not 1 <= max_message_bytes <= 1 << 40:
             raise ValueError(f"max_message_bytes is 1 to 2**40, not {max_message_bytes}")
         self.message_bytes_max = max_message_bytes
-        if not bell_open(&self.bell):
-            raise OSError(errno, "no file descriptor for the network; raise `ulimit -n`")
-        self.upstream = pump_new(&self.bell, 0, max_message_bytes, receive_capacity, COMMAND_CAPACITY)
-        self.downstream = pump_new(&self.bell, 1, max_message_bytes, receive_capacity, COMMAND_CAPACITY)
+        self._hang_doorbell(arena)
+        self.upstream = pump_new(self.doorbell, 0, max_message_bytes, receive_capacity, COMMAND_CAPACITY)
+        self.downstream = pump_new(self.doorbell, 1, max_message_bytes, receive_capacity, COMMAND_CAPACITY)
         self._open_context()
         self.closed = False
         open_networks += 1
@@ -104,7 +110,19 @@ cdef class Network:
             libzmq.ctx_term(self.context)
         pump_destroy(self.upstream)
         pump_destroy(self.downstream)
-        bell_close(&self.bell)
+        free(self.own_doorbell)
+        free(self.ends)
+
+    cdef int _hang_doorbell(self, Arena arena) except -1:
+        """Where neighbours can ring it, if there is such a place."""
+        self.arena = arena
+        if arena is not None:
+            self.doorbell = arena.doorbell()
+            return 0
+        self.doorbell = self.own_doorbell = <Doorbell*>calloc(1, sizeof(Doorbell))
+        if self.doorbell == NULL:
+            raise MemoryError
+        return 0
 
     cdef int _open_context(self) except -1:
         self.context = libzmq.ctx_new()
@@ -179,6 +197,7 @@ cdef class Network:
         if linger_ms < 0:
             raise ValueError("linger_ms is bounded: 0 or more")
         self.closed = True
+        self.by_link, self.by_peer, self.end_count = {}, {}, 0
         with nogil:
             self._shut(linger_ms)
         release_returned()
@@ -220,6 +239,7 @@ cdef class Network:
 
     def disconnect(self, unsigned int link, int linger_ms=0):
         self._check_open()
+        self.detach(link)
         cdef Message* command = message_new(DISCONNECT, link, 0)
         if command == NULL:
             raise MemoryError
@@ -232,13 +252,43 @@ cdef class Network:
             raise BlockingIOError("the downstream thread has too much to do; try again")
         return 0
 
+    def attach(self, Channel channel not None):
+        self._check_open()
+        if channel.origin == DOWNSTREAM:
+            self.by_link[channel.sender] = channel
+        else:
+            self.by_peer[channel.sender] = channel
+        self._note_ends()
+
+    def detach(self, sender):
+        self.by_link.pop(sender, None)
+        self.by_peer.pop(sender, None)
+        self._note_ends()
+
+    cdef int _note_ends(self) except -1:
+        cdef int count = len(self.by_link) + len(self.by_peer)
+        cdef End** ends = <End**>realloc(self.ends, max(1, count) * sizeof(End*))
+        if ends == NULL:
+            raise MemoryError
+        self.ends, self.end_count = ends, 0
+        for channel in (*self.by_link.values(), *self.by_peer.values()):
+            self.ends[self.end_count] = &(<Channel>channel).end
+            self.end_count += 1
+        return 0
+
     def send(self, unsigned int link, bytes header, frames=()):
         self._check_open()
+        channel = self.by_link.get(link)
+        if channel is not None:
+            return (<Channel>channel).offer(header, frames)
         release_returned()
         return self._offer(self.downstream, pack(link, b"", header, frames, self.message_bytes_max))
 
     def reply(self, bytes peer, bytes header):
         self._check_open()
+        channel = self.by_peer.get(peer)
+        if channel is not None:
+            return (<Channel>channel).offer(header, ())
         return self._offer(self.upstream, pack(0, peer, header, (), self.message_bytes_max))
 
     cdef bint _offer(self, Pump* pump, Message* message) except -1:
@@ -269,7 +319,16 @@ cdef class Network:
         cdef list batch = []
         self._collect_from(self.downstream, DOWNSTREAM, batch)
         self._collect_from(self.upstream, UPSTREAM, batch)
+        if self.end_count > 0:
+            self._collect_from_channels(self.by_link, batch)
+            self._collect_from_channels(self.by_peer, batch)
         return batch
+
+    cdef int _collect_from_channels(self, dict channels, list batch) except -1:
+        for channel in channels.values():
+            if channel_ready(&(<Channel>channel).end):
+                self.moved += MESSAGE_WEIGHT_BYTES * (<Channel>channel).turn(batch, RECEIVE_BATCH_MAX)
+        return 0
 
     cdef int _collect_from(self, Pump* pump, object origin, list batch) except -1:
         cdef Message* message
@@ -290,7 +349,6 @@ cdef class Network:
 
     cdef bint _wait(self, double deadline) noexcept:
         """Sleep until something may have arrived; False when the time is over or wake() was called."""
-        cdef pollfd fd = pollfd(self.bell.fd, POLLIN, 0)
         cdef double left_ms = deadline - now_ms()
         cdef timespec timeout
         if exchange(&self.woken, 0) or left_ms <= 0:
@@ -304,24 +362,29 @@ cdef class Network:
                 sched_yield()  # as the pumps do, for the same reason
                 if self._arrived():
                     return True
-            bell_announce(&self.bell)
-            if not self._arrived():
-                ppoll(&fd, 1, &timeout, NULL)
-        bell_awake(&self.bell, fd.revents != 0)
+            doorbell_announce(self.doorbell)
+            if not self._arrived() and not load_acquire(&self.woken):
+                doorbell_sleep(self.doorbell, &timeout)
+            doorbell_awake(self.doorbell)
         return True
 
     cdef bint _arrived(self) noexcept nogil:
+        cdef int i
+        for i in range(self.end_count):
+            if channel_ready(self.ends[i]):
+                return True
         return arrived(self.upstream) or arrived(self.downstream)
 
     def wake(self):
         if not self.closed:
             exchange(&self.woken, 1)
-            bell_strike(&self.bell)
+            doorbell_ring(self.doorbell)
 
     def counters(self):
         return {
             "upstream": traffic(self.upstream),
             "downstream": traffic(self.downstream),
+            "channels": channel_traffic([*self.by_link.values(), *self.by_peer.values()]),
             "dropped": {
                 "too_many_frames": self._dropped(TOO_MANY_FRAMES),
                 "too_large": self._dropped(TOO_LARGE),
@@ -361,6 +424,16 @@ cdef dict traffic(Pump* pump):
         "bytes_in": load_relaxed(&pump.traffic.bytes_in),
         "messages_out": load_relaxed(&pump.traffic.messages_out),
         "bytes_out": load_relaxed(&pump.traffic.bytes_out),
+    }
+
+
+cdef dict channel_traffic(list channels):
+    return {
+        "messages_in": sum([channel.messages_in for channel in channels]),
+        "bytes_in": sum([channel.bytes_in for channel in channels]),
+        "messages_out": sum([channel.messages_out for channel in channels]),
+        "bytes_out": sum([channel.bytes_out for channel in channels]),
+        "broken": sum([channel.is_broken for channel in channels]),
     }
 
 

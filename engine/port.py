@@ -14,10 +14,11 @@ from codec.errors import JobFailed
 from codec.events import EventLog
 from codec.header import Header, encode
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
+from engine.channels import Channels
 from engine.intake import Gate, Intake, identity
 from engine.layout import Edge, Neighbourhood
 from engine.links import LinkPort, Links
-from engine.network import DOWNSTREAM, Network
+from engine.network import DOWNSTREAM, UPSTREAM, Network
 from engine.persistence import NoStore, Store
 from engine.sharing import Borrower, Lender, is_borrowed
 from engine.tasks.task import Runs
@@ -38,12 +39,12 @@ class WorkerPort(LinkPort):
 
     def __init__(
         self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: int,
-        log: EventLog, lender: Lender, borrower: Borrower,
+        log: EventLog, lender: Lender, borrower: Borrower, channels: Channels,
     ) -> None:  # fmt: skip
         self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
         self.me = str(layout.me)
         self.links = Links(self, window)
-        self.lender, self.borrower = lender, borrower
+        self.lender, self.borrower, self.channels = lender, borrower, channels
         self.intake = Intake(job, layout, gate, borrower.fetch)
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
@@ -101,7 +102,8 @@ class WorkerPort(LinkPort):
         self._check_life()
         if to in self._neighbours:
             self._neighbours.discard(to)
-            self._forward(connection, edge, to, Block(Kind.HELLO, Epoch(0), meta=self.lender.offer(to)))
+            offer = {"shared": self.lender.offer(to), "channel": self.channels.offer(to, connection)}
+            self._forward(connection, edge, to, Block(Kind.HELLO, Epoch(0), meta=offer))
         block.seq = seq
         self._forward(connection, edge, to, block)
 
@@ -135,7 +137,9 @@ class WorkerPort(LinkPort):
         """Drop the connection to a peer that is down, what is queued on it, and what was shared with it."""
         self._neighbours.discard(peer)
         self.lender.close(peer)
-        self.borrower.drop(identity(peer, self.links.incarnation(peer)))
+        name = identity(peer, self.links.incarnation(peer))
+        self.borrower.drop(name)
+        self.channels.drop(peer, name)
         connection = self._connections.pop(peer, None)
         if connection is not None:
             del self._peers[connection]
@@ -151,9 +155,9 @@ class WorkerPort(LinkPort):
             else:
                 self._on_message(task, who, header, frames)
         self._look_at_store(task)
-        if self.lender.refused and not self.counts["no_shared_memory"]:
+        if (refused := self.lender.refused or self.channels.refused) and not self.counts["no_shared_memory"]:
             self.counts["no_shared_memory"] = 1
-            self.report("no_shared_memory", reason=self.lender.refused, remedy="make /dev/shm larger")
+            self.report("no_shared_memory", reason=refused, remedy="make /dev/shm larger")
         owes = self.links.flush(self._ack_least)
         self._timers(task, time.monotonic(), owes)
 
@@ -177,20 +181,36 @@ class WorkerPort(LinkPort):
 
     def deliver(self, task: Runs, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
         """Hand a message on if the task admits it and it is the next of its link."""
-        if block.kind == Kind.HELLO and "shared" in block.meta and life == self.links.incarnation(sender):
-            terms = self.borrower.accept(identity(sender, life), block.meta["shared"])
-            self._backward(edge, sender, Block(Kind.HELLO, Epoch(0), meta={"shared": terms}))
+        if block.kind == Kind.HELLO and block.meta and life == self.links.incarnation(sender):
+            self._agree(edge, sender, identity(sender, life), block.meta)
         elif block.kind != Kind.HELLO and not task.admits(block):
             self.intake.drop(f"a {block.kind.name} that contradicts what is known")
         elif self.links.accept(edge, sender, life, block.seq, block):
             task.on_block(edge, sender, block)
+
+    def _agree(self, edge: Edge, sender: WorkerId, name: bytes, meta: dict[str, Any]) -> None:
+        """A sender of this host offers what they share, or begins to use the channel that it offered."""
+        if "shared" in meta:
+            answer = {
+                "shared": self.borrower.accept(name, meta["shared"]),
+                "channel": self.channels.answer(sender, name, meta.get("channel")),
+            }
+            self._backward(edge, sender, Block(Kind.HELLO, Epoch(0), meta=answer))
+        elif "begin" in meta:
+            self.channels.begin(UPSTREAM, sender)
+
+    def _on_answer(self, connection: int, edge: Edge, peer: WorkerId, meta: dict[str, Any]) -> None:
+        self.lender.accepted(peer, meta["shared"])
+        if self.channels.accepted(peer, meta.get("channel")):
+            self._forward(connection, edge, peer, Block(Kind.HELLO, Epoch(0), meta={"begin": True}))
+            self.channels.begin(DOWNSTREAM, peer)
 
     def _on_reply(self, connection: int, header: bytes) -> None:
         message = self.intake.backward(header)
         if message and self._peers.get(connection) == message[1]:
             edge, peer, head, block = message
             if "shared" in block.meta:
-                self.lender.accepted(peer, block.meta["shared"])
+                self._on_answer(connection, edge, peer, block.meta)
             else:
                 self._by_frames = True  # a message that did not arrive may have named what the peer cannot get at
                 self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)

@@ -49,6 +49,14 @@ class Piece(NamedTuple):
     offset: int
 
 
+def open_arena(links: int, sides: int, data_bytes: int) -> tuple[Arena | None, str]:
+    """A worker's shared memory, or why the system has none."""
+    try:
+        return Arena(links, data_bytes, sides), ""
+    except (OSError, ValueError) as error:
+        return None, str(error)
+
+
 class Roots:
     """The inputs of a topology: files, and directories of files, that every worker of the host may map."""
 
@@ -84,13 +92,13 @@ class Roots:
 
 
 class Lender:
-    """The sending half of one worker. `refused` says why it has no arena; empty when it has one or needs none."""
+    """The sending half of one worker. `refused` says why memory could not be shared; empty while nothing did."""
 
-    def __init__(self, roots: Roots, peers: Sequence[WorkerId], arena_bytes: int) -> None:
+    def __init__(self, roots: Roots, peers: Sequence[WorkerId], arena: Arena | None, refusal: str = "") -> None:
+        """`arena` has a link for each peer; `refusal` is why there is none, where one was wanted."""
         self.roots = roots
         self.refused = ""
-        self._arena_bytes = arena_bytes
-        self._arena: Arena | None = None
+        self._arena, self._refusal = arena, refusal
         self._links = {peer: link for link, peer in enumerate(peers)}
         self._owners = 0
         self._terms: dict[WorkerId, Terms] = {}
@@ -100,20 +108,12 @@ class Lender:
     def offer(self, peer: WorkerId) -> dict[str, Any]:
         """What a new life of a peer needs to get at payloads. It gets them by reference once it has accepted."""
         self._owners += 1
+        self.refused = self._refusal
         offer: dict[str, Any] = {"inputs": self.roots.identities()}
-        arena = self._open_arena()
-        if arena is not None:
-            arena.open_link(self._links[peer], self._owners)
-            offer["arena"] = [os.getpid(), arena.descriptor, arena.token, self._links[peer], self._owners]
-        return {"shared": offer}
-
-    def _open_arena(self) -> Arena | None:
-        if self._arena is None and not self.refused:
-            try:
-                self._arena = Arena(len(self._links), self._arena_bytes)
-            except (OSError, ValueError) as error:
-                self.refused = str(error)
-        return self._arena
+        if self._arena is not None:
+            self._arena.open_link(self._links[peer], self._owners)
+            offer["arena"] = [os.getpid(), self._arena.descriptor, self._arena.token, self._links[peer], self._owners]
+        return offer
 
     def accepted(self, peer: WorkerId, answer: Any) -> None:
         """The peer has said what it can get at; an odd answer is that it can get at nothing."""
@@ -200,6 +200,7 @@ class Borrower:
         self._segments: dict[bytes, Borrowed] = {}
         self._former: list[Borrowed] = []
         self._files: dict[tuple[int, str], tuple[mmap.mmap, int]] = {}
+        self._mapped_bytes = 0
         self._resident_bytes = 0
 
     def accept(self, peer: bytes, offer: Any) -> list[bool]:
@@ -254,11 +255,12 @@ class Borrower:
         key = (root, name)
         if key not in self._files:
             self._files[key] = _map(self.roots.path(root, name))
+            self._mapped_bytes += len(self._files[key][0])
         mapped, known = self._files[key]
         if known != inode or not 0 <= offset <= len(mapped) - nbytes:
             raise FrameError("a file that differs from its sender's")
         self._resident_bytes += nbytes
-        if self._resident_bytes > RESIDENT_BYTES:
+        if self._resident_bytes > RESIDENT_BYTES < self._mapped_bytes:
             self._resident_bytes = 0
             for other, _ in self._files.values():
                 other.madvise(mmap.MADV_DONTNEED)

@@ -21,6 +21,7 @@ from codec.events import EventLog
 from codec.header import HEADER_BYTES_MAX
 from codec.ids import Epoch, Incarnation, WorkerId
 from configs.topology import Topology
+from engine.channels import Channels, side_count
 from engine.control import ControlChannel
 from engine.dataflow.build import DataflowParts
 from engine.membership import Membership
@@ -29,7 +30,7 @@ from engine.outputs import outputs_of
 from engine.persistence import fence_of, open_store, records_of
 from engine.port import Fenced, WorkerPort
 from engine.profiling import instrument
-from engine.sharing import Borrower, Lender, Roots
+from engine.sharing import Borrower, Lender, Roots, open_arena
 from engine.tasks.build import ThreeStageParts
 
 IDLE_S = 0.25  # the longest wait of an idle compute thread; it beats at least this often
@@ -47,14 +48,21 @@ class Worker:
         schema = spec["topology"]["schema"]
         form = (DataflowParts if "windows" in schema else ThreeStageParts)(topology, schema, self.me)
         self.run_dir = Path(spec["run_dir"])
-        self.network = Network(topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24))
+        bytes_max = topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24)
+        receivers = form.layout.receivers()
+        arena, refusal = None, ""
+        if topology.links.transport == "auto":
+            arena, refusal = open_arena(len(receivers), side_count(form.layout), topology.links.shared_bytes)
+        self.network = Network(bytes_max, arena=arena)
         self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
         roots = Roots(topology.input_paths)
-        lender = Lender(roots, form.layout.receivers(), topology.links.shared_bytes)
         self.port = WorkerPort(
-            topology.job, form.layout, form.gate, self.life, self.network, form.window, log, lender, Borrower(roots)
+            *(topology.job, form.layout, form.gate, self.life, self.network, form.window, log),
+            Lender(roots, receivers, arena, refusal),
+            Borrower(roots),
+            Channels(arena, form.layout, self.network, bytes_max),
         )
         self.outputs = outputs_of(form.layout, self.run_dir)
         self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1

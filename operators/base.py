@@ -6,7 +6,7 @@ a matrix of many consecutive items, one item a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from codec.errors import ConfigError
 
 Arrays = Sequence[np.ndarray]
+Empty = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Context:
 
     `columns` names the columns of an item, the label among them (a source is opened before they are known: empty).
     `seed` is the job's. `index` counts this task among the `parallelism` tasks of its stage. `input` is the job's
-    input: path, repeat, limit.
+    input: path, repeat, limit. `empty(shape, dtype)` is where a source had best make the items that it hands out: as
+    np.empty, but in memory that other workers of the host may read, if there is such memory.
     """
 
     columns: tuple[str, ...] = ()
@@ -32,6 +34,7 @@ class Context:
     index: int = 0
     parallelism: int = 1
     input: Mapping[str, Any] = field(default_factory=dict)
+    empty: Empty = np.empty
 
     @property
     def label_index(self) -> int | None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from codec.errors import DataError
+from operators.base import Empty
 
 VERSION = 1
 CHUNK_BYTES = 1 << 22
@@ -33,8 +34,8 @@ class MappedRows:
     `maps` are the mappings behind the arrays, none for arrays in memory.
 
     The files stay mapped as long as a view lives, but what was read long ago does not stay in this process's memory:
-    its pages go back to the page cache every `resident_bytes`, and a view that still lives brings its own back when it
-    is read.
+    when there is more than `resident_bytes`, all pages go back to the page cache every so many bytes, and a view that
+    still lives brings its own back when it is read.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class MappedRows:
         self._arrays = list(arrays)
         self._maps = list(maps)
         self._resident_bytes_max = resident_bytes
+        self._is_large = sum(map(len, maps)) > resident_bytes
         self._touched: set[int] = set()
         self._resident_bytes = 0
         self._row_bytes = arrays[0][:1].nbytes
@@ -54,8 +56,9 @@ class MappedRows:
         """How many rows there are."""
         return self.starts[-1]
 
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Rows start <= row < stop, read-only: a view of the file when one holds them, else a copy.
+    def read(self, start: int, stop: int, empty: Empty = np.empty) -> np.ndarray:
+        """Rows start <= row < stop, read-only: a view of the file when one holds them, else a copy in memory that
+        `empty` makes.
 
         Raises IndexError unless 0 <= start <= stop <= rows.
         """
@@ -66,20 +69,20 @@ class MappedRows:
         self._note(shard, (stop - start) * self._row_bytes)
         if stop <= self.starts[shard + 1]:
             return self._arrays[shard][start - first : stop - first]
-        return self._copy(shard, start, stop)
+        return self._copy(shard, start, stop, empty)
 
     def _note(self, shard: int, size: int) -> None:
         """Count what is read, and let go of all pages when it is enough."""
         self._touched.add(shard)
         self._resident_bytes += size
-        if self._maps and self._resident_bytes > self._resident_bytes_max:
+        if self._is_large and self._resident_bytes > self._resident_bytes_max:
             for touched in self._touched:
                 self._maps[touched].madvise(mmap.MADV_DONTNEED)
             self._touched, self._resident_bytes = {shard}, 0
 
-    def _copy(self, shard: int, start: int, stop: int) -> np.ndarray:
+    def _copy(self, shard: int, start: int, stop: int, empty: Empty) -> np.ndarray:
         sample = self._arrays[0]
-        rows = np.empty((stop - start, *sample.shape[1:]), sample.dtype)
+        rows = empty((stop - start, *sample.shape[1:]), sample.dtype)
         copied = bytes_of(rows)
         while self.starts[shard] < stop:
             self._touched.add(shard)

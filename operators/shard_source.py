@@ -28,6 +28,7 @@ class ShardSource(Source):
         limit = context.input.get("limit")
         if limit is not None:
             total = min(total, options.whole_number("input.limit", limit, 1))
+        self._empty = context.empty
         self._first = total * context.index // context.parallelism
         self.items: int = total * (context.index + 1) // context.parallelism - self._first
 
@@ -46,8 +47,8 @@ class ShardSource(Source):
         first = (self._first + start) % rows
         count = stop - start
         if first + count <= rows:
-            return self._shards.read(first, first + count)
-        block = np.empty((count, len(self._shards.columns)))
+            return self._shards.read(first, first + count, self._empty)
+        block = self._empty((count, len(self._shards.columns)), np.dtype(float))
         done = 0
         while done < count:
             step = min(rows - first, count - done)

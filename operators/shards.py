@@ -15,6 +15,7 @@ import numpy as np
 
 from codec.errors import DataError
 from operators import shard_files
+from operators.base import Empty
 from operators.shard_files import REMEDY, RESIDENT_BYTES, MappedRows
 
 FORMAT = "riprap-shards"
@@ -35,12 +36,13 @@ class Shards:
         """How many rows the directory holds."""
         self._mapped = MappedRows(matrices, maps, RESIDENT_BYTES)
 
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Rows start <= row < stop as a read-only matrix: a view of the file when one shard holds them, else a copy.
+    def read(self, start: int, stop: int, empty: Empty = np.empty) -> np.ndarray:
+        """Rows start <= row < stop as a read-only matrix: a view of the file when one shard holds them, else a copy in
+        memory that `empty` makes.
 
         Raises IndexError unless 0 <= start <= stop <= rows.
         """
-        return self._mapped.read(start, stop)
+        return self._mapped.read(start, stop, empty)
 
 
 def open_shards(path: str | os.PathLike[str], verify: bool = False) -> Shards:

@@ -58,6 +58,7 @@ def make_task(
         index=layout.me.index,
         parallelism=topology.stages[layout.me.stage].parallelism,
         input=asdict(topology.input),
+        empty=port.empty,
     )
     task = _task(topology, layout, scheme, port, context, journal)
     task.columns = len(context.columns)

@@ -14,6 +14,7 @@ from engine.schemes.scheme import Boundary, Port, Ready, Scheme
 from engine.tasks.task import Task
 from operators.base import Sink
 
+SAVE_EVERY_S = 0.02  # a record costs the worker and the server half a millisecond, which short epochs would feel
 SAVES_MAX = 32
 """More saves than this are never under way; a later one makes up for those that were left out."""
 
@@ -38,7 +39,8 @@ class SinkTask(Task):
     """Results are kept by key until their epoch is whole and then aggregated in the order of keys, so that the model
     does not depend on who answered when, nor on what had to be decoded (DESIGN 5).
 
-    Each commit is saved without waiting for it, and announced (in `epochs.csv`, at last as `done`) once it is durable.
+    Commits are saved without waiting for it, at most one every 20 ms, and announced (in `epochs.csv`, at last as `done`)
+    once they are durable.
     A sink that starts again goes on from its newest durable epoch: it tells its source so, and gives the processors
     that epoch's state. What was committed but not durable is computed again, from the same items.
     """
@@ -52,6 +54,7 @@ class SinkTask(Task):
         self._opened_at: dict[Epoch, float] = {}
         self._feedback = Block(Kind.FEEDBACK, Epoch(0))  # without arrays: the state that every processor starts from
         self._saved = Epoch(0)
+        self._save_at = 0.0  # not before
         self._under_way: dict[int, tuple[Epoch, bool]] = {}
 
     @property
@@ -102,7 +105,7 @@ class SinkTask(Task):
         super().on_worker_restored(worker)
 
     def work(self) -> bool:
-        """Save what could not be saved at its commit because too much was under way."""
+        """Save what was not saved at its commit."""
         if self._saved < self.epoch:
             self._save()
         return False
@@ -157,8 +160,12 @@ class SinkTask(Task):
         self.port.send(self.layout.commit, self.layout.partner, Block(Kind.ACK, boundary.epoch))
 
     def _save(self) -> None:
-        """Persist all that `restore` needs: the feedback's arrays, then those of the operator's snapshot."""
-        if len(self._under_way) >= SAVES_MAX:
+        """Persist all that `restore` needs: the feedback's arrays, then those of the operator's snapshot.
+
+        A later save makes up for one that comes too soon after another, or when too many are under way.
+        """
+        now = self.port.now()
+        if len(self._under_way) >= SAVES_MAX or (now < self._save_at and not self.finished):
             return
         snapshot = self.operator.snapshot() if self.operator.is_restorable else {}
         feedback = self._feedback.arrays
@@ -172,5 +179,5 @@ class SinkTask(Task):
         }
         number = self.port.save("state", self.epoch, meta, (*feedback, *snapshot.values()))
         if number:
-            self._saved = self.epoch
+            self._saved, self._save_at = self.epoch, now + SAVE_EVERY_S
             self._under_way[number] = (self.epoch, self.finished)

@@ -203,8 +203,8 @@ def in_small_dev_shm(size: str, command: list[str]) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-@pytest.mark.parametrize("arguments", [(0, 1), (5000, 1), (1, 0)])
-def test_sizes_out_of_range_are_refused(arguments: tuple[int, int]) -> None:
+@pytest.mark.parametrize("arguments", [(5000, 1), (1, 0), (1, 1, 9000)])
+def test_sizes_out_of_range_are_refused(arguments: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="an arena has"):
         Arena(*arguments)
 

@@ -14,7 +14,7 @@ from codec.blocks import Block, Key, Kind
 from codec.errors import FrameError
 from codec.header import Header, decode, encode
 from codec.ids import Epoch, Incarnation, WorkerId
-from engine.sharing import SLOT_BYTES_MIN, Borrower, Lender, Roots, is_borrowed
+from engine.sharing import SLOT_BYTES_MIN, Borrower, Lender, Roots, is_borrowed, open_arena
 
 PEER, OTHER = WorkerId("processor", 0), WorkerId("processor", 1)
 NAME = b"source.0#1"
@@ -25,9 +25,9 @@ class Pair:
     """A sender and a receiver that have agreed."""
 
     def __init__(self, lender_roots: Roots, borrower_roots: Roots, arena_bytes: int = 1 << 20) -> None:
-        self.lender = Lender(lender_roots, [PEER, OTHER], arena_bytes)
+        self.lender = Lender(lender_roots, [PEER, OTHER], *open_arena(2, 0, arena_bytes))
         self.borrower = Borrower(borrower_roots)
-        self.answer = self.borrower.accept(NAME, self.lender.offer(PEER)["shared"])
+        self.answer = self.borrower.accept(NAME, self.lender.offer(PEER))
         self.lender.accepted(PEER, self.answer)
 
     def send(self, block: Block) -> tuple[Block, int]:
@@ -113,7 +113,7 @@ def test_a_full_arena_falls_back_on_frames(pair: Pair) -> None:
 
 
 def test_without_an_agreement_all_is_sent(shards: Path) -> None:
-    lender = Lender(Roots([str(shards)]), [PEER], 1 << 20)
+    lender = Lender(Roots([str(shards)]), [PEER], *open_arena(1, 0, 1 << 20))
     block = data(mapped(shards / "part-0").reshape(-1, 2))
     assert lender.refer(PEER, block) is None
     lender.offer(PEER)
@@ -122,7 +122,7 @@ def test_without_an_agreement_all_is_sent(shards: Path) -> None:
 
 @pytest.mark.parametrize("answer", [None, 1, [], [True], [1, 1], [True, "yes"], {"arena": True}])
 def test_an_odd_answer_is_none(shards: Path, answer: Any) -> None:
-    lender = Lender(Roots([str(shards)]), [PEER], 1 << 20)
+    lender = Lender(Roots([str(shards)]), [PEER], *open_arena(1, 0, 1 << 20))
     lender.offer(PEER)
     lender.accepted(PEER, answer)
     assert lender.refer(PEER, data(np.ones((LARGE, 1)))) is None
@@ -211,7 +211,7 @@ def test_a_new_life_of_the_receiver_is_offered_anew(pair: Pair) -> None:
     pair.lender.close(PEER)
     assert pair.lender.refer(PEER, data(np.ones((LARGE, 1)))) is None
     life = Borrower(pair.borrower.roots)
-    pair.lender.accepted(PEER, life.accept(NAME, pair.lender.offer(PEER)["shared"]))
+    pair.lender.accepted(PEER, life.accept(NAME, pair.lender.offer(PEER)))
     header, frames = encode(HEAD, block := data(np.ones((LARGE, 2))), pair.lender.refer(PEER, block))
     there = decode(header, frames, lambda ref, n: life.fetch(NAME, ref, n))[1]
     assert not frames and there.arrays[0].sum() == 2 * LARGE

@@ -29,6 +29,7 @@ from codec.ids import Epoch, WorkerId
 from engine.schemes import make_scheme
 from engine.schemes.scheme import Boundary
 from engine.tasks import ProcessorTask, SinkTask, SourceTask
+from engine.tasks.sink import SAVE_EVERY_S
 from engine.tasks.source import cut
 from operators.base import Processor, Sink
 
@@ -512,6 +513,7 @@ def test_a_restarted_processor_gets_the_newest_feedback_at_once() -> None:
 def test_a_commit_is_announced_once_it_is_durable() -> None:
     task, port, committed = sink_task({"scheme": "none"})
     for epoch in (1, 2, 3):
+        port.clock += SAVE_EVERY_S
         task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
         task.on_block(PUNCTUATION, source(), end(epoch, 1, last=epoch == 3))
     assert [boundary.epoch for boundary, _ in committed] == [1, 2, 3] and task.journal.durable_ == []
@@ -520,6 +522,23 @@ def test_a_commit_is_announced_once_it_is_durable() -> None:
     assert task.journal.durable_ == [2] and not task.safe
     task.on_durable(3)
     assert task.journal.durable_ == [2, 3] and task.safe
+
+
+def test_of_commits_that_follow_each_other_closely_the_newest_is_saved() -> None:
+    task, port, _ = sink_task({"scheme": "none"})
+    port.clock = 1.0
+    for epoch in (1, 2, 3):
+        task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
+        task.on_block(PUNCTUATION, source(), end(epoch, 1))
+        task.work()
+    assert [epoch for _, epoch, _, _ in port.saved] == [1]
+    port.clock += SAVE_EVERY_S
+    task.work()
+    task.work()
+    assert [epoch for _, epoch, _, _ in port.saved] == [1, 3]
+    task.on_block(RESULT, processor(0), result(4, 0, 0, 4))
+    task.on_block(PUNCTUATION, source(), end(4, 1, last=True))
+    assert [epoch for _, epoch, _, _ in port.saved] == [1, 3, 4], "the last one does not wait"
 
 
 def test_a_state_that_cannot_be_saved_now_is_saved_later_once() -> None:
@@ -538,6 +557,7 @@ def test_a_state_that_cannot_be_saved_now_is_saved_later_once() -> None:
 def test_a_restored_sink_goes_on_as_if_nothing_had_happened() -> None:
     def run(task: SinkTask, epochs: range) -> None:
         for epoch in epochs:
+            port.clock += SAVE_EVERY_S
             task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
             task.on_block(PUNCTUATION, source(), end(epoch, 1, last=epoch == 4))
 
