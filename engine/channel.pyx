@@ -198,7 +198,7 @@ cdef class Channel:
         view = memoryview(whole)
         cdef list parts = []
         for i in range(words[1]):
-            if words[2 + i] > size - place or padded(words[2 + i]) > size - place:
+            if words[2 + i] > size - place:
                 return None
             parts.append(view[place : place + words[2 + i]])
             place += padded(words[2 + i])

@@ -44,7 +44,12 @@ def _count(value: Any) -> bool:
 
 
 def _is_data(block: Block) -> bool:
-    return len(block.arrays) == 1 and block.arrays[0].ndim == 2 and len(block.arrays[0]) == block.items
+    return (
+        len(block.arrays) == 1
+        and block.arrays[0].ndim == 2
+        and len(block.arrays[0]) == block.items
+        and _count(block.meta.get("sink_life", 1))
+    )
 
 
 def _is_parity(block: Block) -> bool:
@@ -53,6 +58,7 @@ def _is_parity(block: Block) -> bool:
         len(block.arrays) == 1
         and block.arrays[0].ndim == 2
         and _count(block.meta.get("of"))
+        and _count(block.meta.get("sink_life", 1))
         and isinstance(counts, list)
         and all(map(_count, counts))
         and max(counts, default=-1) == len(block.arrays[0])

@@ -59,7 +59,7 @@ class ErasureSource(Dealer):
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         number = self.keep(block)
-        block.meta = {"of": self.block_count}
+        block.meta["of"] = self.block_count
         if self.incremental:
             self._deal(port, block)
             for parity in self._encode(port, block, last=number + 1 == self.block_count):
@@ -88,7 +88,7 @@ class ErasureSource(Dealer):
             return []
         data = [piece.arrays[0] for piece in self._row]
         absent = [data[0][:0]] * (self.k - len(data))  # behind the epoch's last block
-        meta = {"of": self.block_count, "counts": [piece.items for piece in self._row]}
+        meta = self.stamped({"of": self.block_count, "counts": [piece.items for piece in self._row]})
         keys = [block.key._replace(s_index=self.k + j) for j in range(self.r)]
         memory = [port.empty(data[0].shape, data[0].dtype) for _ in keys]
         parities = zip(keys, self.code.encode([*data, *absent], memory))

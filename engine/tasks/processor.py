@@ -32,6 +32,7 @@ class ProcessorTask(Task):
         self._feedbacks = [Block(Kind.FEEDBACK, UNKNOWN) for _ in self.operators]
         self._fresh = [True] * len(self.operators)  # no feedback of the sink's present life has come yet
         self._blocks: list[dict[tuple[Epoch, Key], Block]] = [{} for _ in self.operators]
+        self._ahead: list[list[Block]] = [[] for _ in self.operators]  # of a life of the sink that is not known here yet
         self._computed: list[set[tuple[Epoch, Key]]] = [set() for _ in self.operators]  # for the sink's present life
 
     @property
@@ -59,17 +60,27 @@ class ProcessorTask(Task):
             self.known[worker.index] = UNKNOWN
             self._fresh[worker.index] = True
         super().on_worker_failed(worker)
+        if worker in self.layout.sinks:
+            ahead, self._ahead[worker.index] = self._ahead[worker.index], []
+            self.process(ahead)
 
     def process(self, ready: Ready) -> None:
         for block in ready:
             assert not isinstance(block, Boundary)
             pair = block.key.sink
             if block.epoch <= self.known[pair]:
-                self.port.count("stale_blocks")
+                self._on_stale(block)
                 continue
             self._blocks[pair][block.epoch, block.key] = block
             if self._is_due(block):
                 self._compute(block)
+
+    def _on_stale(self, block: Block) -> None:
+        """A block of an epoch that is committed: of no use, unless a later life of the sink goes on from before it."""
+        if block.meta.get("sink_life", 1) > self.port.incarnation(self.layout.sinks[block.key.sink]):
+            self._ahead[block.key.sink].append(block)
+        else:
+            self.port.count("stale_blocks")
 
     def _is_due(self, block: Block) -> bool:
         known = self.known[block.key.sink]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from codec.blocks import Block, Key, Kind
 from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
@@ -46,6 +48,7 @@ class Dealer(Scheme):
         self._behind: set[WorkerId] = set()  # not waited for again until they have caught up
         self._patient_since: float | None = None
         self._avoided: frozenset[WorkerId] = frozenset()
+        self._stamp: dict[str, int] = {}
 
     def share(self, block_count: int, participants: int) -> int:
         """How many blocks one of so many participants gets of an epoch of so many data blocks, on average."""
@@ -85,8 +88,14 @@ class Dealer(Scheme):
         log = self._log[block.epoch]
         row, s_index = divmod(len(log), self.k)
         block.key = Key(self.layout.me.index, self.layout.partner.index, row, s_index)
+        block.meta = self.stamped({})
         log.append(block)
         return len(log) - 1
+
+    def stamped(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """The meta of a block, with the life of the sink that said where the stream goes on, when it is not the first:
+        a processor may get the block before it hears that the life before is over (ProcessorTask.process)."""
+        return meta | self._stamp
 
     def deal(self, port: Port, to: WorkerId, block: Block) -> None:
         """Send, unless the worker does not take part (any more): then the block is skipped and counted."""
@@ -106,6 +115,8 @@ class Dealer(Scheme):
         return all(s_index < self.k and row * self.k + s_index < count for row, s_index in block.meta["pieces"])
 
     def on_resume(self, port: Port, epoch: Epoch) -> None:
+        life = port.incarnation(self.layout.partner)
+        self._stamp = {"sink_life": life} if life > 1 else {}
         self.emitted = self.committed = epoch
         self._log.clear()
         self._owed.clear()

@@ -17,12 +17,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from network_pairs import DEADLINE_S, receive
 
 from engine.arena import Arena
 from engine.channel import Channel
 from engine.network import DOWNSTREAM, UPSTREAM, Network
-
-from network_pairs import DEADLINE_S, receive
 
 MIB = 1 << 20
 RING_BYTES = 1 << 16
@@ -62,7 +61,7 @@ def test_messages_arrive_as_they_were_sent_named_as_by_the_sockets() -> None:
     sender, receiver = pair()
     array = np.arange(6.0).reshape(2, 3)
     assert sender.network.send(1, b"head", [array, b"", b"abc"])
-    (origin, who, header, frames), = receiver.network.receive()
+    ((origin, who, header, frames),) = receiver.network.receive()
     assert (origin, who, header) == (UPSTREAM, b"sender", b"head")
     assert [bytes(frame) for frame in frames] == [array.tobytes(), b"", b"abc"]
     assert np.array_equal(np.frombuffer(frames[0]).reshape(2, 3), array)
@@ -110,10 +109,11 @@ def test_a_full_ring_wakes_both_ends_in_turn() -> None:
 def test_a_waiting_receiver_is_woken() -> None:
     sender, receiver = pair()
     got: list[Any] = []
-    waiter = threading.Thread(target=lambda: got.extend(receiver.network.receive(DEADLINE_S * 1000)))
+    waiter = threading.Thread(target=lambda: got.extend(receiver.network.receive(2 * DEADLINE_S * 1000)))
     waiter.start()
     assert sender.network.send(1, b"h")
     waiter.join(DEADLINE_S)
+    assert not waiter.is_alive()
     assert [header for _, _, header, _ in got] == [b"h"]
 
 
@@ -169,7 +169,8 @@ def word(*numbers: int) -> bytes:
         word(32, 0, 1, 0),
         word(32, 1 << 61, 1, 0),
         word(32, 18, 1, 0),
-        word(32, 1, 0, 0),
+        word(32, 10, 1, 0),
+        word(40, 2, 0, 8) + bytes(8),
         word(32, 1, 9, 0),
         word(32, 1, 1 << 63, 0),
         word(32, (1 << 64) - 1, 1, 0),
