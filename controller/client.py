@@ -17,6 +17,7 @@ from controller.messages import MESSAGE_BYTES_MAX, Message
 from controller.phases import TERMINAL
 
 POLL_S = 0.05
+ANSWER_MS = 100  # a leader that takes longer may be none any more
 _ERRORS: dict[int, type[RiprapError]] = {ConfigError.exit_code: ConfigError}
 
 
@@ -31,6 +32,7 @@ class Client:
         self._timeout_s = timeout_s
         self._client = session.connect(zookeeper)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._dealer: zmq.Socket[bytes] | None = None  # to the leader that answered last
         self._requests = 0
 
     def submit(self, job: str, topology: dict[str, Any], run_dir: str) -> None:
@@ -86,6 +88,7 @@ class Client:
 
     def close(self) -> None:
         """End the session."""
+        self._hang_up()
         self._context.destroy(linger=0)
         session.disconnect(self._client)
 
@@ -107,10 +110,14 @@ class Client:
         deadline = time.monotonic() + self._timeout_s
         endpoint = ""
         while time.monotonic() < deadline:
-            endpoint = self._leader() or ""
-            reply = self._exchange(endpoint, data, deadline) if endpoint else None
-            if reply is not None:
-                return _result(reply)
+            if self._dealer is None and (leader := self._leader()):
+                self._dealer = self._connect(leader)
+            if self._dealer is not None:
+                endpoint = self._dealer.getsockopt_string(zmq.LAST_ENDPOINT)
+                reply = self._exchange(self._dealer, endpoint, data, deadline)
+                if reply is not None:
+                    return _result(reply)
+                self._hang_up()
             time.sleep(POLL_S)
         if not endpoint:
             raise RiprapError(
@@ -131,15 +138,23 @@ class Client:
             return None
         return session.read_map(data).get("endpoint")
 
-    def _exchange(self, endpoint: str, data: bytes, deadline: float) -> Message | None:
-        """One request to one leader; None when it is the leader no more, or the time is over."""
+    def _connect(self, endpoint: str) -> zmq.Socket[bytes]:
         dealer = self._context.socket(zmq.DEALER)
         dealer.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+        dealer.connect(endpoint)
+        return dealer
+
+    def _hang_up(self) -> None:
+        if self._dealer is not None:
+            self._dealer.close(linger=0)
+            self._dealer = None
+
+    def _exchange(self, dealer: zmq.Socket[bytes], endpoint: str, data: bytes, deadline: float) -> Message | None:
+        """One request to one leader; None when it is the leader no more, or the time is over."""
         try:
-            dealer.connect(endpoint)
             dealer.send(data)
             while time.monotonic() < deadline:
-                if dealer.poll(500):
+                if dealer.poll(ANSWER_MS):
                     reply = messages.unpack(dealer.recv())
                     if reply.get("id") == self._requests:
                         return reply
@@ -147,8 +162,6 @@ class Client:
                     return None
         except FrameError:
             return None
-        finally:
-            dealer.close(linger=0)
         return None
 
 

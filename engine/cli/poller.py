@@ -12,7 +12,10 @@ from controller.client import Client
 
 
 class Poller(threading.Thread):
-    """A thread that owns the client from `start` to `stop`; `status` is the last answer, empty before the first."""
+    """A thread that owns the client from `start` to `stop`; `status` is the last answer, empty before the first.
+
+    `every_s` may be changed at any time.
+    """
 
     def __init__(self, client: Client, job: str, every_s: float) -> None:
         super().__init__(name="status poller", daemon=True)
@@ -20,13 +23,13 @@ class Poller(threading.Thread):
         self.answered_at = time.monotonic()
         self._client = client
         self._job = job
-        self._every_s = every_s
+        self.every_s = every_s
         self._stopping = threading.Event()
         self._error: Exception | None = None
 
     def run(self) -> None:
         """The thread's loop."""
-        while not self._stopping.wait(self._every_s):
+        while not self._stopping.wait(self.every_s):
             try:
                 self.status = self._client.status(self._job)
                 self.answered_at = time.monotonic()

@@ -31,6 +31,7 @@ from engine.cli.targets import Targets, listener
 from engine.profiling import PROFILE
 
 LOOK_EVERY_S = 0.05
+CALM_EVERY_S = 0.25
 ANSWER_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 30.0
 """How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
@@ -128,15 +129,26 @@ class Session:
             raise RiprapError(f"an earlier attempt at job {job} has not ended", "wait until it is CANCELLED")
 
     def _watch(self, poller: Poller) -> None:
+        seen = 0.0
         while self.status.get("phase") not in TERMINAL:
             self._services.supervise()
             poller.check()
             if time.monotonic() > poller.answered_at + SILENCE_MAX_S:
                 log = self._run_dir / LOGS / "controller.log"
                 raise RiprapError(f"no controller has answered for {SILENCE_MAX_S:.0f} s", f"see {log}")
-            self._take_in(poller.status, poller.answered_at)
-            self._show()
+            if poller.answered_at != seen:
+                seen = poller.answered_at
+                self._take_in(poller.status, seen)
+                self._show()
+                poller.every_s = CALM_EVERY_S if self._is_calm() else LOOK_EVERY_S
             time.sleep(LOOK_EVERY_S)
+
+    def _is_calm(self) -> bool:
+        """Whether nothing is about to happen: looking costs the job a share of the cores."""
+        status, total = self.status, self._job.items
+        if status.get("phase") != "RUNNING" or self._injector.pending or total is None:
+            return False
+        return total - self._committed.items > self._rate.last
 
     def _take_in(self, status: Mapping[str, Any], answered_at: float) -> None:
         """Keep the status, and pass on what the injector needs of it."""

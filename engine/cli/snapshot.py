@@ -36,9 +36,10 @@ class Snapshot:
 
 
 class Rate:
-    """Items per second over the last two seconds."""
+    """Items per second over the last two seconds; `last` is what `add` returned last."""
 
     def __init__(self) -> None:
+        self.last = 0.0
         self._points: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, items: int) -> float:
@@ -47,7 +48,8 @@ class Rate:
         while now - self._points[0][0] > RATE_WINDOW_S:
             self._points.popleft()
         first_at, first_items = self._points[0]
-        return (items - first_items) / (now - first_at) if now > first_at else 0.0
+        self.last = (items - first_items) / (now - first_at) if now > first_at else 0.0
+        return self.last
 
 
 def look(
