@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 REPORT_S = 0.1
+CALM_REPORT_S = 0.3  # while no worker has said anything
 SPARES = 2
 
 
@@ -66,7 +67,7 @@ def run_agent(
 class Agent:
     """The loop over the leader's and the workers' messages and exits.
 
-    It reports at once when something happened, else every 100 ms.
+    It reports at once when something happened, else every 100 ms, or 300 ms while nobody has anything to say.
     """
 
     def __init__(self, report: AgentReport, spawner: Spawner, inbox: Inbox) -> None:
@@ -80,27 +81,28 @@ class Agent:
 
     def run(self, ended: list[int]) -> None:
         """Run until a signal is in `ended`."""
-        due = 0.0
+        reported_at, heard = 0.0, True
         try:
             while not ended:
-                now = time.monotonic()
-                self._poll(max(0.0, due - now))
+                wait_s = reported_at + (REPORT_S if heard else CALM_REPORT_S) - time.monotonic()
+                heard |= self._poll(max(0.0, wait_s))
                 changed = self._step()
                 now = time.monotonic()
-                if changed or now >= due:
+                if changed or now >= reported_at + (REPORT_S if heard else CALM_REPORT_S):
                     self._send_report()
-                    due = now + REPORT_S
+                    reported_at, heard = now, False
         finally:
             self._children.close()
             self._context.destroy(linger=0)
 
-    def _poll(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> bool:
+        """Wait for something to take; whether there is."""
         poller = zmq.Poller()
         for source in (self._inbox, self._spawner, *self._children.sources()):
             poller.register(source.fileno() if hasattr(source, "fileno") else source, zmq.POLLIN)
         if self._leader is not None:
             poller.register(self._leader, zmq.POLLIN)
-        poller.poll(int(timeout_s * 1000) + 1)
+        return bool(poller.poll(int(timeout_s * 1000) + 1))
 
     def _step(self) -> bool:
         """Take whatever waits; whether it is worth a report at once."""

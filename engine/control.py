@@ -46,8 +46,9 @@ class ControlChannel:
         with contextlib.suppress(OSError):
             self._socket.send(pack(message, CHANNEL_BYTES_MAX))
 
-    def start(self, progress: Callable[[], dict[str, Any]], wake: Callable[[], None]) -> None:
-        """Heartbeats from now on: `progress` is called on the control thread every 100 ms and must only read."""
+    def start(self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None]) -> None:
+        """Heartbeats from now on: `progress` is called on the control thread every 100 ms and must only read; None when
+        there is nothing worth sending."""
         threading.Thread(target=self._run, args=(progress, wake), name="control", daemon=True).start()
 
     def stop(self) -> None:
@@ -59,12 +60,13 @@ class ControlChannel:
             raise EOFError("the agent closed the control channel")
         return unpack(data, CHANNEL_BYTES_MAX)
 
-    def _run(self, progress: Callable[[], dict[str, Any]], wake: Callable[[], None]) -> None:
+    def _run(self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None]) -> None:
         due = time.monotonic() + HEARTBEAT_S
         while not self._stopped.is_set():
             readable, _, _ = select.select([self._socket], [], [], max(0.0, due - time.monotonic()))
             if time.monotonic() >= due:
-                self.send(progress())
+                if message := progress():
+                    self.send(message)
                 due = time.monotonic() + HEARTBEAT_S
             if readable:
                 self._hand_over(wake, due)

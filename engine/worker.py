@@ -33,6 +33,8 @@ from engine.profiling import instrument
 from engine.sharing import Borrower, Lender, Roots, open_arena
 from engine.tasks.build import ThreeStageParts
 
+CALM_TURNS = 2  # the compute thread's between two heartbeats, when it has nothing to do
+CALM_SHARE = 0.2  # of the time after which a silent worker counts as lost: a calm one beats as seldom as that
 IDLE_S = 0.25  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
@@ -72,6 +74,8 @@ class Worker:
         pin(stage.cpus, self.me.index, stage.threads)
         self.membership = Membership(self.port, self.task, spec["host"], topology.links.transport)
         self.beats = 0
+        self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE
+        self._beaten = (0, 0.0)  # what `beats` was at the last heartbeat, and when
         self.first_item_at = self.caught_up_at = 0.0
         self._first_epoch = Epoch(0)
         if spec["topology"].get("profile"):
@@ -103,7 +107,7 @@ class Worker:
         """Until the controller says stop."""
         self.network.start()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
-        self.channel.start(self.progress, self.network.wake)
+        self.channel.start(self.heartbeat, self.network.wake)
         announced = False
         while not self._take_orders():
             worked = self.task.work()
@@ -138,8 +142,17 @@ class Worker:
         elif self.first_item_at and not self.caught_up_at and self.task.epoch > self._first_epoch:
             self.caught_up_at = time.monotonic()
 
+    def heartbeat(self) -> dict[str, Any] | None:
+        """The progress; None while the compute thread has nothing to do and has not been silent for long."""
+        beats, now = self.beats, time.monotonic()
+        before, at = self._beaten
+        if beats - before <= CALM_TURNS and now - at < self._calm_s:
+            return None
+        self._beaten = beats, now
+        return self.progress()
+
     def progress(self) -> dict[str, Any]:
-        """The heartbeat; `beat` stands still when the compute thread does."""
+        """What the agent is told; `beat` stands still when the compute thread does."""
         stats = self.stats()
         return {
             "type": "progress",
