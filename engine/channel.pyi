@@ -1,7 +1,7 @@
 """Messages between two workers of one host through memory, instead of through sockets.
 
-Each worker has a side of the channel in its own segment (engine/arena.pyi): a ring that it writes, and the position up to
-which it has read the neighbour's ring. A `Network` that a channel is attached to sends and receives by it.
+Each worker has a side of the channel in its own segment (engine/arena.pyi): a ring that it writes, and the position up
+to which it has read the neighbour's ring. A `Network` that a channel is attached to sends and receives by it.
 """
 
 from typing import Any

@@ -32,7 +32,7 @@ class ProcessorTask(Task):
         self._feedbacks = [Block(Kind.FEEDBACK, UNKNOWN) for _ in self.operators]
         self._fresh = [True] * len(self.operators)  # no feedback of the sink's present life has come yet
         self._blocks: list[dict[tuple[Epoch, Key], Block]] = [{} for _ in self.operators]
-        self._ahead: list[list[Block]] = [[] for _ in self.operators]  # of a life of the sink that is not known here yet
+        self._ahead: list[list[Block]] = [[] for _ in self.operators]  # of a later life of the sink
         self._computed: list[set[tuple[Epoch, Key]]] = [set() for _ in self.operators]  # for the sink's present life
 
     @property

@@ -39,8 +39,8 @@ class SinkTask(Task):
     """Results are kept by key until their epoch is whole and then aggregated in the order of keys, so that the model
     does not depend on who answered when, nor on what had to be decoded (DESIGN 5).
 
-    Commits are saved without waiting for it, at most one every 20 ms, and announced (in `epochs.csv`, at last as `done`)
-    once they are durable.
+    Commits are saved without waiting for it, at most one every 20 ms, and announced (in `epochs.csv`, at last as
+    `done`) once they are durable.
     A sink that starts again goes on from its newest durable epoch: it tells its source so, and gives the processors
     that epoch's state. What was committed but not durable is computed again, from the same items.
     """

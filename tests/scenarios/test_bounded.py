@@ -56,7 +56,7 @@ class Case:
 
     `segments` are those that the backup server's directory may hold at any time; `grows_mb` is by how much the peak
     memory of a worker, and that of the backup server, may exceed the peak of the short stream: schemes that save every
-    item may have 64 MiB under way to the backup server (BackupClient), half of what they save in the long stream or less.
+    item may have 64 MiB under way to the backup server (BackupClient), at most half of what they save in all.
     """
 
     topology: str

@@ -1,4 +1,4 @@
-"""Channels: order, pieces, room, wake-ups and lives; what a neighbour cannot have meant breaks one, and nothing else."""
+"""Channels: order, pieces, room, wake-ups and lives; and that what a neighbour cannot have meant breaks only its own."""
 
 from __future__ import annotations
 
