@@ -4,7 +4,7 @@
 
 A hop: in a chain of one source, one processor and one sink with one small block an epoch and one epoch under way, the
 time between commits is three hops, one through each worker, with all that a worker does for a block (the sink's commit
-and its persistence included), and all between two workers.
+and its persistence included), and all between two workers. Beside it what the way between two workers takes alone.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from bench.network import round_trips
 from bench.runs import environment, median, ready, run, save, table
 from operators.shard_source import ShardSource
 
@@ -29,6 +30,7 @@ CONFIG = "configs/logistic_regression_kdd12.yaml"
 NONE = "fault_tolerance={scheme: none}"
 ITEM_BYTES = 96
 HOPS = 3
+PINGS = 5000
 IDLE_S = 10.0
 HOP_ASKED_US, BLOCKS_ASKED, IDLE_ASKED = 30, 300_000, 0.01
 
@@ -93,10 +95,15 @@ def _cpu_seconds(launcher: psutil.Process) -> dict[str, dict[int, float]]:
     for process in [launcher, *launcher.children(recursive=True)]:
         try:
             kind = "worker" if len(process.threads()) > 4 and "zygote" in " ".join(process.cmdline()) else "other"
-            found[kind][process.pid] = process.cpu_times().user + process.cpu_times().system
-        except psutil.Error:
+            found[kind][process.pid] = sum(map(_ran_s, Path(f"/proc/{process.pid}/task").iterdir()))
+        except (psutil.Error, OSError):
             continue  # it ended meanwhile
     return found
+
+
+def _ran_s(thread: Path) -> float:
+    """Seconds on a CPU, by the scheduler's own account: ticks would miss a thread that runs for microseconds."""
+    return int((thread / "schedstat").read_text().split()[0]) / 1e9
 
 
 def _grown(before: dict[int, float], now: dict[int, float]) -> float:
@@ -110,14 +117,18 @@ def main() -> None:
     rounds = range(parser.parse_args().rounds)
     shards = str(Path(ready("kdd12", 2_000_000)).resolve())
     transports = ("auto", "zeromq")
+    ways: dict[str, list[float]] = {"channel": [], "network": []}
     hops: dict[str, list[float]] = {name: [] for name in transports}
     blocks: dict[str, list[float]] = {name: [] for name in transports}
     for _ in rounds:
+        for way, found in ways.items():
+            found.append(median(round_trips(way, "ipc", PINGS)) / 2 * 1e6)
         for name in transports:
             hops[name].append(hop_us(shards, name))
             blocks[name].append(blocks_per_second(shards, name))
     idle = idle_cores(shards)
     rows: list[list[Any]] = [
+        ["between two idle compute threads, us", *(median(found) for found in ways.values()), ""],
         ["a hop, us", *(median(hops[name]) for name in transports), f"< {HOP_ASKED_US}"],
         ["small blocks/s", *(median(blocks[name]) for name in transports), f">= {BLOCKS_ASKED:,}"],
     ]
@@ -126,7 +137,13 @@ def main() -> None:
         f"one machine, medians of {len(rounds)}": table(["what", "transport auto", "zeromq", "asked"], rows),
         "cores that a job uses while it waits for its source": table(["who", "cores", "asked"], idle_rows),
     }
-    figures = {"hop_us": hops, "blocks_per_second": blocks, "idle_cores": idle, "cpus": environment()["cores"]}
+    figures = {
+        "one_way_us": ways,
+        "hop_us": hops,
+        "blocks_per_second": blocks,
+        "idle_cores": idle,
+        "cpus": environment()["cores"],
+    }
     save("hotpath", "The worker's hot path", tables, figures)
 
 

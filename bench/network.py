@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 import zmq
 
-from engine.network import Network
+from engine.arena import Arena
+from engine.channel import Channel
+from engine.network import DOWNSTREAM, UPSTREAM, Network
 
 WINDOW_BYTES = 8 << 20
 SIZES = (64 << 10, 256 << 10, 1 << 20)
@@ -236,6 +238,39 @@ def network_pings(endpoint: str, count: int) -> list[float]:
     return times
 
 
+def channel_end(report: Connection, origin: int, sender: Any) -> Network:
+    """A network with one channel, joined with that of whoever is at the other end of the pipe."""
+    arena = Arena(0, 1 << 20, 1)
+    network = Network(MESSAGE_BYTES_MAX, arena=arena)
+    channel = Channel(arena, 0, origin, sender, MESSAGE_BYTES_MAX)
+    report.send((os.getpid(), arena.descriptor, arena.token, 0, channel.tail))
+    channel.join(*report.recv())
+    network.attach(channel)
+    return network
+
+
+def channel_echo(report: Connection, _: str) -> None:
+    """As network_echo, by a channel."""
+    network = channel_end(report, UPSTREAM, b"ping")
+    while not report.poll():
+        for _, peer, header, _ in network.receive(100):
+            network.reply(peer, header)
+    network.close()
+
+
+def channel_pings(report: Connection, count: int) -> list[float]:
+    """As network_pings, by a channel."""
+    network = channel_end(report, DOWNSTREAM, 1)
+
+    def ping() -> None:
+        network.send(1, b"p" * 100)
+        received(network)
+
+    times = timed(ping, count)
+    network.close()
+    return times
+
+
 def pyzmq_echo(report: Connection, transport: str) -> None:
     """As network_echo, with a pyzmq ROUTER in this thread."""
     router = zmq.Context().socket(zmq.ROUTER)
@@ -274,18 +309,30 @@ def timed(ping: Callable[[], None], count: int) -> list[float]:
     return times
 
 
+PINGS: dict[str, tuple[Callable[[Connection, str], None], Callable[[Connection, int], list[float]]]] = {
+    "channel": (channel_echo, channel_pings),
+    "network": (network_echo, lambda report, count: network_pings(report.recv(), count)),
+    "pyzmq": (pyzmq_echo, lambda report, count: pyzmq_pings(report.recv(), count)),
+}
+
+
+def round_trips(way: str, transport: str, count: int) -> list[float]:
+    """Seconds of each of `count` ping-pongs of 100 bytes; Network's and the channel's are of both compute threads."""
+    echo, pings = PINGS[way]
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=echo, args=(there, fresh(transport)))
+    process.start()
+    try:
+        return pings(here, count)
+    finally:
+        here.send("done")
+        process.join(10)
+
+
 def latency(count: int) -> None:
-    """Print median and 99th percentile of a 100-byte ping-pong; Network's goes through both compute threads."""
-    ways = {"network": (network_echo, network_pings), "pyzmq": (pyzmq_echo, pyzmq_pings)}
-    for transport, (way, (echo, pings)) in itertools.product(("ipc", "tcp"), ways.items()):
-        here, there = multiprocessing.Pipe()
-        process = multiprocessing.get_context("fork").Process(target=echo, args=(there, fresh(transport)))
-        process.start()
-        try:
-            median, p99 = np.percentile(np.array(pings(here.recv(), count)) * 1e6, (50, 99))
-        finally:
-            here.send("done")
-            process.join(10)
+    """Print median and 99th percentile of the ping-pongs."""
+    for way, transport in (("channel", "ipc"), *itertools.product(("network", "pyzmq"), ("ipc", "tcp"))):
+        median, p99 = np.percentile(np.array(round_trips(way, transport, count)) * 1e6, (50, 99))
         print(f"{transport} 100 B round trip, {way}: median {median:.0f} us, p99 {p99:.0f} us", flush=True)
 
 

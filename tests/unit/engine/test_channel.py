@@ -1,4 +1,4 @@
-"""Channels: order, pieces, room, wake-ups and lives; and that what a neighbour cannot have meant breaks only its own."""
+"""Channels: order, pieces, room, wake-ups and lives; and what a neighbour cannot have meant breaks its own only."""
 
 from __future__ import annotations
 
