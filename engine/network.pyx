@@ -6,6 +6,7 @@
     neighbours of the same host with whom there is a channel <-> compute thread   (engine/channel.pyx)
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
@@ -65,6 +66,7 @@ cdef double WAIT_MS_MAX = 1e9
 cdef int open_networks = 0
 
 
+@cython.no_gc_clear  # the threads ring the doorbell, which may lie in the arena, until they have ended
 cdef class Network:
     cdef void* context
     cdef void* router
