@@ -61,8 +61,7 @@ class ProcessorTask(Task):
             self._fresh[worker.index] = True
         super().on_worker_failed(worker)
         if worker in self.layout.sinks:
-            ahead, self._ahead[worker.index] = self._ahead[worker.index], []
-            self.process(ahead)
+            self._process_ahead(worker.index)
 
     def process(self, ready: Ready) -> None:
         for block in ready:
@@ -76,11 +75,17 @@ class ProcessorTask(Task):
                 self._compute(block)
 
     def _on_stale(self, block: Block) -> None:
-        """A block of an epoch that is committed: of no use, unless a later life of the sink goes on from before it."""
-        if block.meta.get("sink_life", 1) > self.port.incarnation(self.layout.sinks[block.key.sink]):
-            self._ahead[block.key.sink].append(block)
+        """A block of an epoch that was committed: of no use, unless the sink's present life goes on from before it. That
+        is not known before its first feedback; nor is, perhaps, that life."""
+        pair = block.key.sink
+        if self._fresh[pair] or block.meta.get("sink_life", 1) > self.port.incarnation(self.layout.sinks[pair]):
+            self._ahead[pair].append(block)
         else:
             self.port.count("stale_blocks")
+
+    def _process_ahead(self, pair: int) -> None:
+        ahead, self._ahead[pair] = self._ahead[pair], []
+        self.process(ahead)
 
     def _is_due(self, block: Block) -> bool:
         known = self.known[block.key.sink]
@@ -102,6 +107,8 @@ class ProcessorTask(Task):
             for spot, kept in list(blocks.items()):
                 if spot not in self._computed[pair] and self._is_due(kept):
                     self._compute(kept)
+        if fresh:
+            self._process_ahead(pair)
 
     def _enter(self, pair: int, feedback: Block) -> None:
         """Take over a state; one without arrays is that of a fresh operator."""

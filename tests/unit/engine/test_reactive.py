@@ -95,7 +95,9 @@ def test_states_of_all_pairs_are_saved_and_restored() -> None:
     assert again.known == [3, 1] and [operator.weight for operator in again.operators] == [5.0, 7.0]
     total = items(2).sum()
     assert results(fresh) == [(4, 0, total * 5.0), (2, 1, total * 7.0)], "reprocessed: what follows each pair's state"
-    assert fresh.counts["restored_items"] == 8 and fresh.counts["stale_blocks"] == 1
+    assert fresh.counts["restored_items"] == 8 and "stale_blocks" not in fresh.counts
+    feed(again, 3, 5.0, pair=0)
+    assert fresh.counts["stale_blocks"] == 1, "the sink is as far as the state"
 
 
 def test_after_a_restore_the_sinks_own_word_counts() -> None:

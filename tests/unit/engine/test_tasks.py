@@ -265,6 +265,20 @@ def test_a_block_for_the_next_life_of_the_sink_is_kept_until_that_is_known_here(
     assert results(port) == [(4, 0, 60.0)]
 
 
+def test_a_restored_processor_may_be_ahead_of_a_restored_sink() -> None:
+    """Both save for themselves: what the source sends again may come before the sink says how far it is."""
+    layout = layout_of(processor(1))
+    port = FakePort(layout)
+    task = ProcessorTask(layout, make_scheme(layout, {"scheme": "reactive"}), port, Doubling)
+    state = Block(Kind.DATA, Epoch(5), arrays=(np.array([5.0]),), meta={"epochs": [5], "counts": [1]})
+    task.restore(state, ())
+    for epoch in (4, 2):
+        task.on_block(DATA, source(), data(epoch))
+    assert results(port) == [] and "stale_blocks" not in port.counts
+    feed(task, 3, 10.0)
+    assert results(port) == [(4, 0, 60.0)] and port.counts["stale_blocks"] == 1
+
+
 def test_blocks_of_committed_epochs_are_stale_and_old_feedback_is_ignored() -> None:
     task, port = processor_task()
     feed(task, 7, 2.0)
