@@ -75,8 +75,8 @@ class ProcessorTask(Task):
                 self._compute(block)
 
     def _on_stale(self, block: Block) -> None:
-        """A block of an epoch that was committed: of no use, unless the sink's present life goes on from before it. That
-        is not known before its first feedback; nor is, perhaps, that life."""
+        """A block of an epoch that was committed: of no use, unless the sink's present life goes on from before it.
+        That is not known before its first feedback; nor is, perhaps, that life."""
         pair = block.key.sink
         if self._fresh[pair] or block.meta.get("sink_life", 1) > self.port.incarnation(self.layout.sinks[pair]):
             self._ahead[pair].append(block)
