@@ -26,6 +26,7 @@ class ControlChannel:
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
+        self._order = threading.Lock()  # what is said later was known later: `done` must not be followed by less
         self._stopped = threading.Event()
         self._polled = threading.Event()
 
@@ -43,6 +44,10 @@ class ControlChannel:
 
     def send(self, message: dict[str, Any]) -> None:
         """Send one message; errors of a vanished agent are left to the control thread."""
+        with self._order:
+            self._send(message)
+
+    def _send(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             self._socket.send(pack(message, CHANNEL_BYTES_MAX))
 
@@ -65,8 +70,9 @@ class ControlChannel:
         while not self._stopped.is_set():
             readable, _, _ = select.select([self._socket], [], [], max(0.0, due - time.monotonic()))
             if time.monotonic() >= due:
-                if message := progress():
-                    self.send(message)
+                with self._order:
+                    if message := progress():
+                        self._send(message)
                 due = time.monotonic() + HEARTBEAT_S
             if readable:
                 self._hand_over(wake, due)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from controller.messages import CHANNEL_BYTES_MAX, unpack
+from engine.control import ControlChannel
 from engine.worker import CALM_TURNS, Worker
 
 
@@ -20,3 +24,26 @@ def test_a_worker_with_nothing_to_do_beats_seldom_but_beats(monkeypatch: pytest.
         sent.append(Worker.heartbeat(worker) is not None)
         clock += 1
     assert sent == [True, False, False, False, True, False, True, True]
+
+
+def test_a_heartbeat_never_says_less_than_what_was_sent_before_it() -> None:
+    """The launcher reads the model from what a sink said last."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    channel = ControlChannel(here.detach())
+    begun, go_on = threading.Event(), threading.Event()
+
+    def progress() -> dict[str, Any]:
+        begun.set()
+        go_on.wait(20)
+        return {"type": "progress"}
+
+    channel.start(progress, lambda: None)
+    assert begun.wait(20)
+    teller = threading.Thread(target=channel.send, args=({"type": "done"},))
+    teller.start()
+    teller.join(0.2)
+    go_on.set()
+    said = [unpack(there.recv(CHANNEL_BYTES_MAX), CHANNEL_BYTES_MAX)["type"] for _ in range(2)]
+    channel.stop()
+    teller.join(20)
+    assert said == ["progress", "done"]
