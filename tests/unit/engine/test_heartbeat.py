@@ -45,5 +45,7 @@ def test_a_heartbeat_never_says_less_than_what_was_sent_before_it() -> None:
     go_on.set()
     said = [unpack(there.recv(CHANNEL_BYTES_MAX), CHANNEL_BYTES_MAX)["type"] for _ in range(2)]
     channel.stop()
-    teller.join(20)
+    for thread in (teller, *(thread for thread in threading.enumerate() if thread.name == "control")):
+        thread.join(20)  # before the socket closes: the control thread would take that for the agent's end
+    there.close()
     assert said == ["progress", "done"]
