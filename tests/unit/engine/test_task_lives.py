@@ -1,15 +1,17 @@
-"""Processors when lives of the sink, or their own, begin out of step: what the source sends again is not lost."""
+"""What lets a task's next life go on: which commits a sink saves, and that processors whose sink, or who themselves, begin
+a new life out of step lose nothing of what the source sends again."""
 
 from __future__ import annotations
 
 import numpy as np
-from fake_port import DATA, FakePort, layout_of, processor, sink, source
-from test_tasks import Doubling, data, feed, processor_task, results
+from fake_port import DATA, PUNCTUATION, RESULT, FakePort, layout_of, processor, sink, source
+from test_tasks import Doubling, data, end, feed, processor_task, result, results, sink_task
 
 from codec.blocks import Block, Kind
 from codec.ids import Epoch
 from engine.schemes import make_scheme
 from engine.tasks import ProcessorTask
+from engine.tasks.sink import SAVE_EVERY_S
 
 
 def test_a_block_for_the_next_life_of_the_sink_is_kept_until_that_is_known_here() -> None:
@@ -42,3 +44,20 @@ def test_a_restored_processor_may_be_ahead_of_a_restored_sink() -> None:
     assert results(port) == [] and "stale_blocks" not in port.counts
     feed(task, 3, 10.0)
     assert results(port) == [(4, 0, 60.0)] and port.counts["stale_blocks"] == 1
+
+
+def test_of_commits_that_follow_each_other_closely_the_newest_is_saved() -> None:
+    task, port, _ = sink_task({"scheme": "none"})
+    port.clock = 1.0
+    for epoch in (1, 2, 3):
+        task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
+        task.on_block(PUNCTUATION, source(), end(epoch, 1))
+        task.work()
+    assert [epoch for _, epoch, _, _ in port.saved] == [1]
+    port.clock += SAVE_EVERY_S
+    task.work()
+    task.work()
+    assert [epoch for _, epoch, _, _ in port.saved] == [1, 3]
+    task.on_block(RESULT, processor(0), result(4, 0, 0, 4))
+    task.on_block(PUNCTUATION, source(), end(4, 1, last=True))
+    assert [epoch for _, epoch, _, _ in port.saved] == [1, 3, 4], "the last one does not wait"

@@ -524,23 +524,6 @@ def test_a_commit_is_announced_once_it_is_durable() -> None:
     assert task.journal.durable_ == [2, 3] and task.safe
 
 
-def test_of_commits_that_follow_each_other_closely_the_newest_is_saved() -> None:
-    task, port, _ = sink_task({"scheme": "none"})
-    port.clock = 1.0
-    for epoch in (1, 2, 3):
-        task.on_block(RESULT, processor(0), result(epoch, 0, 0, epoch))
-        task.on_block(PUNCTUATION, source(), end(epoch, 1))
-        task.work()
-    assert [epoch for _, epoch, _, _ in port.saved] == [1]
-    port.clock += SAVE_EVERY_S
-    task.work()
-    task.work()
-    assert [epoch for _, epoch, _, _ in port.saved] == [1, 3]
-    task.on_block(RESULT, processor(0), result(4, 0, 0, 4))
-    task.on_block(PUNCTUATION, source(), end(4, 1, last=True))
-    assert [epoch for _, epoch, _, _ in port.saved] == [1, 3, 4], "the last one does not wait"
-
-
 def test_a_state_that_cannot_be_saved_now_is_saved_later_once() -> None:
     task, port, _ = sink_task({"scheme": "none"})
     port.full = True
