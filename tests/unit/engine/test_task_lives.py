@@ -1,5 +1,5 @@
-"""What lets a task's next life go on: which commits a sink saves, and that processors whose sink, or who themselves, begin
-a new life out of step lose nothing of what the source sends again."""
+"""What lets a task's next life go on: which commits a sink saves, and that a processor out of step with its sink's life
+loses nothing of what the source sends again."""
 
 from __future__ import annotations
 
