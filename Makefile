@@ -29,9 +29,10 @@ debug: $(VENV)/.installed ## compile with bounds checks and leak counters
 demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/HIGGS.csv.gz for the real data)
 	$(BIN)/python -m bench.demo $(if $(HIGGS),--higgs $(HIGGS))
 
-test: build ## run the default test suite, on two cores at once
+test: build ## run the default test suite on two cores at once, but for what waits for ZooKeeper's own deadlines
 	$(BIN)/python -m pytest -q -n 2 tests/unit tests/conformance tests/sim tests/fuzz
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/cluster tests/scenarios tests/namespaces
+	$(BIN)/python -m pytest -q tests/cluster
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/scenarios tests/namespaces
 
 sim: build ## run the schemes through thousands of simulated faults (SEEDS=40 a case)
 	RIPRAP_SIM_SEEDS=$(or $(SEEDS),40) $(BIN)/python -m pytest -q --timeout 3600 tests/sim
