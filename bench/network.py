@@ -212,22 +212,16 @@ def small_messages(count: int, repeats: int) -> None:
         )
 
 
-def network_echo(report: Connection, transport: str) -> None:
+def echo(report: Connection, network: Network) -> None:
     """Answer each message with its own header, until told to end."""
-    network = Network(MESSAGE_BYTES_MAX)
-    report.send(network.bind(transport))
-    network.start()
     while not report.poll():
         for _, peer, header, _ in network.receive(100):
             network.reply(peer, header)
     network.close()
 
 
-def network_pings(endpoint: str, count: int) -> list[float]:
+def pings(network: Network, link: int, count: int) -> list[float]:
     """Seconds of each round trip."""
-    network = Network(MESSAGE_BYTES_MAX)
-    network.start()
-    link = network.connect(endpoint, b"ping")
 
     def ping() -> None:
         network.send(link, b"p" * 100)
@@ -236,6 +230,21 @@ def network_pings(endpoint: str, count: int) -> list[float]:
     times = timed(ping, count)
     network.close()
     return times
+
+
+def network_echo(report: Connection, transport: str) -> None:
+    """Echo by sockets."""
+    network = Network(MESSAGE_BYTES_MAX)
+    report.send(network.bind(transport))
+    network.start()
+    echo(report, network)
+
+
+def network_pings(report: Connection, count: int) -> list[float]:
+    """Round trips by sockets."""
+    network = Network(MESSAGE_BYTES_MAX)
+    network.start()
+    return pings(network, network.connect(report.recv(), b"ping"), count)
 
 
 def channel_end(report: Connection, origin: int, sender: Any) -> Network:
@@ -250,29 +259,17 @@ def channel_end(report: Connection, origin: int, sender: Any) -> Network:
 
 
 def channel_echo(report: Connection, _: str) -> None:
-    """As network_echo, by a channel."""
-    network = channel_end(report, UPSTREAM, b"ping")
-    while not report.poll():
-        for _, peer, header, _ in network.receive(100):
-            network.reply(peer, header)
-    network.close()
+    """Echo by a channel."""
+    echo(report, channel_end(report, UPSTREAM, b"ping"))
 
 
 def channel_pings(report: Connection, count: int) -> list[float]:
-    """As network_pings, by a channel."""
-    network = channel_end(report, DOWNSTREAM, 1)
-
-    def ping() -> None:
-        network.send(1, b"p" * 100)
-        received(network)
-
-    times = timed(ping, count)
-    network.close()
-    return times
+    """Round trips by a channel."""
+    return pings(channel_end(report, DOWNSTREAM, 1), 1, count)
 
 
 def pyzmq_echo(report: Connection, transport: str) -> None:
-    """As network_echo, with a pyzmq ROUTER in this thread."""
+    """Echo with a pyzmq ROUTER in this thread."""
     router = zmq.Context().socket(zmq.ROUTER)
     router.bind(transport)
     report.send(router.getsockopt_string(zmq.LAST_ENDPOINT))
@@ -282,11 +279,11 @@ def pyzmq_echo(report: Connection, transport: str) -> None:
     router.context.destroy(0)
 
 
-def pyzmq_pings(endpoint: str, count: int) -> list[float]:
-    """As network_pings, with a pyzmq DEALER in this thread."""
+def pyzmq_pings(report: Connection, count: int) -> list[float]:
+    """Round trips with a pyzmq DEALER in this thread."""
     dealer = zmq.Context().socket(zmq.DEALER)
     dealer.rcvtimeo = TIMEOUT_MS
-    dealer.connect(endpoint)
+    dealer.connect(report.recv())
 
     def ping() -> None:
         dealer.send(b"p" * 100)
@@ -311,19 +308,19 @@ def timed(ping: Callable[[], None], count: int) -> list[float]:
 
 PINGS: dict[str, tuple[Callable[[Connection, str], None], Callable[[Connection, int], list[float]]]] = {
     "channel": (channel_echo, channel_pings),
-    "network": (network_echo, lambda report, count: network_pings(report.recv(), count)),
-    "pyzmq": (pyzmq_echo, lambda report, count: pyzmq_pings(report.recv(), count)),
+    "network": (network_echo, network_pings),
+    "pyzmq": (pyzmq_echo, pyzmq_pings),
 }
 
 
 def round_trips(way: str, transport: str, count: int) -> list[float]:
     """Seconds of each of `count` ping-pongs of 100 bytes; Network's and the channel's are of both compute threads."""
-    echo, pings = PINGS[way]
+    answer, ask = PINGS[way]
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=echo, args=(there, fresh(transport)))
+    process = multiprocessing.get_context("fork").Process(target=answer, args=(there, fresh(transport)))
     process.start()
     try:
-        return pings(here, count)
+        return ask(here, count)
     finally:
         here.send("done")
         process.join(10)

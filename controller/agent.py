@@ -84,11 +84,10 @@ class Agent:
         reported_at, heard = 0.0, True
         try:
             while not ended:
-                wait_s = reported_at + (REPORT_S if heard else CALM_REPORT_S) - time.monotonic()
-                heard |= self._poll(max(0.0, wait_s))
+                heard |= self._poll(max(0.0, _due(reported_at, heard) - time.monotonic()))
                 changed = self._step()
                 now = time.monotonic()
-                if changed or now >= reported_at + (REPORT_S if heard else CALM_REPORT_S):
+                if changed or now >= _due(reported_at, heard):
                     self._send_report()
                     reported_at, heard = now, False
         finally:
@@ -165,3 +164,8 @@ class Agent:
             pass
         except FrameError:
             self._children.shed()
+
+
+def _due(reported_at: float, heard: bool) -> float:
+    """When the next report is, if nothing happens; `heard`: something has come since the last one."""
+    return reported_at + (REPORT_S if heard else CALM_REPORT_S)

@@ -100,7 +100,7 @@ cdef class Channel:
     cdef int _write_on(self) except -1:
         """Write of what waits as much as there is room for, and have the neighbour look."""
         cdef bytes message
-        cdef size_t size, wrote, before = load_relaxed(&self.end.mine.tail)
+        cdef size_t size, before = load_relaxed(&self.end.mine.tail)
         while self.waiting:
             message = self.waiting[0]
             size = PyBytes_GET_SIZE(message)

@@ -19,6 +19,7 @@ from engine.arena import Arena
 from engine.channel import Channel
 from engine.layout import Neighbourhood
 from engine.network import DOWNSTREAM, UPSTREAM, Network
+from engine.sharing import names_segment
 
 Terms = list[Any]
 """Process, descriptor and token of a worker's segment, its side of the channel, and where reading begins there."""
@@ -83,17 +84,10 @@ class Channels:
 
     def _join(self, origin: int, peer: WorkerId, terms: Any) -> bool:
         channel = self._made.get((origin, peer))
-        if channel is None or not _sound(terms):
+        if channel is None or not names_segment(terms):
             return False
         try:
             channel.join(*terms)
         except OSError:  # of another namespace, or the peer is gone: sockets do as well
             return False
         return True
-
-
-def _sound(terms: Any) -> bool:
-    if not isinstance(terms, list) or [type(term) for term in terms] != [int, int, bytes, int, int]:
-        return False
-    pid, descriptor, _, side, tail = terms
-    return 0 < pid < 1 << 30 and 0 <= descriptor < 1 << 30 and 0 <= side < 1 << 30 and 0 <= tail < 1 << 62

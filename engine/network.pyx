@@ -430,13 +430,9 @@ cdef dict traffic(Pump* pump):
 
 
 cdef dict channel_traffic(list channels):
-    return {
-        "messages_in": sum([channel.messages_in for channel in channels]),
-        "bytes_in": sum([channel.bytes_in for channel in channels]),
-        "messages_out": sum([channel.messages_out for channel in channels]),
-        "bytes_out": sum([channel.bytes_out for channel in channels]),
-        "broken": sum([channel.is_broken for channel in channels]),
-    }
+    names = ("messages_in", "bytes_in", "messages_out", "bytes_out")
+    found = {name: sum([getattr(channel, name) for channel in channels]) for name in names}
+    return found | {"broken": sum([channel.is_broken for channel in channels])}
 
 
 cdef double now_ms() noexcept nogil:

@@ -57,6 +57,15 @@ def open_arena(links: int, sides: int, data_bytes: int) -> tuple[Arena | None, s
         return None, str(error)
 
 
+def names_segment(terms: Any) -> bool:
+    """Whether a peer's message holds what may be: process, descriptor and token of its segment, a link or side of it,
+    and an owner or a position."""
+    if not isinstance(terms, list) or [type(term) for term in terms] != [int, int, bytes, int, int]:
+        return False
+    pid, descriptor, _, place, count = terms
+    return 0 < pid < 1 << 30 and 0 <= descriptor < 1 << 30 and 0 <= place < 1 << 30 and 0 <= count < 1 << 60
+
+
 class Roots:
     """The inputs of a topology: files, and directories of files, that every worker of the host may map."""
 
@@ -212,15 +221,11 @@ class Borrower:
         return [peer in self._segments, bool(inputs) and [0, 0] not in inputs and offer.get("inputs") == inputs]
 
     def _borrow(self, peer: bytes, terms: Any) -> None:
-        kinds = [int, int, bytes, int, int]
-        if not isinstance(terms, list) or [type(term) for term in terms] != kinds:
-            return
-        pid, descriptor, token, link, owner = terms
-        if not (0 < pid < 1 << 30 and 0 <= descriptor < 1 << 30 and 0 <= link < 1 << 30 and 0 < owner < 1 << 60):
+        if not names_segment(terms) or terms[4] == 0:  # no life is owner 0
             return
         self.drop(peer)
         with suppress(OSError):  # of another namespace, or the lender is gone: frames do as well
-            self._segments[peer] = Borrowed(pid, descriptor, token, link, owner)
+            self._segments[peer] = Borrowed(*terms)
 
     def drop(self, peer: bytes) -> None:
         """A life is over. What is still read of its segment stays mapped."""

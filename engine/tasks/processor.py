@@ -60,8 +60,6 @@ class ProcessorTask(Task):
             self.known[worker.index] = UNKNOWN
             self._fresh[worker.index] = True
         super().on_worker_failed(worker)
-        if worker in self.layout.sinks:
-            self._process_ahead(worker.index)
 
     def process(self, ready: Ready) -> None:
         for block in ready:
@@ -82,10 +80,6 @@ class ProcessorTask(Task):
             self._ahead[pair].append(block)
         else:
             self.port.count("stale_blocks")
-
-    def _process_ahead(self, pair: int) -> None:
-        ahead, self._ahead[pair] = self._ahead[pair], []
-        self.process(ahead)
 
     def _is_due(self, block: Block) -> bool:
         known = self.known[block.key.sink]
@@ -108,7 +102,8 @@ class ProcessorTask(Task):
                 if spot not in self._computed[pair] and self._is_due(kept):
                     self._compute(kept)
         if fresh:
-            self._process_ahead(pair)
+            ahead, self._ahead[pair] = self._ahead[pair], []
+            self.process(ahead)
 
     def _enter(self, pair: int, feedback: Block) -> None:
         """Take over a state; one without arrays is that of a fresh operator."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_port import DATA, FEEDBACK, FakePort, Silent, items, layout_of, processor, sink, source
+from task_parts import Doubling, data, emit, feed, processor_task, results, source_task
 from test_dataflow_threads import Doubler
 from test_dataflow_threads import source as dataflow_source
-from test_tasks import Doubling, data, emit, feed, processor_task, results, source_task
 from test_trace import kinds_in, spans_in
 
 from codec.blocks import Block, Key, Kind

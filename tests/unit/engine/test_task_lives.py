@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 from fake_port import DATA, PUNCTUATION, RESULT, FakePort, layout_of, processor, sink, source
-from test_tasks import Doubling, data, end, feed, processor_task, result, results, sink_task
+from task_parts import Doubling, data, end, feed, processor_task, result, results, sink_task
 
 from codec.blocks import Block, Kind
 from codec.ids import Epoch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,28 +12,22 @@ from fake_port import (
     FEEDBACK,
     PUNCTUATION,
     RESULT,
-    FakePort,
     items,
-    layout_of,
     processor,
     sink,
     source,
 )  # fmt: skip
 from hypothesis import given
 from hypothesis import strategies as st
+from task_parts import ERASURE, data, emit, end, feed, place, processor_task, result, results, sink_task, source_task
 
 from codec.blocks import Block, Key, Kind
 from codec.errors import JobFailed
-from codec.ids import Epoch, WorkerId
-from engine.schemes import make_scheme
+from codec.ids import Epoch
 from engine.schemes.scheme import Boundary
-from engine.tasks import ProcessorTask, SinkTask, SourceTask
+from engine.tasks import SinkTask
 from engine.tasks.sink import SAVE_EVERY_S
 from engine.tasks.source import cut
-from operators.base import Processor, Sink
-
-Made = tuple[Any, FakePort]
-ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100, "attachment": "eager"}
 
 
 @given(st.integers(1, 10_000), st.integers(1, 500), st.integers(1, 10_000), st.integers(1, 16))
@@ -54,31 +47,6 @@ def test_an_epoch_is_cut_into_equal_blocks(count: int, item_bytes: int, block_by
 )  # fmt: skip
 def test_block_sizes(count: int, item_bytes: int, block_bytes: int, unit: int, expected: int) -> None:
     assert cut(count, item_bytes, block_bytes, unit) == expected
-
-
-def place(task: SourceTask, epoch: int = 0) -> None:
-    """The sink says where the stream goes on."""
-    task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(epoch)))
-
-
-def source_task(
-    options: dict[str, Any], item_count: int = 50, window: int = 2, block_bytes: int = 72, placed: bool = True
-) -> Made:
-    layout = layout_of(source())
-    port = FakePort(layout)
-    stream = items(item_count)
-    task = SourceTask(
-        layout, make_scheme(layout, options), port, lambda a, b: stream[a:b], item_count, 20, block_bytes, window
-    )
-    if placed:
-        place(task)
-        port.acked.clear()
-    return task, port
-
-
-def emit(task: SourceTask) -> int:
-    """Work until there is nothing to do; how many blocks came of it."""
-    return sum(1 for _ in iter(task.work, False))
 
 
 def test_a_source_waits_for_its_start_and_for_commits() -> None:
@@ -196,43 +164,6 @@ def test_a_source_that_returns_other_items_than_it_says_fails_the_job(wrong: np.
     task.start()
     with pytest.raises(JobFailed, match=r"expected float64 of shape \(1, 3\)"):
         task.work()
-
-
-class Doubling(Processor):
-    """Results are the items' sum times the newest feedback."""
-
-    factor = 1.0
-
-    def process_data(self, items: np.ndarray) -> Sequence[np.ndarray]:
-        return [np.array([items.sum() * self.factor])]
-
-    def process_feedback(self, feedback: Sequence[np.ndarray]) -> None:
-        self.factor = float(feedback[0][0])
-
-
-def processor_task(
-    pairs: int = 1, feedback: bool = True, options: dict[str, Any] = ERASURE, begun: bool = True
-) -> Made:
-    layout = layout_of(processor(1), pairs=pairs, feedback=feedback)
-    port = FakePort(layout)
-    task = ProcessorTask(layout, make_scheme(layout, options), port, Doubling)
-    for pair in range(pairs if begun else 0):
-        task.on_block(FEEDBACK, sink(pair), Block(Kind.FEEDBACK, Epoch(0)))
-    port.acked.clear()
-    return task, port
-
-
-def data(epoch: int, row: int = 0, s_index: int = 0, pair: int = 0, count: int = 2) -> Block:
-    return Block(Kind.DATA, Epoch(epoch), Key(pair, pair, row, s_index), count, (np.ones((count, 3)),), meta={"of": 8})
-
-
-def feed(task: ProcessorTask, epoch: int, value: float, pair: int = 0) -> None:
-    task.on_block(FEEDBACK, sink(pair), Block(Kind.FEEDBACK, Epoch(epoch), arrays=(np.array([value]),)))
-
-
-def results(port: FakePort, to: WorkerId | None = None) -> list[tuple[int, int, float]]:
-    sent = [block for at, block in port.sent_on(RESULT) if block.kind == Kind.RESULT and to in (None, at)]
-    return [(block.epoch, block.key.row, float(block.arrays[0][0])) for block in sent]
 
 
 def test_a_block_is_processed_under_the_feedback_of_the_epoch_before() -> None:
@@ -378,62 +309,6 @@ def test_items_of_other_columns_or_types_are_not_admitted() -> None:
     for wrong in (np.ones((2, 4)), np.ones((2, 3), "f4"), np.ones((2, 3), "i8"), np.ones((2, 0))):
         assert not task.admits(Block(Kind.DATA, Epoch(1), items=2, arrays=(wrong,)))
         assert not task.admits(Block(Kind.PARITY, Epoch(1), arrays=(wrong,)))
-
-
-class Listing(Sink):
-    """Remembers the order of results."""
-
-    def __init__(self) -> None:
-        self.processor, self.seen = Doubling(), []
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {"seen": np.array(self.seen, dtype=float)}
-
-    def restore(self, snapshot: Any) -> None:
-        self.seen = list(snapshot["seen"])
-
-    def aggregate(self, result: Sequence[np.ndarray]) -> None:
-        self.seen.append(float(result[0][0]))
-
-    def commit(self, epoch: int) -> Sequence[np.ndarray]:
-        return [np.array([float(epoch + 1)])]
-
-
-class Notebook:
-    """A journal that lists what it is told."""
-
-    def __init__(self) -> None:
-        self.committed_, self.durable_, self.resumed = [], [], None
-
-    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
-        self.committed_.append((boundary, latency_s))
-
-    def durable(self, epoch: Epoch) -> None:
-        self.durable_.append(epoch)
-
-    def notes(self) -> dict[str, Any]:
-        return {"epochs": len(self.committed_)}
-
-    def resume(self, notes: Any) -> None:
-        self.resumed = notes
-
-
-def sink_task(options: dict[str, Any], processors: int = 3) -> tuple[SinkTask, FakePort, list[tuple[Boundary, float]]]:
-    layout = layout_of(sink(), processors=processors)
-    port, journal = FakePort(layout), Notebook()
-    return SinkTask(layout, make_scheme(layout, options), port, Listing(), journal), port, journal.committed_
-
-
-def result(epoch: int, row: int, s_index: int, value: float | None = None) -> Block:
-    value = row * 10 + s_index if value is None else value
-    return Block(Kind.RESULT, Epoch(epoch), Key(0, 0, row, s_index), 2, (np.array([float(value)]),))
-
-
-def end(epoch: int, blocks: int, last: bool = False, **lives: int) -> Block:
-    names = {f"processor.{i}": 1 for i in range(3)} | {f"processor.{name[1:]}": life for name, life in lives.items()}
-    meta = {"items": 2 * blocks, "blocks": blocks, "last": last, "opened_at": 1.0}
-    meta |= {"participants": names, "active": len(names)}
-    return Block(Kind.PUNCTUATION, Epoch(epoch), meta=meta)
 
 
 def test_results_are_aggregated_in_the_order_of_keys_whoever_comes_first() -> None:
