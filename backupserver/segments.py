@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from backupserver import record as records
@@ -20,16 +21,32 @@ class Place(NamedTuple):
     length: int
 
 
+class Sync(NamedTuple):
+    """One that is under way: of how many groups and of which segments; its result is what could not be synced."""
+
+    groups: int
+    names: list[str]
+    failed: Future[tuple[str, OSError] | None]
+
+
 class Segments:
-    """Owned by the server's thread. Invariant: `size` bytes of the active segment are whole records."""
+    """Owned by the server's thread, but for the syncs, which a thread of their own does: a disk may take a second for
+    what was written in a tenth of one. Invariant: `size` bytes of the active segment are whole records.
+    """
 
     def __init__(self, storage: Storage, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.storage, self.segment_bytes = storage, segment_bytes
         self.active = ""
         self.size = 0
         self.damage: list[str] = []
+        self.appended = 0
+        """How many groups were appended."""
+        self.synced = 0
+        """How many of them have been forced to disk."""
         self._number = 0
-        self._unsynced: set[str] = set()
+        self._unsynced: dict[str, int] = {}  # segments, with the last group that each got
+        self._syncing: Sync | None = None
+        self._syncer = ThreadPoolExecutor(1, "sync")
 
     def scan(self) -> Iterator[tuple[Head, Place]]:
         """All whole records, in the order of their segments; what is damaged is noted in `damage` and left out."""
@@ -88,7 +105,8 @@ class Segments:
             self._undo()
             raise
         self.size = offset
-        self._unsynced.add(self.active)
+        self.appended += 1
+        self._unsynced[self.active] = self.appended
         return places
 
     def _undo(self) -> None:
@@ -97,19 +115,50 @@ class Segments:
         except OSError:
             self.active = ""  # what is torn at its end is found by the next scan
 
-    def sync(self) -> None:
-        """Force everything appended to disk.
+    def begin_sync(self) -> bool:
+        """Start to force to disk what was appended; False while that is still being done for what came before."""
+        if self._syncing is not None:
+            return False
+        names = list(self._unsynced)
+        self._syncing = Sync(self.appended, names, self._syncer.submit(self._sync_all, names))
+        return True
+
+    def end_sync(self, wait: bool = False) -> None:
+        """Take note of a sync that is done; `wait` until it is.
 
         After an OSError the segment is not appended to any more: the system may have given up pages that it could not
         write (https://wiki.postgresql.org/wiki/Fsync_Errors), and what is saved again must not rely on them.
         """
-        for name in list(self._unsynced):
+        sync = self._syncing
+        if sync is None or not (wait or sync.failed.done()):
+            return
+        failed, self._syncing = sync.failed.result(), None
+        if failed:
+            name, error = failed
+            self.active = "" if name == self.active else self.active
+            raise error
+        self.synced = sync.groups
+        self._unsynced = {name: last for name, last in self._unsynced.items() if last > sync.groups}
+
+    def sync(self) -> None:
+        """Force everything appended to disk, and return when it is there; OSError as in `end_sync`."""
+        self.end_sync(wait=True)
+        self.begin_sync()
+        self.end_sync(wait=True)
+
+    def _sync_all(self, names: list[str]) -> tuple[str, OSError] | None:
+        """On the syncer's thread: the first that fails, with the reason."""
+        for name in names:
             try:
                 self.storage.sync(name)
-            except OSError:
-                self.active = "" if name == self.active else self.active
-                raise
-            self._unsynced.discard(name)
+            except OSError as error:
+                return name, error
+        return None
+
+    def close(self) -> None:
+        """Give the storage back; a sync that is under way is waited for."""
+        self._syncer.shutdown()
+        self.storage.close()
 
     def read(self, place: Place) -> tuple[Head, memoryview] | None:
         """A record's head and body, None when it is damaged."""
@@ -125,5 +174,5 @@ class Segments:
 
     def remove(self, name: str) -> None:
         """Delete a segment of which nothing is needed any more."""
-        self._unsynced.discard(name)
+        self._unsynced.pop(name, None)
         self.storage.remove(name)

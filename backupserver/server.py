@@ -20,7 +20,7 @@ from codec.errors import ConfigError, FrameError
 logger = logging.getLogger(__name__)
 
 GROUP_RECORDS = 1024
-GROUP_BYTES = 32 << 20
+GROUP_BYTES = 8 << 20  # what a worker that is to be restored waits for
 IDLE_MS = 50
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
@@ -98,7 +98,7 @@ class Server:
         now = self._look_at_clock()
         try:
             if now >= self._sync_at:
-                self._sync()
+                self._sync_at = float("inf") if self._begin_sync() else now + self._interval_s
             if now >= self._compact_at:
                 self.store.compact()
         except OSError as error:
@@ -109,7 +109,7 @@ class Server:
         """Sync what was acknowledged, and give everything back."""
         if self._durability != "never":
             self._sync()
-        self.store.segments.storage.close()
+        self.store.segments.close()
         self._context.destroy(linger=0)
 
     def _look_at_clock(self) -> float:
@@ -203,6 +203,7 @@ class Server:
             self._stale[name] = name not in self._synced
             try:
                 self.store.begin_life(name, fence)
+                self._make_durable()
             except OSError as error:
                 self._say_full(error)
         self._synced.discard(name)
@@ -226,10 +227,7 @@ class Server:
     def _write(self, saves: list[Save]) -> None:
         try:
             self.store.append([(save.head, [frame.buffer for frame in save.body]) for save in saves])
-            if self._durability == "always":
-                self._sync()
-            elif self._durability == "interval":
-                self._sync_at = min(self._sync_at, time.monotonic() + self._interval_s)
+            self._make_durable()
         except OSError as error:
             self._say_full(error)
             for name, client in {save.head.name: save.client for save in saves}.items():
@@ -248,10 +246,22 @@ class Server:
             logger.error("nothing can be written: %s; records are not acknowledged until it can", error)
         self.full = str(error)
 
+    def _make_durable(self) -> None:
+        """What was appended just now, as was asked."""
+        if self._durability == "always":
+            self._sync()
+        elif self._durability == "interval":
+            self._sync_at = min(self._sync_at, time.monotonic() + self._interval_s)
+
     def _sync(self) -> None:
         self._sync_at = float("inf")
-        self.store.sync()
+        self.store.segments.sync()
         self.syncs += 1
+
+    def _begin_sync(self) -> bool:
+        begun = self.store.segments.begin_sync()
+        self.syncs += begun
+        return begun
 
     def status(self) -> dict[str, Any]:
         """Counters of this process, and what the store holds."""

@@ -22,7 +22,7 @@ class Storage(Protocol):
         """Write buffers behind the first `at` bytes of a segment; what an error leaves behind is cut by the caller."""
 
     def sync(self, name: str) -> None:
-        """Return when what was appended survives the machine's crash."""
+        """Return when what was appended survives the machine's crash; called on a thread of its own."""
 
     def cut(self, name: str, size: int) -> None:
         """Keep the first `size` bytes only."""

@@ -36,6 +36,7 @@ class LocalStorage:
                 f"the storage {directory} is another backup server's", "give each server a directory of its own"
             ) from error
         self._open: dict[str, int] = {}
+        self._has_new = False  # names of which the disk may not know
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.directory.glob(f"*{SUFFIX}"))
@@ -57,7 +58,20 @@ class LocalStorage:
                 pending[0] = pending[0][written:]
 
     def sync(self, name: str) -> None:
+        if self._has_new:
+            self._has_new = False
+            self._sync_names()
         os.fdatasync(self._fd(name))
+
+    def _sync_names(self) -> None:
+        folder = os.open(self.directory, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        except OSError:
+            self._has_new = True
+            raise
+        finally:
+            os.close(folder)
 
     def cut(self, name: str, size: int) -> None:
         os.truncate(self._fd(name), size)
@@ -78,7 +92,5 @@ class LocalStorage:
         fd = self._open.get(name)
         if fd is None:
             fd = self._open[name] = os.open(self.directory / name, os.O_RDWR | os.O_CREAT, 0o644)
-            folder = os.open(self.directory, os.O_RDONLY)
-            os.fsync(folder)  # or the new name is not there after a crash
-            os.close(folder)
+            self._has_new = True
         return fd

@@ -46,6 +46,7 @@ class Store:
         self.logs: dict[str, WorkerLog] = {}
         self._bytes: Counter[str] = Counter()
         self._live: Counter[str] = Counter()
+        self._dead: dict[str, int] = {}  # segments, with how many groups there were when the last record in them died
         for head, place in self.segments.scan():
             self._bytes[place.segment] += place.length
             self._index(Entry(head, place))
@@ -56,24 +57,19 @@ class Store:
         return self.logs[name].fence if name in self.logs else 0
 
     def begin_life(self, name: str, fence: int) -> None:
-        """Shut older lives out, for good.
+        """Shut older lives out; like any record, for good when it has been synced.
 
         OSError when that cannot be written: they are shut out while this process lives, and once the new life has
         saved something.
         """
         self.logs.setdefault(name, WorkerLog()).fence = fence
         self.append([(Head("fence", name, fence, 0, 0), [])])
-        self.sync()
 
     def append(self, group: Sequence[tuple[Head, Sequence[Any]]]) -> None:
         """Append records; OSError leaves everything as it was."""
         for (head, _), place in zip(group, self.segments.append(group)):
             self._bytes[place.segment] += place.length
             self._index(Entry(head, place))
-
-    def sync(self) -> None:
-        """Force everything appended to disk."""
-        self.segments.sync()
 
     def restore(self, name: str) -> tuple[list[tuple[Head, memoryview]], str]:
         """The newest whole state first, if there is one, then the items of later epochs in order; what is damaged."""
@@ -97,21 +93,22 @@ class Store:
         return found, "; ".join(dropped)
 
     def compact(self) -> None:
-        """Rewrite one sealed segment that is mostly dead, and delete those that are wholly so; OSError loses nothing.
+        """Copy what lives of one sealed segment that is mostly dead, and delete those that are wholly so.
 
-        What supersedes the records of a segment, and the copies of those that are live, are synced before it is
-        deleted; a crash in between leaves both copies, which are one for the index.
+        They are deleted by a later call, when what supersedes their records, and the copies, have been synced; a crash
+        before that leaves both copies, which are one for the index. OSError loses nothing.
         """
-        sealed = [name for name in self._bytes if name != self.segments.active]
-        dead = [name for name in sealed if not self._live[name]]
-        if dead:
-            self.sync()
-        for name in dead:
+        self.segments.end_sync()
+        for name in [name for name, groups in self._dead.items() if groups <= self.segments.synced]:
             self._drop(name)
-        for name in [name for name in sealed if name in self._bytes]:
-            if self._live[name] < min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES):
+        sealed = [name for name in self._bytes if name != self.segments.active and name not in self._dead]
+        for name in sealed:
+            if 0 < self._live[name] < min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES):
                 self._rewrite(name)
-                return
+                break
+        self._dead.update((name, self.segments.appended) for name in sealed if not self._live[name])
+        if self._dead:
+            self.segments.begin_sync()
 
     def statistics(self) -> dict[str, int]:
         """Workers, live and stored bytes, segments."""
@@ -134,8 +131,6 @@ class Store:
                         self._forget(log, entry)
         if moved:
             self.append([(head, [body]) for head, body in moved])
-        self.sync()
-        self._drop(name)
 
     def _whole(self, entry: Entry) -> tuple[Head, memoryview] | None:
         """A record, None when it is damaged; a fence is all in its head."""
@@ -145,7 +140,7 @@ class Store:
 
     def _drop(self, name: str) -> None:
         self.segments.remove(name)
-        del self._bytes[name]
+        del self._bytes[name], self._dead[name]
         self._live.pop(name, None)
 
     def _index(self, entry: Entry) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from backupserver import BackupClient, Record  # here, so that the zygote has loaded it when a worker is to be restored
 from codec.blocks import NO_KEY, Block, Key, Kind
 from codec.ids import Epoch
-
-if TYPE_CHECKING:
-    from backupserver import Record
 
 ATTEMPT_SHIFT = 32
 
@@ -72,8 +70,6 @@ def open_store(
     """
     if not servers:
         return NoStore(), Restored()
-    from backupserver import BackupClient  # workers that save nothing need not load it
-
     client = BackupClient(servers, job, worker, fence, wake=wake, deadline_s=deadline_s)
     point = client.open()
     state = None if point.state is None else _block(point.state)

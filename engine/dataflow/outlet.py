@@ -198,9 +198,11 @@ class Outlet:
 
     @property
     def blocked(self) -> bool:
-        """Whether something on a data link could not leave yet."""
+        """Whether too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
+        takes the processors from its next life, for which all will wait."""
         most = self.scheme.waiting_max
-        return any(len(link.waiting) > most for link in self.links.values() if not link.joint.feedback)
+        links = (link for link in self.links.values() if not link.joint.feedback)
+        return any(len(link.waiting) > (most if link.placed else 0) for link in links)
 
     def flush(self) -> None:
         """Send what waits, in order, as far as the links and the scheme allow."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def found(store: Store, name: str = NAME) -> Found:
 
 
 def closed(store: Store) -> None:
-    store.segments.storage.close()
+    store.segments.close()
 
 
 def small_log(folder: Path) -> tuple[bytes, list[Found], list[int]]:
@@ -137,7 +138,8 @@ class Model:
 
 
 ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["state", "item", "item", "life", "reopen", "compact"]), st.integers(1, 3)), max_size=60
+    st.tuples(st.sampled_from(["state", "item", "item", "life", "reopen", "compact", "sync"]), st.integers(1, 3)),
+    max_size=60,
 )
 
 
@@ -158,6 +160,8 @@ def test_random_histories_agree_with_a_dictionary(tmp_path_factory: pytest.TempP
             assert not store.damage
         elif action == "compact":
             store.compact()
+        elif action == "sync":
+            store.segments.sync()
         else:
             epoch = epochs[name] + number
             if action == "state":
@@ -178,6 +182,7 @@ def test_states_without_end_take_bounded_space(tmp_path: Path) -> None:
         save(store, "item", number + 1, 2 * number)
         save(store, "state", number, 2 * number + 1)
         store.compact()
+        store.segments.end_sync(wait=True)
     assert sum(path.stat().st_size for path in tmp_path.glob("*.segment")) < 4 * 4096
     assert found(store) == (2999, [(3000, 5998)])
 
@@ -238,12 +243,62 @@ def test_a_crash_at_every_step_of_a_compaction_loses_nothing(tmp_path: Path) -> 
         try:
             for _ in range(6):
                 store.compact()
+                store.segments.end_sync(wait=True)
         except OSError:
             pass
         closed(store)
         again = Store(LocalStorage(str(folder)))
         assert found(again) == truth and found(again, OTHER) == other
         closed(again)
+
+
+class Slow(LocalStorage):
+    """Its disk needs as long for a sync as the test wants."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory)
+        self.may_end = threading.Event()
+        self.synced: list[str] = []
+
+    def sync(self, name: str) -> None:
+        assert self.may_end.wait(20), "the test has not let it end"
+        super().sync(name)
+        self.synced.append(name)
+
+
+def test_a_sync_under_way_holds_up_nobody(tmp_path: Path) -> None:
+    storage = Slow(str(tmp_path))
+    store = Store(storage)
+    save(store, "state", 1, 1)
+    assert store.segments.begin_sync() and not store.segments.begin_sync()
+    save(store, "item", 2, 2)
+    store.begin_life(OTHER, 3)
+    assert found(store) == (1, [(2, 2)]) and store.fence(OTHER) == 3
+    store.segments.end_sync()
+    assert (store.segments.appended, store.segments.synced, storage.synced) == (3, 0, [])
+    storage.may_end.set()
+    store.segments.end_sync(wait=True)
+    assert store.segments.synced == 1, "not what came meanwhile"
+    store.segments.sync()
+    assert store.segments.synced == 3 and len(storage.synced) == 2
+    closed(store)
+
+
+def test_a_segment_stays_until_what_supersedes_it_has_been_synced(tmp_path: Path) -> None:
+    storage = Slow(str(tmp_path))
+    store = Store(storage, segment_bytes=1)
+    for number in range(1, 5):
+        save(store, "state", number, number)
+        store.compact()
+    assert len(list(tmp_path.glob("*.segment"))) == 4
+    storage.may_end.set()
+    store.segments.end_sync(wait=True)
+    store.compact()
+    assert len(list(tmp_path.glob("*.segment"))) == 3, "the sync was begun when only the first was superseded"
+    store.segments.end_sync(wait=True)
+    store.compact()
+    assert len(list(tmp_path.glob("*.segment"))) == 2 and found(store) == (4, [])
+    closed(store)
 
 
 def test_two_servers_on_one_directory_are_refused(tmp_path: Path) -> None:
@@ -261,6 +316,7 @@ def test_objects_of_a_memory_file_system_hold_the_same() -> None:
         save(store, "item", number + 1, 2 * number)
         save(store, "state", number, 2 * number + 1)
         store.compact()
+        store.segments.end_sync(wait=True)
     assert store.statistics()["segments"] < 12
     again = Store(open_storage(address))
     assert found(again) == (29, [(30, 58)]) and not again.damage

@@ -238,6 +238,19 @@ def test_a_link_without_room_and_a_scheme_that_forbids_hold_blocks_back_in_order
     assert rows(made, 0) == [1, 2]
 
 
+def test_nothing_is_put_out_ahead_of_a_receiver_that_is_down() -> None:
+    made = outlet()
+    made.scheme.waiting_max = 9
+    made.scheme.open = False
+    put(made, 1, 0)
+    made.flush()
+    assert not made.blocked, "so many may wait"
+    made.lost(C0)
+    assert made.blocked
+    made.place(made.links[TO_0], Heard())
+    assert not made.blocked
+
+
 def test_feedback_never_blocks() -> None:
     loop = topology({"a": 1, "b": 1}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
     made = outlet(loop, "b.0")
