@@ -31,7 +31,8 @@ def die_with_parent(parent: bool | int = True) -> None:
 def run_before_workers() -> None:
     """Let this process go before the workers when cores are short, where the system permits it (as root).
 
-    Detecting a death takes microseconds of work, but waiting for a core among busy workers takes milliseconds.
+    Detecting a death takes microseconds of work, but waiting for a core among busy workers takes milliseconds. Its
+    children go first too, so a worker until it calls `run_as_worker`: the others wait for one that is being restored.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, CONTROL_NICENESS)
@@ -52,9 +53,11 @@ def begin_service(parent: bool | int) -> list[int]:
 
 
 def run_as_worker() -> None:
-    """Take back what was inherited from a process that ran `run_before_workers`."""
-    if os.getpriority(os.PRIO_PROCESS, 0) < 0:
-        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    """Take back, for all threads there are, what was inherited from a process that ran `run_before_workers`."""
+    for thread in map(int, os.listdir("/proc/self/task")):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpriority(os.PRIO_PROCESS, thread) < 0:
+                os.setpriority(os.PRIO_PROCESS, thread, 0)
 
 
 def tie_to_this_process() -> Callable[[], None]:

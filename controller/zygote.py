@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Never
 
 from controller import channel
-from controller.processes import die_with_parent, run_as_worker
+from controller.processes import die_with_parent
 
 Entry = Callable[[int], int]
 
@@ -105,7 +105,6 @@ class Zygote:
             order, fds = received
             order_end.close()
             _redirect_output(order["log"])
-            run_as_worker()
             code = self._entry(fds[0])
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else 1

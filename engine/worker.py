@@ -21,6 +21,7 @@ from codec.events import EventLog
 from codec.header import HEADER_BYTES_MAX
 from codec.ids import Epoch, Incarnation, WorkerId
 from configs.topology import Topology
+from controller.processes import run_as_worker
 from engine.channels import Channels, side_count
 from engine.control import ControlChannel
 from engine.dataflow.build import DataflowParts
@@ -106,6 +107,7 @@ class Worker:
     def run(self) -> None:
         """Until the controller says stop."""
         self.network.start()
+        run_as_worker()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
         self.channel.start(self.heartbeat, self.network.wake)
         announced = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -134,7 +135,10 @@ def test_a_cluster_from_up_to_down(cli: Cli, capfd: pytest.CaptureFixture[str]) 
     assert before["state"] == "up"
     said("kill", "trial", "processor.1")
     await_that(lambda: worker()["incarnation"] == 2 and worker()["state"] == "up", 20, lambda: "it was not replaced")
-    assert worker()["pid"] != before["pid"] and worker()["restarts"] == 1
+    after = worker()
+    assert after["pid"] != before["pid"] and after["restarts"] == 1
+    threads = map(int, os.listdir(f"/proc/{after['pid']}/task"))
+    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {os.getpriority(os.PRIO_PROCESS, 0)}
     assert "lost processor.1#1" in said("status", "trial")
     assert cli.call("kill", "trial", "processor.7") != 0
     said("cancel", "trial")
