@@ -28,9 +28,11 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
       riprap run job.yaml --set 'backup.servers=[tcp://10.0.0.7:7070]'
     """
     from codec.errors import ConfigError
+    from controller.processes import run_before_workers
     from engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
+    run_before_workers()  # who is restored, and what may leave only when it is durable, waits for this server
     if not listen.startswith(("tcp://", "ipc://")):
         raise ConfigError(
             f"--listen {listen}: not an address", "write tcp://IP:PORT, or ipc://PATH for this host alone"
