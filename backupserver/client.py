@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from backupserver.peer import PING_S, Answer, Peer, Saved
+from backupserver.peer import CALM_PING_S, PING_S, Answer, Peer, Saved
 from backupserver.record import Record, RestorePoint, pack_body, unpack_body
 from codec.errors import FrameError, RiprapError
 
@@ -132,7 +132,7 @@ class BackupClient:
 
     def _run(self) -> None:
         while not self._stopped:
-            self._await(PING_S)
+            self._await(CALM_PING_S if all(peer.is_calm for peer in self._peers) else PING_S)
             now = time.monotonic()
             for peer in self._peers:
                 peer.hear()

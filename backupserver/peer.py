@@ -12,6 +12,7 @@ from backupserver import protocol
 from codec.errors import FrameError
 
 PING_S = 0.2
+CALM_PING_S = 0.6  # of one that has acknowledged everything; shorter than what it would take for a stall
 RETRY_S = 0.3  # after a server said that it is full
 
 
@@ -72,6 +73,11 @@ class Peer:
         self._pinged_at = time.monotonic()
         self._unanswered_at = float("inf")  # when the first ping was sent of those since it was heard
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.in_sync and self.acked >= self.sent and self._unanswered_at == float("inf")
+
     def ask(self) -> None:
         """Shut older lives out there, and ask what it has; `hear` brings the answer."""
         self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
@@ -122,7 +128,7 @@ class Peer:
             self.socket.close(linger=0)  # with all that is queued on it
             self.socket, self._unanswered_at, self.away = self._connect(), float("inf"), True
             self.ask()
-        elif now > self._pinged_at + PING_S:
+        elif now > self._pinged_at + (CALM_PING_S if self.is_calm else PING_S):
             self._pinged_at = now
             self._unanswered_at = min(self._unanswered_at, now)
             self._pings += 1

@@ -115,9 +115,14 @@ class Segments:
         except OSError:
             self.active = ""  # what is torn at its end is found by the next scan
 
+    @property
+    def syncing(self) -> bool:
+        """Whether a sync has been begun and not noted as done."""
+        return self._syncing is not None
+
     def begin_sync(self) -> bool:
         """Start to force to disk what was appended; False while that is still being done for what came before."""
-        if self._syncing is not None:
+        if self.syncing:
             return False
         names = list(self._unsynced)
         self._syncing = Sync(self.appended, names, self._syncer.submit(self._sync_all, names))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 import uuid
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import zmq
@@ -21,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 GROUP_RECORDS = 1024
 GROUP_BYTES = 8 << 20  # what a worker that is to be restored waits for
-IDLE_MS = 50
+IDLE_MS = 500
+COMPACT_MS = 50  # between two looks at a sync that something waits for
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
@@ -35,12 +38,18 @@ def serve(listen: str, storage: str, durability: str, interval_ms: int) -> None:
     write alone (never). ConfigError when the address or the storage cannot be used.
     """
     ended: list[int] = []
+    wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        ended.append(signum)
+        os.eventfd_write(wakeup, 1)
+
     for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda received, frame: ended.append(received))
+        signal.signal(signum, end)
     store = Store(open_storage(storage))
     if store.damage:
         logger.warning("the storage %s is damaged; left out: %s", storage, store.damage)
-    server = Server(listen, store, durability, interval_ms / 1000)
+    server = Server(listen, store, durability, interval_ms / 1000, wakeup)
     try:
         while not ended:
             server.step(IDLE_MS)
@@ -64,7 +73,7 @@ class Server:
     lost something in between.
     """
 
-    def __init__(self, listen: str, store: Store, durability: str, interval_s: float) -> None:
+    def __init__(self, listen: str, store: Store, durability: str, interval_s: float, wakeup: int) -> None:
         self.store, self._durability, self._interval_s = store, durability, interval_s
         self.id = uuid.uuid4().hex
         self.refused = self.malformed = self.groups = self.syncs = self.records = 0
@@ -88,11 +97,15 @@ class Server:
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
             raise ConfigError(f"cannot listen at {listen}: {error.strerror}", "name a free address") from error
+        self._poller = zmq.Poller()
+        self._poller.register(self._router, zmq.POLLIN)
+        self._poller.register(wakeup, zmq.POLLIN)  # readable when the process is to end
 
     def step(self, timeout_ms: float) -> None:
         """Wait for messages at most this long, and serve them."""
         due_ms = max(0.0, (self._sync_at - time.monotonic()) * 1000)
-        if self._router.poll(int(min(timeout_ms, due_ms))):
+        wait_ms = min(timeout_ms, COMPACT_MS) if self.store.segments.syncing else timeout_ms
+        if self._poller.poll(int(min(wait_ms, due_ms))):
             self._look_at_clock()
             self._serve(self._receive())
         now = self._look_at_clock()

@@ -24,7 +24,7 @@ from controller.store import Store
 
 logger = logging.getLogger(__name__)
 
-TICK_MS = 100
+TICK_MS = 200
 SLEPT_S = 0.5  # a loop that takes longer than this was not running: stopped, swapped out, or starved
 BATCH_MAX = 1000  # messages taken between two ticks
 

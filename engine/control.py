@@ -51,10 +51,12 @@ class ControlChannel:
         with contextlib.suppress(OSError):
             self._socket.send(pack(message, CHANNEL_BYTES_MAX))
 
-    def start(self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None]) -> None:
-        """Heartbeats from now on: `progress` is called on the control thread every 100 ms and must only read; None when
-        there is nothing worth sending."""
-        threading.Thread(target=self._run, args=(progress, wake), name="control", daemon=True).start()
+    def start(
+        self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None], calm_s: float = HEARTBEAT_S
+    ) -> None:
+        """Heartbeats from now on: `progress` is called on the control thread every 100 ms, and must only read; when it
+        says None, for nothing worth sending, it is called after `calm_s`."""
+        threading.Thread(target=self._run, args=(progress, wake, calm_s), name="control", daemon=True).start()
 
     def stop(self) -> None:
         """No more heartbeats."""
@@ -65,7 +67,7 @@ class ControlChannel:
             raise EOFError("the agent closed the control channel")
         return unpack(data, CHANNEL_BYTES_MAX)
 
-    def _run(self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None]) -> None:
+    def _run(self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None], calm_s: float) -> None:
         due = time.monotonic() + HEARTBEAT_S
         while not self._stopped.is_set():
             readable, _, _ = select.select([self._socket], [], [], max(0.0, due - time.monotonic()))
@@ -73,7 +75,7 @@ class ControlChannel:
                 with self._order:
                     if message := progress():
                         self._send(message)
-                due = time.monotonic() + HEARTBEAT_S
+                due = time.monotonic() + (HEARTBEAT_S if message else calm_s)
             if readable:
                 self._hand_over(wake, due)
 

@@ -35,8 +35,9 @@ from engine.sharing import Borrower, Lender, Roots, open_arena
 from engine.tasks.build import ThreeStageParts
 
 CALM_TURNS = 2  # the compute thread's between two heartbeats, when it has nothing to do
+CALM_HEARTBEAT_S = 0.3  # from one that was not worth sending to the next look
 CALM_SHARE = 0.2  # of the time after which a silent worker counts as lost: a calm one beats as seldom as that
-IDLE_S = 0.25  # the longest wait of an idle compute thread; it beats at least this often
+IDLE_S = 0.5  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
 
@@ -109,11 +110,11 @@ class Worker:
         self.network.start()
         run_as_worker()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
-        self.channel.start(self.heartbeat, self.network.wake)
+        self.channel.start(self.heartbeat, self.network.wake, min(CALM_HEARTBEAT_S, self._calm_s))
         announced = False
         while not self._take_orders():
             worked = self.task.work()
-            self.port.step(self.task, 0.0 if worked else IDLE_S)
+            self.port.step(self.task, 0.0 if worked else min(IDLE_S, self._calm_s))
             self.beats += 1
             self._mark_times()
             if self.outputs is not None and not announced and self.task.done:

@@ -31,7 +31,7 @@ from engine.cli.targets import Targets, listener
 from engine.profiling import PROFILE
 
 LOOK_EVERY_S = 0.05
-CALM_EVERY_S = 0.25
+CALM_EVERY_S = 0.5
 ANSWER_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 30.0
 """How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
