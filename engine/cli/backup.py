@@ -32,11 +32,11 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
     from engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
-    run_before_workers()  # who is restored, and what may leave only when it is durable, waits for this server
     if not listen.startswith(("tcp://", "ipc://")):
         raise ConfigError(
             f"--listen {listen}: not an address", "write tcp://IP:PORT, or ipc://PATH for this host alone"
         )
     from backupserver.server import serve
 
+    run_before_workers()  # who is restored, and what may leave only when it is durable, waits for this server
     serve(listen, storage, durability, interval_ms)

@@ -138,7 +138,7 @@ def test_a_cluster_from_up_to_down(cli: Cli, capfd: pytest.CaptureFixture[str]) 
     after = worker()
     assert after["pid"] != before["pid"] and after["restarts"] == 1
     threads = map(int, os.listdir(f"/proc/{after['pid']}/task"))
-    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {os.getpriority(os.PRIO_PROCESS, 0)}
+    assert min(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads) >= 0, "it is a worker among others"
     assert "lost processor.1#1" in said("status", "trial")
     assert cli.call("kill", "trial", "processor.7") != 0
     said("cancel", "trial")
