@@ -1,6 +1,6 @@
 """kill -9 of a worker in the middle: Spark, Flink by default and tuned, and Riprap under each scheme.
 
-    python -m bench.peers.recovery [--kills N] [--only NAME ...]
+    python -m bench.peers.recovery [--kills N] [--rival-kills N] [--only NAME ...]
 
 Logistic regression on the 11 attributes, micro-batches of 100,000, at full speed; for the schemes of general topologies
 word count. How the times are defined stands in bench/peers/recovery_times.py.
@@ -126,13 +126,14 @@ def _median(values: list[float | None]) -> str:
 def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=3, help="of Riprap's workers, under each scheme")
+    parser.add_argument("--rival-kills", type=int, default=3, help="of each rival's, which take up to a minute each")
     parser.add_argument("--only", nargs="+", default=[], help="not saved")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that all that was started is ended
     jobs: dict[str, Callable[[], dict[str, Any]]] = {
         **{f"Riprap, {name}": lambda name=name: disturb_ours(name, options.kills) for name in recovery_ours.CASES},
-        **{name: lambda rival=rival: disturb_rival(rival, options.kills) for name, rival in RIVALS.items()},
+        **{name: lambda rival=rival: disturb_rival(rival, options.rival_kills) for name, rival in RIVALS.items()},
     }
     figures = {}
     for name, job in jobs.items():
