@@ -46,6 +46,7 @@ class Worker:
     """One life of one worker."""
 
     def __init__(self, spec: dict[str, Any], channel: ControlChannel) -> None:
+        self._born = time.monotonic()
         self.channel = channel
         self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
         topology = Topology.from_dict(spec["topology"])
@@ -90,7 +91,7 @@ class Worker:
             return
         began = time.monotonic()
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
-        deadline_s = topology.cluster.startup_timeout_s * ANSWER_SHARE
+        deadline_s = self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began
         job = records_of(topology.job, spec["topology"].get("run", ""))
         store, restored = open_store(servers, job, str(self.me), fence, deadline_s, self.network.wake)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s

@@ -21,6 +21,7 @@ from controller.zookeeper import EmbeddedZooKeeper
 ITEMS = 5_000_000
 LENGTH = ["--set", "input.repeat=100", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
 ERASURE = "fault_tolerance={scheme: erasure, code: gf256, k: 4, r: 2}"
+AUTO = ("--set", "links.transport=auto")
 ITEM_BYTES = 4 * 8
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
 Job = Callable[..., dict[str, Any]]
@@ -179,8 +180,9 @@ def test_any_role_may_die(job: Job, undisturbed: dict[str, Any], faults: list[st
     assert summary["metrics"] == pytest.approx(undisturbed["metrics"], rel=0, abs=0)
 
 
-def test_payloads_pass_by_reference_on_one_host(undisturbed: dict[str, Any]) -> None:
-    sent, shared = (undisturbed[name]["source->processor"] / ITEMS for name in ("bytes_sent", "bytes_shared"))
+def test_payloads_pass_by_reference_on_one_host(job: Job) -> None:
+    summary = job(ERASURE, words=AUTO)
+    sent, shared = (summary[name]["source->processor"] / ITEMS for name in ("bytes_sent", "bytes_shared"))
     assert sent < 4 and 1.4 * ITEM_BYTES < sent + shared < 1.6 * ITEM_BYTES, "four data blocks and two of parity"
 
 
@@ -193,7 +195,7 @@ def test_sockets_alone_give_the_same_model(job: Job, undisturbed: dict[str, Any]
 
 def test_a_small_dev_shm_is_reported_and_survived(shared: Cli, undisturbed: dict[str, Any]) -> None:
     """Parity finds no shared memory and goes over sockets; blocks of the mapped input still pass by reference."""
-    command = ["run", "job.yaml", "--json", "--out", "small", *LENGTH, "--set", ERASURE]
+    command = ["run", "job.yaml", "--json", "--out", "small", *LENGTH, "--set", ERASURE, *AUTO]
     done = shared.run(*command, wrapper=["unshare", "--mount", "sh", "-c", SMALL_DEV_SHM, "sh"])
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
