@@ -40,6 +40,7 @@ CALM_SHARE = 0.2  # of the time after which a silent worker counts as lost: a ca
 IDLE_S = 0.5  # the longest wait of an idle compute thread; it beats at least this often
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
+ANSWER_S = 0.5  # for servers to answer even where the task took that long to make
 
 
 class Worker:
@@ -91,7 +92,7 @@ class Worker:
             return
         began = time.monotonic()
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
-        deadline_s = self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began
+        deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
         job = records_of(topology.job, spec["topology"].get("run", ""))
         store, restored = open_store(servers, job, str(self.me), fence, deadline_s, self.network.wake)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
