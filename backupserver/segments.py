@@ -22,10 +22,9 @@ class Place(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """One that is under way: of how many groups and of which segments; its result is what could not be synced."""
+    """One that is under way: of how many groups; and which segment failed, and why, once it is done."""
 
     groups: int
-    names: list[str]
     failed: Future[tuple[str, OSError] | None]
 
 
@@ -124,8 +123,7 @@ class Segments:
         """Start to force to disk what was appended; False while that is still being done for what came before."""
         if self.syncing:
             return False
-        names = list(self._unsynced)
-        self._syncing = Sync(self.appended, names, self._syncer.submit(self._sync_all, names))
+        self._syncing = Sync(self.appended, self._syncer.submit(self._sync_all, list(self._unsynced)))
         return True
 
     def end_sync(self, wait: bool = False) -> None:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 GROUP_RECORDS = 1024
 GROUP_BYTES = 8 << 20  # what a worker that is to be restored waits for
 IDLE_MS = 500
-COMPACT_MS = 50  # between two looks at a sync that something waits for
+SYNCING_MS = 50  # between two looks at a sync that something waits for
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
@@ -104,7 +104,7 @@ class Server:
     def step(self, timeout_ms: float) -> None:
         """Wait for messages at most this long, and serve them."""
         due_ms = max(0.0, (self._sync_at - time.monotonic()) * 1000)
-        wait_ms = min(timeout_ms, COMPACT_MS) if self.store.segments.syncing else timeout_ms
+        wait_ms = min(timeout_ms, SYNCING_MS) if self.store.segments.syncing else timeout_ms
         if self._poller.poll(int(min(wait_ms, due_ms))):
             self._look_at_clock()
             self._serve(self._receive())

@@ -113,10 +113,10 @@ class Worker:
         run_as_worker()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
         self.channel.start(self.heartbeat, self.network.wake, min(CALM_HEARTBEAT_S, self._calm_s))
-        announced = False
+        announced, idle_s = False, min(IDLE_S, self._calm_s)
         while not self._take_orders():
             worked = self.task.work()
-            self.port.step(self.task, 0.0 if worked else min(IDLE_S, self._calm_s))
+            self.port.step(self.task, 0.0 if worked else idle_s)
             self.beats += 1
             self._mark_times()
             if self.outputs is not None and not announced and self.task.done:
