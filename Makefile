@@ -10,67 +10,90 @@ BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: $(VENV)/.built ## set up .venv and compile the Cython extensions
+build: $(VENV)/.built $(VENV)/.project ## set up .venv and compile the Cython extensions
 
-$(VENV)/.installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("Riprap needs Python >= 3.11; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@
+# Each step of the set-up leaves a stamp: an interrupted one goes on where it was.
+PIP   = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# The requirements at a place of pyproject.toml. They are installed apart from the project, or pip compiles it once more.
+needs = $$($(BIN)/python -c 'import sys, tomllib; found = tomllib.load(open("pyproject.toml", "rb")); \
+  [found := found[key] for key in sys.argv[1:]]; print(*found)' $(1))
 
-$(VENV)/.built: $(VENV)/.installed $(BUILD_INPUTS)
-	$(BIN)/python setup.py --quiet build_ext --inplace
-	touch $@
+$(VENV)/.tools: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Riprap needs Python >= 3.11; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else 0'
+	@echo "set-up: $(VENV) and the compiler of Cython"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@$(PIP) $(call needs,build-system requires)
+	@touch $@
 
-debug: $(VENV)/.installed ## compile with bounds checks and leak counters
-	RIPRAP_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
-	touch $(VENV)/.built
+$(VENV)/.built: $(VENV)/.tools $(BUILD_INPUTS)
+	@echo "set-up: compiling the extensions"
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+$(VENV)/.runtime: pyproject.toml | $(VENV)/.tools
+	@echo "set-up: what Riprap runs on"
+	@$(PIP) $(call needs,project dependencies)
+	@touch $@
+
+$(VENV)/.project: pyproject.toml | $(VENV)/.built $(VENV)/.runtime
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test $(VENV)/.lint: $(VENV)/.%: pyproject.toml | $(VENV)/.tools
+	@echo "set-up: the packages of make $*"
+	@$(PIP) $(call needs,project optional-dependencies $*)
+	@touch $@
+
+debug: $(VENV)/.tools ## compile with bounds checks and leak counters
+	RIPRAP_DEBUG=1 CYTHON_FORCE_REGEN=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
+	@touch $(VENV)/.built
+	@$(MAKE) --no-print-directory build
 
 demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/HIGGS.csv.gz for the real data)
 	$(BIN)/python -m bench.demo $(if $(HIGGS),--higgs $(HIGGS))
 
-test: build ## run the default test suite on two cores at once, but for what waits for ZooKeeper's own deadlines
+test: build $(VENV)/.test ## run the default test suite on two cores at once, but for what waits for ZooKeeper's own deadlines
 	$(BIN)/python -m pytest -q -n 2 tests/unit tests/conformance tests/sim tests/fuzz
 	$(BIN)/python -m pytest -q tests/cluster
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/scenarios tests/namespaces
 
-sim: build ## run the schemes through thousands of simulated faults (SEEDS=40 a case)
+sim: build $(VENV)/.test ## run the schemes through thousands of simulated faults (SEEDS=40 a case)
 	RIPRAP_SIM_SEEDS=$(or $(SEEDS),40) $(BIN)/python -m pytest -q --timeout 3600 tests/sim
 
-fuzz: build ## send a million malformed messages through the gate of a worker
+fuzz: build $(VENV)/.test ## send a million malformed messages through the gate of a worker
 	$(BIN)/python tests/fuzz/fuzz_frames.py --count 1000000 --seed 1
 
-soak: build ## kill everybody in COUNT=200 random schedules of SEED=1, in parts with FIRST=n (about 20 minutes)
+soak: build $(VENV)/.test ## kill everybody in COUNT=200 random schedules of SEED=1, in parts with FIRST=n (about 20 minutes)
 	$(BIN)/python tests/soak/soak.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),200)
 
-soak-dataflow: build ## kill workers of a general topology in COUNT=60 random schedules (about 8 minutes)
+soak-dataflow: build $(VENV)/.test ## kill workers of a general topology in COUNT=60 random schedules (about 8 minutes)
 	$(BIN)/python tests/soak/soak_dataflow.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),60)
 
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "no pyeclib: the ISA-L column stays empty"
+	$(PIP) $(call needs,project optional-dependencies bench) || echo "no pyeclib: the ISA-L column stays empty"
 	for name in codes rings network throughput hotpath profile_cost cluster_throughput recovery latency scale states count_min text compute_threads algorithms kernels; do $(BIN)/python -m bench.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 bench-streamlec: build ## the five experiments of the StreamLEC paper, and what is ours (about 40 minutes)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || $(BIN)/pip install --quiet matplotlib
-	for name in exp1_normal exp2_failures exp3_encoding exp4_hybrid exp5_scaling attachment stragglers; do \
+	$(PIP) $(call needs,project optional-dependencies bench) || $(PIP) matplotlib
+	for name in exp1_normal exp2_failures exp3_encoding exp4_hybrid exp5_scaling attachment stragglers stops stripe_rows; do \
 	  $(BIN)/python -m bench.streamlec.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
-bench-afstream: build ## the nine experiments of the AF-Stream paper (about 40 minutes; RIPRAP_DATA=folder for real text and tables)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || $(BIN)/pip install --quiet matplotlib
+bench-afstream: build ## the nine experiments of the AF-Stream paper (about 40 minutes; RIPRAP_DATA=folder for other books)
+	$(PIP) $(call needs,project optional-dependencies bench) || $(PIP) matplotlib
 	for name in exp1_text exp2_thresholds exp3_heavy_hitters exp4_online_join exp5_online_logistic exp6_iterations \
 	  exp7_failures exp8_thresholds exp9_consistency; do $(BIN)/python -m bench.afstream.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 bench-peers: build ## Riprap beside Spark, Flink, River and others, kills among them (about half an hour; installs them under .data/peers)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || $(BIN)/pip install --quiet matplotlib
+	$(PIP) $(call needs,project optional-dependencies bench) || $(PIP) matplotlib
 	$(BIN)/python -m bench.peers.setup
 	$(BIN)/python -m bench.peers.drive
 	$(BIN)/python -m bench.peers.recovery
 	$(BIN)/python -m bench.report
 
-lint: build ## ruff and mypy
+lint: build $(VENV)/.test $(VENV)/.lint ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

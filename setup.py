@@ -7,7 +7,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("RIPRAP_DEBUG") == "1"
-FLAGS = ["-O1", "-g", "-DRIPRAP_DEBUG"] if DEBUG else ["-O3", "-fno-math-errno"]
+CORES = os.cpu_count() or 1
+FLAGS = ["-O1", "-g", "-DRIPRAP_DEBUG"] if DEBUG else ["-O3", "-g0", "-fno-math-errno"]
 # Products and sums may not be contracted: every host must round alike, or models would differ in the last bit.
 FLAGS += ["-std=c11", "-ffp-contract=off", "-Wno-unreachable-code", "-Wno-psabi"]
 
@@ -36,6 +37,10 @@ EXTENSIONS: dict[str, list[str]] = {
     "prep_spark.headers": [],
     "prep_spark.rows": [],
 }
+#: What Cython would write into each extension (memory views above all), compiled once for all but prep_spark's, which
+#: import nothing of ours.
+SHARED = "codec._cython"
+APART = "prep_spark."
 
 
 def extension(module: str, sources: list[str]) -> Extension:
@@ -51,10 +56,28 @@ def extension(module: str, sources: list[str]) -> Extension:
     )
 
 
-setup(
-    ext_modules=cythonize(
-        [extension(module, sources) for module, sources in EXTENSIONS.items()],
+def generated(extensions: list[Extension], shared: str | None) -> list[Extension]:
+    """The same extensions with C in place of Cython, written by all cores; what is up to date is left as it is."""
+    return cythonize(
+        extensions,
+        nthreads=CORES,
+        quiet=True,
         language_level=3,
         compiler_directives={"boundscheck": DEBUG, "wraparound": False, "initializedcheck": DEBUG, "cdivision": True},
+        shared_utility_qualified_name=shared,
     )
+
+
+ours = [extension(module, sources) for module, sources in EXTENSIONS.items() if not module.startswith(APART)]
+apart = [extension(module, sources) for module, sources in EXTENSIONS.items() if module.startswith(APART)]
+common = Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=FLAGS)
+
+setup(
+    ext_modules=generated([common, *ours], SHARED) + generated(apart, None),
+    # One folder for `setup.py build_ext` and for pip: neither compiles what the other did, or what was done before an
+    # interruption.
+    options={
+        "build": {"build_lib": "build/lib"},
+        "build_ext": {"build_lib": "build/lib", "build_temp": "build/temp", "parallel": CORES},
+    },
 )

@@ -100,6 +100,11 @@ class BackupClient:
         os.eventfd_write(self._bell, 1)
         return number
 
+    @property
+    def full(self) -> str:
+        """Why servers cannot write what they are sent; empty while they can."""
+        return "; ".join(filter(None, (peer.full for peer in self._peers)))
+
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is durable, and end the thread; False when it was not in time."""
         if self._stopped:

@@ -13,6 +13,7 @@ from codec.errors import FrameError
 
 PING_S = 0.2
 CALM_PING_S = 0.6  # of one that has acknowledged everything; shorter than what it would take for a stall
+REASON_MAX = 500
 RETRY_S = 0.3  # after a server said that it is full
 
 
@@ -63,6 +64,8 @@ class Peer:
         self.in_sync = False
         self.away = False
         self.fenced = False
+        self.full = ""
+        """Why it could not write what it was sent last."""
         self.fetch = True  # records are wanted with the answer
         self.answer: Answer | None = None
         self._opening = True
@@ -138,6 +141,7 @@ class Peer:
         kind = message["type"]
         if kind == "saved" and not self._opening:
             self.acked = max(self.acked, protocol.number(message, "seq"))
+            self.full = ""
         elif kind == "opened":
             self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
             self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
@@ -147,6 +151,7 @@ class Peer:
         elif kind == "full":
             self._opening, self.in_sync, self.away = True, False, True
             self._retry_at = time.monotonic() + RETRY_S
+            self.full = str(message.get("reason", ""))[:REASON_MAX]
         elif kind == "unknown" and not self._opening:
             self.ask()
         elif kind == "pong":

@@ -2,10 +2,11 @@
 
 client: open(name, fence, fetch)     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
         save(name, fence, seq, life,         saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
-             number, epoch, kind)            | full(name), nothing of it was kept
+             number, epoch, kind)            | full(name, reason), nothing of it was kept
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)
+        forget(job)                          forgot(job): nothing is kept of its workers, who are fenced
 
 `seq` orders what one client sends; (`life`, `number`) is the record's own: a record that a later life sends to another
 server is the same record.

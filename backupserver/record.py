@@ -27,7 +27,7 @@ META = struct.Struct("<I")
 NAME_BYTES_MAX = 512
 META_BYTES_MAX = 1 << 22
 BODY_BYTES_MAX = 1 << 31
-KINDS = ("state", "item", "fence")
+KINDS = ("state", "item", "fence", "forget")
 DTYPES = frozenset(("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1"))
 
 

@@ -28,6 +28,12 @@ class Sync(NamedTuple):
     failed: Future[tuple[str, OSError] | None]
 
 
+def number_of(segment: str) -> int:
+    """The number in the name of a segment; they grow."""
+    stem = segment.partition(".")[0]
+    return int(stem) if stem.isdecimal() else 0
+
+
 class Segments:
     """Owned by the server's thread, but for the syncs, which a thread of their own does: a disk may take a second for
     what was written in a tenth of one. Invariant: `size` bytes of the active segment are whole records.
@@ -50,8 +56,7 @@ class Segments:
     def scan(self) -> Iterator[tuple[Head, Place]]:
         """All whole records, in the order of their segments; what is damaged is noted in `damage` and left out."""
         for name in self.storage.names():
-            stem = name.partition(".")[0]
-            self._number = max(self._number, int(stem) if stem.isdecimal() else 0)
+            self._number = max(self._number, number_of(name))
             yield from self._scan_segment(name)
 
     def _scan_segment(self, name: str) -> Iterator[tuple[Head, Place]]:
@@ -107,6 +112,15 @@ class Segments:
         self.appended += 1
         self._unsynced[self.active] = self.appended
         return places
+
+    def seal(self) -> None:
+        """Let the next record begin a segment of its own."""
+        self.active = ""
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest segment."""
+        return self._number
 
     def _undo(self) -> None:
         try:

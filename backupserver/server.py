@@ -16,8 +16,9 @@ import zmq
 from backupserver import protocol
 from backupserver.record import BODY_BYTES_MAX, KINDS, NAME_BYTES_MAX, Head
 from backupserver.storage import open_storage
-from backupserver.store import Store
+from backupserver.store import Store, job_of
 from codec.errors import ConfigError, FrameError
+from codec.files import no_space
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ SYNCING_MS = 50  # between two looks at a sync that something waits for
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
+FENCE_MAX = (1 << 62) - 1  # of a job that was forgotten, in which no life may write
+OVER_MAX = 4096  # forgotten jobs whose last workers are kept out; they end within seconds
 Frames = Sequence[Any]
 
 
@@ -81,6 +84,7 @@ class Server:
         self._writers: dict[str, bytes] = {}
         self._synced: set[str] = set()  # workers of which nothing is lacking here
         self._stale: dict[str, bool] = {}  # what their lives were told when they opened
+        self._over: dict[str, None] = {}  # jobs that were forgotten, the newest last
         self.stalls = 0
         self._stepped_at = time.monotonic()
         self._sync_at = float("inf")
@@ -167,6 +171,10 @@ class Server:
         if kind == "status":
             self._send(client, "status", **self.status())
             return
+        if kind == "forget":
+            self._commit(saves)  # what came before is forgotten too
+            self._forget(client, protocol.text(message, "job", NAME_BYTES_MAX))
+            return
         name = protocol.text(message, "name", NAME_BYTES_MAX)
         fence = protocol.number(message, "fence")
         if kind == "ping":
@@ -193,6 +201,27 @@ class Server:
             raise FrameError(f"a record of kind {str(kind)[:40]!r} and life {life}")
         return Head(kind, name, life, protocol.number(message, "number"), protocol.number(message, "epoch"))
 
+    def _forget(self, client: bytes, job: str) -> None:
+        """Delete a job's logs; whoever still writes them is over."""
+        for name in [name for name in self._writers if job_of(name) == job]:
+            del self._writers[name]
+            self._synced.discard(name)
+            self._stale.pop(name, None)
+        try:
+            logs = self.store.forget(job)
+            self._make_durable()
+        except OSError as error:
+            self._say_full(error)
+            return
+        self._over[job] = None
+        while len(self._over) > OVER_MAX:
+            del self._over[next(iter(self._over))]
+        self._send(client, "forgot", job=job, logs=logs)
+
+    def _is_over(self, name: str) -> bool:
+        """Whether the worker's job was forgotten, as far as this process or its storage remembers."""
+        return job_of(name) in self._over or self.store.is_forgotten(name)
+
     def _may_write(self, client: bytes, name: str, fence: int) -> bool:
         if fence == self.store.fence(name) and client == self._writers.get(name):
             return True
@@ -201,7 +230,7 @@ class Server:
 
     def _refuse(self, client: bytes, name: str, fence: int) -> None:
         """A life that is over may not write; one that has not opened on this connection must do so first."""
-        known = self.store.fence(name)
+        known = FENCE_MAX if self._is_over(name) else self.store.fence(name)
         if fence < known:
             self.refused += 1
             self._send(client, "fenced", name=name, fence=known)
@@ -209,7 +238,7 @@ class Server:
             self._send(client, "unknown", name=name)
 
     def _open(self, client: bytes, name: str, fence: int, fetch: bool) -> None:
-        if fence < self.store.fence(name):
+        if fence < self.store.fence(name) or self._is_over(name):
             self._refuse(client, name, fence)
             return
         if fence > self.store.fence(name):
@@ -246,7 +275,7 @@ class Server:
             for name, client in {save.head.name: save.client for save in saves}.items():
                 self._synced.discard(name)
                 self._writers.pop(name, None)  # what follows would leave a gap
-                self._send(client, "full", name=name)
+                self._send(client, "full", name=name, reason=self.full)
             return
         self.full = ""
         self.groups += 1
@@ -257,7 +286,8 @@ class Server:
     def _say_full(self, error: OSError) -> None:
         if not self.full:
             logger.error("nothing can be written: %s; records are not acknowledged until it can", error)
-        self.full = str(error)
+        said = no_space(error)
+        self.full = str(said.args[0] if said else error)
 
     def _make_durable(self) -> None:
         """What was appended just now, as was asked."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codec.errors import ConfigError
+from codec.files import no_space
 
 LOCK = "lock"
 SUFFIX = ".segment"
@@ -27,6 +28,8 @@ class LocalStorage:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
+            if full := no_space(error):
+                raise full from error
             raise ConfigError(f"the storage {directory}: {error.strerror}", "name a folder you may write to") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,7 +54,10 @@ class LocalStorage:
         os.lseek(fd, at, os.SEEK_SET)
         pending = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         while pending:
-            written = os.writev(fd, pending[:BUFFERS_MAX])
+            try:
+                written = os.writev(fd, pending[:BUFFERS_MAX])
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.directory / name)) from error
             while pending and written >= len(pending[0]):
                 written -= len(pending.pop(0))
             if written:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from backupserver.record import Head
-from backupserver.segments import SEGMENT_BYTES, Place, Segments
+from backupserver.segments import SEGMENT_BYTES, Place, Segments, number_of
 from backupserver.storage import Storage
 
 STATES_KEPT = 2  # a damaged newest one falls back to the one before
@@ -38,6 +38,11 @@ class WorkerLog:
         return [*fence, *self.states, *self.items.values()]
 
 
+def job_of(name: str) -> str:
+    """The job of a worker's log."""
+    return name.rpartition("/")[0]
+
+
 class Store:
     """Opens a storage, takes records, and gives them back. Not thread-safe."""
 
@@ -46,6 +51,7 @@ class Store:
         self.logs: dict[str, WorkerLog] = {}
         self._bytes: Counter[str] = Counter()
         self._live: Counter[str] = Counter()
+        self._forgotten: dict[str, Entry] = {}  # jobs, with the record that says so
         self._dead: dict[str, int] = {}  # segments, with how many groups there were when the last record in them died
         for head, place in self.segments.scan():
             self._bytes[place.segment] += place.length
@@ -55,6 +61,22 @@ class Store:
     def fence(self, name: str) -> int:
         """The newest life of a worker that was opened here; 0 for none."""
         return self.logs[name].fence if name in self.logs else 0
+
+    def forget(self, job: str) -> int:
+        """Drop the logs of all workers of a job; how many there were. OSError, with nothing dropped, if that cannot be
+        written.
+
+        A record says so as long as there are segments that may hold records of the job; its epoch is the last of these.
+        """
+        names = [name for name in self.logs if job_of(name) == job]
+        if names and job not in self._forgotten:
+            self.append([(Head("forget", job, 0, 0, self.segments.newest), [])])
+            self.segments.seal()  # so that even the newest segment can be rewritten, and deleted
+        return len(names)
+
+    def is_forgotten(self, name: str) -> bool:
+        """Whether the worker's job was forgotten."""
+        return job_of(name) in self._forgotten
 
     def begin_life(self, name: str, fence: int) -> None:
         """Shut older lives out; like any record, for good when it has been synced.
@@ -99,6 +121,7 @@ class Store:
         before that leaves both copies, which are one for the index. OSError loses nothing.
         """
         self.segments.end_sync()
+        self._forget_what_is_gone()
         for name in [name for name, groups in self._dead.items() if groups <= self.segments.synced]:
             self._drop(name)
         sealed = [name for name in self._bytes if name != self.segments.active and name not in self._dead]
@@ -110,6 +133,13 @@ class Store:
         if self._dead:
             self.segments.begin_sync()
 
+    def _forget_what_is_gone(self) -> None:
+        """A job's end need not be remembered when no segment is left that its records may be in."""
+        oldest = min(map(number_of, self._bytes), default=0)
+        for job, entry in list(self._forgotten.items()):
+            if oldest > entry.head.epoch:
+                self._release([self._forgotten.pop(job)])
+
     def statistics(self) -> dict[str, int]:
         """Workers, live and stored bytes, segments."""
         return {
@@ -120,7 +150,7 @@ class Store:
         }
 
     def _rewrite(self, name: str) -> None:
-        moved = []
+        moved = [(entry.head, memoryview(b"")) for entry in self._forgotten.values() if entry.place.segment == name]
         for log in self.logs.values():
             for entry in log.entries():
                 if entry.place.segment == name:
@@ -145,6 +175,11 @@ class Store:
 
     def _index(self, entry: Entry) -> None:
         head = entry.head
+        if head.kind == "forget":
+            self._index_end(entry)
+            return
+        if self.is_forgotten(head.name):
+            return
         log = self.logs.setdefault(head.name, WorkerLog())
         log.fence = max(log.fence, head.fence)  # a life that saved something was begun
         if head.kind == "fence":
@@ -167,6 +202,14 @@ class Store:
         log.states = ordered[-STATES_KEPT:]
         if len(log.states) == STATES_KEPT:
             self._trim(log, min(e.head.epoch for e in log.states))
+
+    def _index_end(self, entry: Entry) -> None:
+        job = entry.head.name
+        self._release(filter(None, [self._forgotten.get(job)]))
+        self._forgotten[job] = entry
+        self._live[entry.place.segment] += entry.place.length
+        for name in [name for name in self.logs if job_of(name) == job]:
+            self._release(self.logs.pop(name).entries())
 
     def _trim(self, log: WorkerLog, epoch: int) -> None:
         over = [key for key, item in log.items.items() if item.head.epoch <= epoch]

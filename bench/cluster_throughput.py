@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.hosts_cluster import HostsCluster
+from bench.measures import bytes_per_item
 from bench.namespaces import Hosts
 from bench.runs import SCHEMES, median, ready, save, table
-from bench.throughput import PAPER
+from bench.throughput import EDGES, PAPER
 
 LIMITS = {"erasure (5,1)": 2 / 1.2, "erasure (4,2)": 3 / 1.5}  # by the bytes that leave the source
 
@@ -44,7 +45,7 @@ def _medians(summaries: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "items_per_second": median(s["items_per_second"] for s in summaries),
         "runs": [s["items_per_second"] for s in summaries],
-        "bytes_per_item": {edge: n / last["items"] for edge, n in last["bytes_sent"].items()},
+        "bytes_per_item": {edge: bytes_per_item(last, edge) for edge in EDGES},
         "cores_used": median(sum(s["cpu_seconds"].values()) / s["seconds"] for s in summaries),
         "decoded_items": sum(s["decoded_items"] for s in summaries),
         "skipped_blocks": [s["skipped_blocks"] for s in summaries],
@@ -66,8 +67,8 @@ def main() -> None:
         gain = f["items_per_second"] / figures[rival]["items_per_second"] if rival else ""
         sent = f["bytes_per_item"]
         rows.append([
-            name, f["items_per_second"] / 1e6, gain, paper, LIMITS.get(name, ""), sent["source->processor"],
-            sent["processor->sink"], median(f["skipped_blocks"]), f["cores_used"], f["latency_ms"],
+            name, f["items_per_second"] / 1e6, gain, paper, LIMITS.get(name, ""),
+            *(sent[edge][0] for edge in EDGES), median(f["skipped_blocks"]), f["cores_used"], f["latency_ms"],
         ])  # fmt: skip
     heading = ["scheme", "M items/s", "gain over its replication", "paper's gain", "limit by the source's bytes"]
     heading += ["B/item source->processor", "B/item processor->sink", "blocks skipped in a run"]

@@ -239,7 +239,9 @@ def main() -> None:
     tables = {
         f"real numbers and XOR beside memcpy ({level()}; medians of {ROUNDS})": speed_table(real),
         "gf256 beside ISA-L through pyeclib": speed_table(gf256),
-        "precision over all patterns of r lost blocks": table(list(precision[0]), [row.values() for row in precision]),
+        "precision over all patterns of r lost blocks": table(
+            list(precision[0]), [list(row.values()) for row in precision]
+        ),
     }
     save("codes", "Erasure codes", tables, {"level": level(), "real": real, "gf256": gf256, "precision": precision})
 

@@ -1,4 +1,7 @@
-"""A whole cluster on hosts of `bench.namespaces`: ZooKeeper and a controller on the hub, an agent on each host."""
+"""A whole cluster on hosts of `bench.namespaces`: ZooKeeper and a controller on the hub, an agent on each host.
+
+The last hosts may have a backup server each in an agent's place, so that what is saved crosses limited links too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -15,7 +18,7 @@ from bench.namespaces import HUB_ADDRESS, Hosts
 from controller.client import Client
 from controller.phases import TERMINAL
 from controller.zookeeper import EmbeddedZooKeeper
-from engine.cli.epochs import Committed
+from engine.cli.epochs import Committed, EpochRow, EpochTail
 from engine.cli.summary import Facts, compose
 
 RIPRAP = [sys.executable, "-m", "engine.cli.main"]
@@ -24,10 +27,11 @@ BACKUP_PORT = 7070
 
 
 class HostsCluster:
-    """Services on `hosts`, with logs in `folder`; jobs run one after another."""
+    """Services on `hosts`, with logs in `folder`; jobs run one after another. The last `backups` hosts save."""
 
-    def __init__(self, hosts: Hosts, folder: Path) -> None:
+    def __init__(self, hosts: Hosts, folder: Path, backups: int = 0) -> None:
         self.hosts, self.folder = hosts, folder
+        self._workers, self._backups = hosts.count - backups, backups
         self._server = EmbeddedZooKeeper(folder / "zookeeper", address=HUB_ADDRESS)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._agents: dict[int, subprocess.Popen[bytes]] = {}
@@ -42,8 +46,10 @@ class HostsCluster:
     def __enter__(self) -> HostsCluster:
         self._server.start()
         self._start("controller", [*RIPRAP, "controller", "--zookeeper", self.zookeeper, "--address", HUB_ADDRESS])
-        for host in range(self.hosts.count):
+        for host in range(self._workers):
             self.start_agent(host)
+        if self._backups:
+            self._start_backups()
         self.await_agents()
         return self
 
@@ -64,7 +70,7 @@ class HostsCluster:
         """Wait until every host can be given work; TimeoutError after a minute."""
         deadline = time.monotonic() + 60
         with Client(self.zookeeper, timeout_s=30) as client:
-            while len(client.agents()) < self.hosts.count:
+            while len(client.agents()) < self._workers:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"only the agents of {sorted(client.agents())} have joined")
                 time.sleep(0.05)
@@ -78,12 +84,14 @@ class HostsCluster:
         """SIGKILL the agent of a host."""
         self._agents[host].kill()
 
-    def start_backup(self) -> None:
-        """Start a backup server on the hub, whose link is not limited; jobs submitted from now on use it."""
-        address = f"tcp://{HUB_ADDRESS}:{BACKUP_PORT}"
-        storage = str(self.folder / "backup")
-        self._start("backup", [*RIPRAP, "backup", "--listen", address, "--storage", storage])
-        self._backup = [f"backup.servers=[{address}]"]
+    def _start_backups(self) -> None:
+        """Jobs use these backup servers, a host each."""
+        addresses = []
+        for host in range(self._workers, self.hosts.count):
+            addresses.append(f"tcp://{self.hosts.address(host)}:{BACKUP_PORT}")
+            words = ["backup", "--listen", addresses[-1], "--storage", str(self.folder / f"backup{host}")]
+            self._start(f"backup{host}", self.hosts.command(host, *RIPRAP, *words))
+        self._backup = [f"backup.servers=[{', '.join(addresses)}]"]
 
     def submit(self, config: str, sets: list[str]) -> tuple[str, Path]:
         """Submit a job; its name and run directory."""
@@ -97,6 +105,27 @@ class HostsCluster:
         if done.returncode:
             raise RuntimeError(done.stderr)
         return name, out
+
+    def run_killing(
+        self, config: str, sets: list[str], kills: Mapping[int, Sequence[str]]
+    ) -> tuple[dict[str, Any], list[EpochRow], list[float]]:
+        """Run a job and kill workers once so many epochs are committed; summary, epochs, and moments of the kills."""
+        name, out = self.submit(config, sets)
+        tail, moments = EpochTail(out / "epochs.csv"), []
+        deadline = time.monotonic() + JOB_TIMEOUT_S
+        with Client(self.zookeeper, timeout_s=30) as client:
+            for epoch, workers in sorted(kills.items()):
+                while tail.epoch < epoch:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"{name} has committed {tail.epoch} epochs and not {epoch}")
+                    time.sleep(0.001)
+                    tail.refresh()
+                moments.append(time.monotonic())
+                for worker in workers:
+                    client.kill(name, worker)
+        summary = self.wait(name, out)
+        tail.refresh()
+        return summary, tail.rows, moments
 
     def wait(self, name: str, out: Path) -> dict[str, Any]:
         """Wait for a job's end; its summary. RuntimeError when it did not complete."""
@@ -114,7 +143,7 @@ class HostsCluster:
     def run(self, config: str, sets: list[str], slow: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
         """Submit and wait; the links of the workers in `slow` are limited to so many Mbit/s for this job."""
         name, out = self.submit(config, sets)
-        hosts = {self._host_of(name, worker): rate for worker, rate in slow.items()}
+        hosts = {self.host_of(name, worker): rate for worker, rate in slow.items()}
         for host, rate in hosts.items():
             self.hosts.reshape(host, rate)
         try:
@@ -123,7 +152,8 @@ class HostsCluster:
             for host in hosts:
                 self.hosts.reshape(host, self.hosts.rate_mbit or 0)
 
-    def _host_of(self, name: str, worker: str) -> int:
+    def host_of(self, name: str, worker: str) -> int:
+        """The host that runs a worker of a job; TimeoutError when it has none for half a minute."""
         deadline = time.monotonic() + 30
         with Client(self.zookeeper, timeout_s=30) as client:
             while not (host := client.status(name)["workers"].get(worker, {}).get("host")):

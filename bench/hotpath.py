@@ -78,7 +78,7 @@ def idle_cores(shards: str) -> dict[str, float]:
 
 def _idle_cores(launcher: psutil.Process) -> dict[str, float]:
     """Over the quietest second of the job's life: only while the source rests is there none that is busier."""
-    samples = []
+    samples: list[dict[str, float]] = []
     before, since = _cpu_seconds(launcher), time.monotonic()
     while launcher.is_running() and launcher.status() != psutil.STATUS_ZOMBIE and len(samples) < 30:
         time.sleep(1.0)

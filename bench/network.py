@@ -113,9 +113,9 @@ def pyzmq_sender(endpoint: str, count: int, size: int) -> float:
         while sent < count and sent - acked < window(size):
             if large:
                 dealer.send(b"h" * 40, zmq.SNDMORE)
-                dealer.send(payload, copy=False)
+                dealer.send(payload.data, copy=False)
             else:
-                dealer.send(payload)
+                dealer.send(payload.data)
             sent += 1
         acked = int(dealer.recv())
     dealer.context.destroy(0)
@@ -146,7 +146,7 @@ def socket_sender(endpoint: Any, count: int, size: int) -> float:
     with socket.socket(socket.AF_UNIX if isinstance(endpoint, str) else socket.AF_INET) as stream:
         stream.connect(endpoint)
         for _ in range(count):
-            stream.sendall(payload)
+            stream.sendall(payload.data)
     return time.process_time() - before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 from bench.runs import save, table
 from engine._ring_race import race_mpsc, race_spsc
@@ -27,10 +28,10 @@ def main() -> None:
     """Print and save."""
     rates = {}
     for batch in (1, 4, 16, 64):
-        rate = median_rate(lambda batch=batch: race_spsc(CAPACITY, 20_000_000, batch), 20_000_000)
+        rate = median_rate(partial(race_spsc, CAPACITY, 20_000_000, batch), 20_000_000)
         rates[f"SPSC, batches of {batch}"] = rate / 1e6
     for producers in (1, 2, 3):
-        rate = median_rate(lambda n=producers: race_mpsc(CAPACITY, n, 2_000_000), producers * 2_000_000)
+        rate = median_rate(partial(race_mpsc, CAPACITY, producers, 2_000_000), producers * 2_000_000)
         rates[f"MPSC, {producers} producers"] = rate / 1e6
     caption = f"capacity {CAPACITY}, real threads, medians of {REPEATS} runs"
     save("rings", "Rings", {caption: table(["ring", "M pointers/s"], rates.items())}, rates)

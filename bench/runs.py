@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.provenance import provenance
+
 RESULTS = Path(__file__).parent / "results"
 
 #: Scheme as the tables call it -> overrides of a topology with six processors.
@@ -83,12 +85,20 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in text)
 
 
-def save(name: str, title: str, tables: dict[str, str], figures: dict[str, Any]) -> None:
-    """Print the tables and keep them, the figures behind them and the environment in `bench/results/NAME.json`."""
+def save(
+    name: str, title: str, tables: dict[str, str], figures: dict[str, Any], *,
+    data: str = "", rounds: int | None = None, load: float | None = None,
+) -> None:  # fmt: skip
+    """Print the tables and keep them, the figures behind them and the environment in `bench/results/NAME.json`.
+
+    `data` says what was streamed and whether it is real, semi-real or synthesized; `load` is what the machine bore when
+    the bench began (bench.rounds.await_quiet).
+    """
     for caption, text in tables.items():
         print(f"\n{caption}\n\n{text}", flush=True)
     RESULTS.mkdir(exist_ok=True)
-    content = {"title": title, "environment": environment(), "tables": tables, "figures": figures}
+    measured = {**provenance(), "data": data, "rounds": rounds, "load_before": load}
+    content = {"title": title, "environment": environment(), "measured": measured, "tables": tables, "figures": figures}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.measures import bytes_per_item
 from bench.numpy_loop import run as numpy_loop
 from bench.runs import SCHEMES, environment, median, ready, run, save, table
 from codec.codes import make_code
@@ -23,6 +24,7 @@ from operators.shards import open_shards
 
 MICRO_BATCH = 100_000
 DATA = {"kdd12": 11, "higgs": 28}
+EDGES = ("source->processor", "processor->sink")
 SOCKETS = "links.transport=zeromq"
 CASES = SCHEMES | {f"{name}, sockets": [*SCHEMES[name], SOCKETS] for name in ("none", "erasure (4,2)")}
 CASES |= {"none, two processors": [*SCHEMES["none"], "stages.processor.parallelism=2"]}
@@ -96,7 +98,7 @@ def _medians(summaries: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "items_per_second": median(s["items_per_second"] for s in summaries),
         "runs": [s["items_per_second"] for s in summaries],
-        "bytes_per_item": {edge: n / last["items"] for edge, n in last["bytes_sent"].items()},
+        "bytes_per_item": {edge: bytes_per_item(last, edge) for edge in EDGES},
         "cpu_seconds_per_million_items": cpu,
         "peak_rss_mb": {worker: max(s["peak_rss_mb"][worker] for s in summaries) for worker in last["peak_rss_mb"]},
         "decoded_items": sum(s["decoded_items"] for s in summaries),
@@ -116,7 +118,7 @@ def _table(found: dict[str, Any]) -> str:
         rows.append([
             name, speed / 1e6, speed / found["loop_items_per_second"], of_loop.get(name, ""),
             speed / bound(name, found["kernels"], cores), against, asked or "",
-            *(sent.get(edge, 0.0) for edge in ("source->processor", "processor->sink")),
+            *(" + ".join(f"{n:.3g}" for n in sent[edge]) for edge in EDGES),
             cpu["source.0"], sum(n for w, n in cpu.items() if w.startswith("processor")), cpu["sink.0"],
             max(scheme["peak_rss_mb"].values()),
         ])  # fmt: skip
@@ -128,7 +130,7 @@ def _table(found: dict[str, Any]) -> str:
         "of the bound",
         "of its replication",
         "paper's gain",
-        "B/item source->processor",
+        "B/item source->processor (copied + by reference)",
     ]
     heading += ["B/item processor->sink", "CPU s/M items: source", "all processors", "sink", "peak MB of a worker"]
     return table(heading, rows)

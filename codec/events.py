@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 from typing import Any
+
+from codec.files import write_all
+from codec.json_text import to_json
 
 
 class EventLog:
@@ -17,22 +19,22 @@ class EventLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._torn = False  # the last line of ours was not written whole: the next begins on one of its own
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event with `monotonic` (time.monotonic(), seconds), `wall` (Unix seconds) and `pid`.
 
-        Fields win over these three, so that an event may be logged with the time at which it was seen.
+        Fields win over these three, so that an event may be logged with the time at which it was seen. OSError, with
+        the file's name, when there is no room; a later event is readable all the same.
         """
         line = {"event": event, "monotonic": time.monotonic(), "wall": time.time(), "pid": os.getpid(), **fields}
-        os.write(self._fd, (json.dumps(line, default=_plain) + "\n").encode())
+        text = ("\n" if self._torn else "") + to_json(line) + "\n"
+        self._torn = True
+        write_all(self._fd, text.encode(), self._path)
+        self._torn = False
 
     def close(self) -> None:
         """Close the file; nothing may be written afterwards."""
         os.close(self._fd)
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as its Python number, anything else as text."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else str(value)

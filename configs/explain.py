@@ -20,7 +20,7 @@ from configs.schema import (
     StageSection,
     TopologyFile,
 )
-from configs.schemes import SCHEMES
+from configs.schemes import CODES, SCHEMES
 
 SECTIONS: dict[FieldPath, type[Section]] = {
     (): TopologyFile,
@@ -87,7 +87,7 @@ def _problem(path: FieldPath, details: ErrorDetails, values: Mapping[str, Any]) 
         return Problem(path, "missing", "a value", f"add the key {path[-1]}")
     if kind.startswith("union_tag"):
         return _scheme_problem(details, values)
-    return Problem(path, f"is {shown(details['input'])}", _expected(path, details), _fix(details))
+    return Problem(path, f"is {shown(details['input'])}", _expected(path, details), _fix(path, details))
 
 
 def _expected(path: FieldPath, details: ErrorDetails) -> str:
@@ -101,8 +101,10 @@ def _expected(path: FieldPath, details: ErrorDetails) -> str:
     return TYPES.get(kind, details["msg"])
 
 
-def _fix(details: ErrorDetails) -> str:
+def _fix(path: FieldPath, details: ErrorDetails) -> str:
     kind, value = details["type"], details["input"]
+    if path == ("fault_tolerance", "code"):
+        return suggestion(str(value), CODES)
     if kind == "literal_error" and isinstance(value, str):
         names = details["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return suggestion(value, names)

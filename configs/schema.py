@@ -22,6 +22,7 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("job",): "a name of letters, digits, _ and -, at most 64, a letter or digit first",
     ("stages", "*"): "a name of lower-case letters, digits and _, at most 32, a letter first",
     ("stages", "*", "operator"): "an import path MODULE:CLASS, for example operators.logistic_regression:Gradient",
+    ("fault_tolerance", "code"): "one of vandermonde, stable, xor, gf256, or MODULE:CLASS, a code of your own",
     ("edges", "*", "from"): "the name of a stage",
     ("edges", "*", "to"): "the name of a stage",
 }
@@ -31,12 +32,15 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
 class InputSection(Section):
     """Where the items come from: a directory of shards, streamed `repeat` times, cut after `limit` items.
 
-    A source of the user's own may do without.
+    `verify`: read the shards before they are streamed, and look for damage and for bad rows. `bad_rows`: whether rows
+    with NaN or infinity fail the job, are dropped, or kept. A source of the user's own may do without all this.
     """
 
     path: str | None = Field(default=None, min_length=1)
     repeat: int = Field(default=1, ge=1)
     limit: int | None = Field(default=None, ge=1)
+    verify: bool = True
+    bad_rows: Literal["fail", "drop", "keep"] = "fail"
 
 
 class StageSection(Section):
@@ -89,25 +93,31 @@ class LinksSection(Section):
 
 
 class ClusterSection(Section):
-    """Deadlines of the control plane, in seconds."""
+    """Deadlines of the control plane, in seconds, and when it gives up restarting a worker (controller/limits.py)."""
 
     heartbeat_timeout_s: Seconds = 2.0
     startup_timeout_s: Seconds = 30.0
     recovery_timeout_s: Seconds = 60.0
     stall_timeout_s: Seconds = 60.0
+    deployment_timeout_s: Seconds = 60.0
+    finishing_timeout_s: Seconds = 30.0
+    restarts_max: int = Field(default=10, ge=1, le=1_000_000)
+    restarts_window_s: Seconds = 60.0
 
 
 class BackupSection(Section):
     """Where sinks and persisting schemes keep their states and items.
 
     `servers`: how many the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses
-    of servers that run. `storage`: a directory or an fsspec URL for those that the launcher starts.
+    of servers that run. `storage`: a directory or an fsspec URL for those that the launcher starts. `cpu_share`: of the
+    CPU time that a task uses, what its backups may take, where a scheme is free in when it makes them.
     """
 
     servers: Annotated[int, Field(ge=0, le=5)] | Annotated[list[ServerAddress], Field(min_length=1, max_length=5)] = 1
     storage: str | None = Field(default=None, min_length=1)
     durability: Literal["always", "interval", "never"] = "interval"
     interval_ms: int = Field(default=100, ge=1, le=60_000)
+    cpu_share: float = Field(default=0.01, gt=0, le=1)
 
 
 class TopologyFile(Section):

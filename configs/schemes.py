@@ -6,9 +6,10 @@ To add a scheme, add its class here and to `FaultTolerance`; nothing else in thi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from codec.codes import BLOCKS_MAX
 from configs.base import Section
@@ -16,8 +17,12 @@ from configs.problems import Problem
 from configs.shape import Shape
 from configs.three_stage import three_stage_problems
 
+CODES = ("vandermonde", "stable", "xor", "gf256")
 REAL_CODES = ("stable", "vandermonde")
 """The codes over the real numbers, in which results of a linear function decode to results (LEC III-D)."""
+
+
+HEDGE_MS_MAX = 3_600_000
 
 
 class Scheme(Section):
@@ -45,16 +50,26 @@ class ThreeStage(Scheme):
         yield from three_stage_problems(shape)
 
 
+def _hedge(value: Any) -> str | int:
+    if value in ("none", "cost") or (type(value) is int and 1 <= value <= HEDGE_MS_MAX):
+        return value
+    raise PydanticCustomError("hedge", "none, cost, or milliseconds from 1 to 3600000")
+
+
 class Erasure(ThreeStage):
     """r parity blocks for every k data blocks (LEC III)."""
 
     scheme: Literal["erasure"]
-    code: Literal["vandermonde", "stable", "xor", "gf256"] = "gf256"
+    code: str = Field(default="gf256", pattern=rf"^({'|'.join(CODES)}|[\w.]+:\w+)$")
     k: int = Field(ge=1, le=BLOCKS_MAX - 1)
     r: int = Field(ge=0, le=BLOCKS_MAX - 1)
     attachment: Literal["lazy", "eager", "hybrid"] = "lazy"
     incremental: bool = True
-    hedge_ms: int = Field(default=100, ge=1, le=3_600_000)
+    """Whether parity of a row is encoded as soon as the row is read, or that of all rows when the epoch is."""
+    rows: int = Field(default=1, ge=1, le=1024)
+    """The fewest stripe rows of an epoch. With several, parity of the first leaves while the last is still read."""
+    hedge: Annotated[str | int, BeforeValidator(_hedge)] = "cost"
+    """How long results are waited for: until a worker is known to be lost, while it pays, or so many milliseconds."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """The code must be able to make r parities, and k + r blocks of a row need as many processors."""
@@ -63,7 +78,7 @@ class Erasure(ThreeStage):
             yield Problem(
                 ("fault_tolerance", "r"), f"is {self.r}", "1 with the code xor", "set r to 1 or code to gf256"
             )
-        if self.attachment == "hybrid" and self.code not in REAL_CODES:
+        if self.attachment == "hybrid" and self.code in CODES and self.code not in REAL_CODES:
             yield Problem(
                 ("fault_tolerance", "code"),
                 f"is {self.code}, which does not commute with linear functions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 from types import MappingProxyType
@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Input:
-    """A shard directory (absolute path; None for sources that need none), streamed `repeat` times, cut at `limit`."""
+    """A shard directory (absolute path; None for sources that need none), streamed `repeat` times, cut at `limit`.
+
+    `verify`: look for damage and bad rows before. `bad_rows`, those with NaN or infinity: "fail", "drop" or "keep".
+    """
 
     path: str | None
     repeat: int
     limit: int | None
+    verify: bool = True
+    bad_rows: str = "fail"
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,14 @@ class Links:
 
 @dataclass(frozen=True)
 class Backup:
-    """Backup servers: how many to start, or the addresses of those that run; and how these keep what they get."""
+    """Backup servers: how many to start, or the addresses of those that run; how these keep what they get; and what
+    backups may take of the CPU time that a task uses."""
 
     servers: int | Sequence[str]
     storage: str | None
     durability: str
     interval_ms: int
+    cpu_share: float = 0.01
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -70,12 +77,16 @@ class Backup:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Deadlines of the control plane, in seconds."""
+    """Deadlines of the control plane, in seconds, and when it gives up restarting a worker (controller/limits.py)."""
 
     heartbeat_timeout_s: float
     startup_timeout_s: float
     recovery_timeout_s: float
     stall_timeout_s: float
+    deployment_timeout_s: float = 60.0
+    finishing_timeout_s: float = 30.0
+    restarts_max: int = 10
+    restarts_window_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,19 @@ class Topology:
         """Where the sources read."""
         paths = (self.input_of(stage).path for stage in self.sources)
         return tuple(dict.fromkeys(path for path in paths if path is not None))
+
+    @property
+    def keeps_bad_rows(self) -> bool:
+        """Whether a source may stream NaN or infinity, so that what is computed need not be finite either."""
+        return any(self.input_of(stage).bad_rows == "keep" for stage in self.sources)
+
+    def trusting_inputs(self) -> Topology:
+        """The same with inputs that are not read beforehand."""
+        stages = {
+            name: replace(stage, input=stage.input and replace(stage.input, verify=False))
+            for name, stage in self.stages.items()
+        }
+        return replace(self, input=replace(self.input, verify=False), stages=MappingProxyType(stages))
 
     def in_edges(self, stage: str) -> tuple[Edge, ...]:
         """All edges that end at `stage`, feedback among them."""

@@ -44,4 +44,19 @@ class Log:
     fields: dict[str, Any]
 
 
-Action = Persist | Send | Reply | Log
+@dataclass(frozen=True, slots=True)
+class End:
+    """A job has ended, durably, with this status: sum it up."""
+
+    spec: JobSpec
+    status: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Remove a job's nodes; answer with `purged` or `purge_failed`."""
+
+    name: str
+
+
+Action = Persist | Send | Reply | Log | End | Purge

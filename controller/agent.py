@@ -12,15 +12,18 @@ from collections.abc import Iterator
 
 import zmq
 
+from codec.clock import clock_id
 from codec.errors import ConfigError, FrameError
 from controller import messages, processes
+from controller.addresses import ONE_HOST, address_towards, own_address
 from controller.children import Children
+from controller.deltas import Writer
 from controller.inbox import Inbox
 from controller.membership import Membership
 from controller.messages import MESSAGE_BYTES_MAX, Message
 from controller.reports import AgentReport
 from controller.spawner import Spawner
-from controller.wish import read_wish
+from controller.wish import Wishes
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ SPARES = 2
 def run_agent(
     zookeeper: str,
     host: str = "",
-    address: str = "",
+    address: str | None = None,
     entry: str = "engine.worker:main",
     *,
     spares: int = SPARES,
@@ -41,16 +44,18 @@ def run_agent(
 ) -> None:
     """Be the agent of `host` (default: this machine's name) until SIGTERM or SIGINT; call it on the main thread.
 
-    `address` is where workers of other hosts reach this one ("" for ipc only), `entry` the workers' function, `spares`
-    how many interpreters wait with its module imported, `die_with_parent` as in `processes.die_with_parent`. When the
-    agent ends, in whatever way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not
-    answer, or an agent of that name is there.
+    `address` is where workers of other hosts reach this one (None: the one that reaches ZooKeeper; ONE_HOST: nobody
+    does), `entry` the workers' function, `spares` how many interpreters wait with its module imported,
+    `die_with_parent` as in `processes.die_with_parent`. When the agent ends, in whatever way, its workers do. Raises
+    ConfigError when `entry` cannot be imported, ZooKeeper does not answer, an agent of that name is there, or the
+    workers of the others could not reach ours.
     """
     ended = processes.begin_service(die_with_parent)
     host = host or socket.gethostname()
+    address = address_towards(zookeeper) if address is None else own_address(address) if address else ONE_HOST
     if not HOST_NAME.fullmatch(host):
         raise ConfigError(f"{host!r} cannot name a host", "use letters, digits, dots, - and _, at most 253 of them")
-    report = AgentReport(host, uuid.uuid4().hex, address=address, pid=os.getpid())
+    report = AgentReport(host, uuid.uuid4().hex, address=address, pid=os.getpid(), clock=clock_id())
     spawner = Spawner(entry, spares)
     inbox = Inbox()
     try:
@@ -78,6 +83,8 @@ class Agent:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._leader: zmq.Socket[bytes] | None = None
         self._leader_term = 0
+        self._reports = Writer()
+        self._wishes = Wishes()
 
     def run(self, ended: list[int]) -> None:
         """Run until a signal is in `ended`."""
@@ -97,8 +104,8 @@ class Agent:
     def _poll(self, timeout_s: float) -> bool:
         """Wait for something to take; whether there is."""
         poller = zmq.Poller()
-        for source in (self._inbox, self._spawner, *self._children.sources()):
-            poller.register(source.fileno() if hasattr(source, "fileno") else source, zmq.POLLIN)
+        for source in (self._inbox, self._spawner, self._children):
+            poller.register(source.fileno(), zmq.POLLIN)
         if self._leader is not None:
             poller.register(self._leader, zmq.POLLIN)
         return bool(poller.poll(int(timeout_s * 1000) + 1))
@@ -122,6 +129,7 @@ class Agent:
         if self._leader is not None:
             self._leader.close(linger=0)
         self._leader_term = term
+        self._reports.restart()
         self._leader = self._context.socket(zmq.DEALER)
         self._leader.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
         self._leader.setsockopt(zmq.IMMEDIATE, 1)  # a report that cannot go now is worth nothing later
@@ -138,18 +146,22 @@ class Agent:
 
     def _take(self, message: Message) -> bool:
         """Obey one message; raises FrameError when it is not well formed."""
-        report = self._report
         if message["type"] == "kill":
             job, worker = messages.text(message, "job"), messages.text(message, "worker")
             self._children.kill(job, worker, messages.count(message, "incarnation"))
-        if message["type"] != "desired":
-            return False
-        number = messages.count(message, "term"), messages.count(message, "sequence")
-        if number < (report.term, report.sequence):
-            return False  # of a deposed leader, or overtaken
-        self._children.want({name: read_wish(job) for name, job in messages.mapping(message, "jobs").items()})
-        report.term, report.sequence = number
-        return True
+        if message["type"] == "resend":
+            self._reports.restart()
+            return True
+        return message["type"] == "desired" and self._take_desired(message)
+
+    def _take_desired(self, message: Message) -> bool:
+        """Do what the leader wants now; whether it is news, so that it hears of it."""
+        report, wishes = self._report, self._wishes
+        jobs = wishes.take(message)
+        if jobs is not None:
+            self._children.want(jobs)
+        report.term, report.sequence, report.behind = wishes.term, wishes.sequence, wishes.behind
+        return jobs is not None or wishes.behind
 
     def _send_report(self) -> None:
         if self._leader is None:
@@ -158,11 +170,15 @@ class Agent:
         report.number += 1
         report.rows = self._children.rows()
         report.revisions = self._children.revisions()
+        report.sent_at = time.monotonic()
+        changes = self._reports.encode(report.number, report.state())
         try:
-            self._leader.send(messages.pack(report.message()), zmq.NOBLOCK)
+            message = {"type": "report", "instance": report.instance, **changes}
+            self._leader.send(messages.pack(message), zmq.NOBLOCK)
         except zmq.Again:
-            pass
+            self._reports.restart()
         except FrameError:
+            self._reports.restart()
             self._children.shed()
 
 

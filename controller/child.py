@@ -12,6 +12,7 @@ import msgpack
 
 from codec.errors import FrameError
 from controller import channel, messages
+from controller.effects import Victim
 from controller.messages import Message
 from controller.processes import kill_by_pidfd
 from controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, WorkerReport
@@ -32,6 +33,8 @@ class Child:
         self.revision = 0
         """Of the last view that it was sent."""
         self._view: Message | None = None
+        self._shown: dict[str, Any] = {}
+        self._shown_phase = ""
         self._stop_sent = False
         self._killed = False
 
@@ -47,16 +50,32 @@ class Child:
         if self.pidfd >= 0:
             kill_by_pidfd(self.pidfd)
 
+    def victim(self) -> Victim | None:
+        """The process, for faults; None while there is none yet."""
+        return Victim(self.report.pid, self.report.incarnation, self.pidfd) if self.pidfd >= 0 else None
+
     def show(self, view: Message) -> None:
-        """Send a view unless it is old; one that finds the channel full is replaced by the next or sent by `flush`."""
-        if view["revision"] > self.revision:
-            self.revision, self._view = view["revision"], view
+        """Have it told what is new in a view; when the channel is full `flush` tells it later, from a newer view."""
+        if view is not self._view:
+            self._view = view
             self.flush()
 
     def flush(self) -> None:
-        """Send the view that waits, if there is one and the worker reads."""
-        if self._view is not None and self._send(self._view):
-            self._view = None
+        """Tell it what is new, once it is ready and all its peers are known, if it reads."""
+        view = self._view
+        if view is None or self.report.state != UP:
+            return
+        known: dict[str, Any] = view["workers"]
+        names = known if self.report.peers is None else [self.report.worker, *self.report.peers]
+        if not all(name in known for name in names):
+            return
+        new = {name: known[name] for name in names if self._shown.get(name) != known[name]}
+        if new or view["phase"] != self._shown_phase:
+            if not self._send({"type": "view", "revision": view["revision"], "phase": view["phase"], "workers": new}):
+                return
+            self._shown.update(new)
+            self.revision, self._shown_phase = view["revision"], view["phase"]
+        self._view = None
 
     def stop(self) -> None:
         """Ask it to finish and exit; once is enough."""
@@ -97,16 +116,23 @@ class Child:
         match message["type"]:
             case "ready":
                 report.ipc, report.tcp = messages.text(message, "ipc", ""), messages.text(message, "tcp", "")
+                report.peers = _names(message)
                 if report.state == STARTING:
                     report.state, report.ready_at = UP, time.monotonic()
             case "progress":
                 report.beat = messages.count(message, "beat")
                 report.epoch = messages.count(message, "epoch", 0)
                 report.items = messages.count(message, "items", 0)
+                report.call = messages.text(message, "call", "")
+                report.call_line = messages.text(message, "call_line", "")
+                report.call_ms = messages.count(message, "call_ms", 0)
+                report.accounted = messages.count(message, "accounted", 0)
                 self._keep_stats(message)
                 return False
             case "done":
                 report.done = True
+                report.epoch = messages.count(message, "epoch", 0)
+                report.accounted = messages.count(message, "accounted", 0)
                 self._keep_stats(message)
             case "failed":
                 report.error = messages.text(message, "error") or "unknown error"
@@ -131,3 +157,11 @@ class Child:
         except OSError:
             return True
         return True
+
+
+def _names(message: Message) -> list[str] | None:
+    """Whom a worker must know; None for all of its job."""
+    names = message.get("peers")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise FrameError("peers must be a list of names")
+    return names

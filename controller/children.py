@@ -11,16 +11,21 @@ from pathlib import Path
 from codec.events import EventLog
 from controller import channel
 from controller.child import Child
+from controller.effects import Effects
+from controller.endings import crash_place, ended_itself
 from controller.reports import EXITED, WorkerReport
 from controller.spawner import Exited, Spawner, Started, await_end
+from controller.starts import Starts
 from controller.wish import Wish
 
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, str, int]  # job, worker, incarnation
 
-EXITED_ROWS_MAX = 32  # of one job
-EXITED_ROWS_S = 60.0  # how long they are reported after the leader has dropped their job
+PAST_ROWS_MAX = 32  # of one job: exits of incarnations that the leader has replaced already
+PAST_ROWS_S = 60.0  # how long they are reported after the leader has dropped their job
+TASKS_PER_SPARE = 4  # some of a host's tasks die at once, and then wait for no fork
+SPARES_MAX = 16
 STATUS_WAIT_S = 0.005  # the zygote tells the exit status within a millisecond of the pidfd, unless the host is busy
 ORPHANS_WAIT_S = 1.0  # the kernel kills a dead zygote's workers at once
 
@@ -35,14 +40,24 @@ class Children:
         self._wanted: dict[str, Wish] = {}
         self._alive: dict[Key, Child] = {}
         self._exited: dict[Key, WorkerReport] = {}
+        self._starts = Starts()
+        self._spares = spawner.spares
+        self._epoll = select.epoll()
+        self._by_channel: dict[int, Key] = {}
+        self._by_pidfd: dict[int, Key] = {}
         self._statuses: dict[int, int] = {}
         self._events: dict[str, EventLog] = {}
         self._zygote_dead = False
+        self._effects = Effects()
+        self._injected: set[tuple[str, int, int]] = set()  # job, number and incarnation of the faults that were
 
     def want(self, jobs: dict[str, Wish]) -> None:
         """The leader's whole wish: jobs with the incarnations that may run here, their views, and whether to stop."""
         self._wanted = jobs
+        self._starts.ask_for({name: job.submission for name, job in jobs.items()})
+        self._injected = {done for done in self._injected if done[0] in jobs}
         self._converge()
+        self._spawner.keep_spares(self._spares_needed())
 
     def kill(self, job: str, worker: str, incarnation: int) -> None:
         """SIGKILL that incarnation, if it runs here; its exit is reported like any other."""
@@ -50,10 +65,9 @@ class Children:
         if child is not None:
             child.kill()
 
-    def sources(self) -> list[int]:
-        """The descriptors that are readable when `hear` has something to do."""
-        fds = [child.channel.fileno() for child in self._alive.values()]
-        return fds + [child.pidfd for child in self._alive.values() if child.pidfd >= 0]
+    def fileno(self) -> int:
+        """Readable when a worker has something to say, or has ended."""
+        return self._epoll.fileno()
 
     def hear(self) -> bool:
         """Take what workers and zygote have to say; whether more than progress has changed."""
@@ -62,10 +76,13 @@ class Children:
             self._zygote_dead = False
             self._converge()
         changed = self._hear_zygote()
-        for child in list(self._alive.values()):
-            changed |= child.hear()
+        ready = [fd for fd, _ in self._epoll.poll(0)]
+        for fd in ready:
+            if fd in self._by_channel:
+                changed |= self._alive[self._by_channel[fd]].hear()
+        for child in self._alive.values():
             child.flush()
-        exited = self._reap()
+        exited = self._reap([self._by_pidfd[fd] for fd in ready if fd in self._by_pidfd])
         if exited:
             self._converge()
         return changed or exited
@@ -89,6 +106,7 @@ class Children:
     def close(self) -> None:
         """Kill all workers and wait for their end."""
         await_end([child.pidfd for child in self._alive.values() if child.pidfd >= 0], ORPHANS_WAIT_S)
+        self._epoll.close()
 
     def _converge(self) -> None:
         for key, child in self._alive.items():
@@ -100,11 +118,22 @@ class Children:
                 child_or_none = self._alive.get(key)
                 if child_or_none is not None:
                     child_or_none.show(job.view)
+                    self._inject(name, job, child_or_none)
                     if job.stopping:
                         child_or_none.stop()
-                elif key not in self._exited and not job.stopping and not self._lives(name, worker):
+                elif not job.stopping and not self._lives(name, worker) and self._starts.may(*key):
                     self._start(key, job)
         self._forget()
+
+    def _inject(self, name: str, job: Wish, child: Child) -> None:
+        """Carry out the faults that are ordered for a worker, each once."""
+        for order in job.faults:
+            mine = (order.fault.target, order.incarnation) == (child.report.worker, child.report.incarnation)
+            victim = child.victim()
+            key = (name, order.number, order.incarnation)
+            if mine and victim is not None and key not in self._injected:
+                self._injected.add(key)
+                self._effects.inject(order.fault, victim)
 
     def _wish(self, key: Key) -> int | None:
         """The incarnation of that worker that may run here."""
@@ -115,12 +144,19 @@ class Children:
         """Whether an older incarnation has not ended yet; its end will bring us back here."""
         return any(key[:2] == (job, worker) for key in self._alive)
 
+    def _spares_needed(self) -> int:
+        """A share of the tasks that this agent hosts, and never fewer than it began with."""
+        tasks = sum(len(job.workers) for job in self._wanted.values())
+        return max(self._spares, min(SPARES_MAX, tasks // TASKS_PER_SPARE))
+
     def _start(self, key: Key, job: Wish) -> None:
         if self._zygote_dead:
             return
         name, worker, incarnation = key
+        self._starts.note(*key)
+        self._exited.pop(key, None)  # of another submission
         report = WorkerReport(name, worker, incarnation)
-        log = Path(job.run_dir, "logs", f"{worker}.log")
+        log = _log_of(job, worker)
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("a"):
@@ -134,7 +170,16 @@ class Children:
         spec = {"job": name, "worker": worker, "incarnation": incarnation, "host": self._host, "address": self._address}
         channel.send(ours, {"type": "spec", **spec, "topology": job.topology, "run_dir": job.run_dir})
         self._alive[key] = child = Child(report, ours, self._spawner.start(str(log), theirs))
+        self._watch(self._by_channel, ours.fileno(), key)
         child.show(job.view)
+
+    def _watch(self, keys: dict[int, Key], fd: int, key: Key) -> None:
+        keys[fd] = key
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def _unwatch(self, keys: dict[int, Key], fd: int) -> None:
+        if keys.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
 
     def _hear_zygote(self, wait_s: float = 0.0) -> bool:
         """Take the zygote's events; True when it is dead, or tells how a worker ended that was reported already."""
@@ -146,11 +191,12 @@ class Children:
         for event in events:
             match event:
                 case Started(order, pid, pidfd):
-                    child = next((c for c in self._alive.values() if c.order == order), None)
-                    if child is None:
+                    key = next((key for key, child in self._alive.items() if child.order == order), None)
+                    if key is None:
                         os.close(pidfd)
                     else:
-                        child.started(pid, pidfd)
+                        self._alive[key].started(pid, pidfd)
+                        self._watch(self._by_pidfd, pidfd, key)
                 case Exited(pid, status):
                     changed |= self._note_status(pid, status)
         return changed
@@ -160,6 +206,7 @@ class Children:
         for report in self._exited.values():
             if report.pid == pid and report.status is None:
                 report.status = status
+                self._find_crash(report)
                 return True
         self._statuses[pid] = status
         return False
@@ -173,14 +220,10 @@ class Children:
             if child.pidfd < 0:
                 self._bury(key, child, None)
 
-    def _reap(self) -> bool:
-        """Note every worker whose pidfd says that it has ended."""
-        poll = select.poll()
-        by_pidfd = {child.pidfd: (key, child) for key, child in self._alive.items() if child.pidfd >= 0}
-        for pidfd in by_pidfd:
-            poll.register(pidfd, select.POLLIN)
-        ended = [by_pidfd[pidfd] for pidfd, _ in poll.poll(0)] if by_pidfd else []
-        for key, child in ended:
+    def _reap(self, ended: list[Key]) -> bool:
+        """Note the workers whose pidfd says that they have ended."""
+        for key in ended:
+            child = self._alive[key]
             if child.report.pid not in self._statuses and not self._zygote_dead:
                 self._hear_zygote(STATUS_WAIT_S)
             self._bury(key, child, self._statuses.pop(child.report.pid, None))
@@ -190,9 +233,18 @@ class Children:
         if self._alive.pop(key, None) is None:
             return
         child.hear()  # its last words
+        self._unwatch(self._by_channel, child.channel.fileno())
+        self._unwatch(self._by_pidfd, child.pidfd)
         child.exited(status)
+        self._find_crash(child.report)
         self._exited[key] = child.report
         self._log(key, child.report)
+
+    def _find_crash(self, report: WorkerReport) -> None:
+        """Note where a process that a signal of its own making ended was, for those who have no way to its log."""
+        job = self._wanted.get(report.job)
+        if job is not None and ended_itself(report.status):
+            report.crashed_at = crash_place(_log_of(job, report.worker)) if (report.status or 0) < 0 else ""
 
     def _log(self, key: Key, report: WorkerReport) -> None:
         job = self._wanted.get(key[0])
@@ -213,15 +265,22 @@ class Children:
             logger.warning("the exit of %s is not logged: %s", report.worker, error)
 
     def _forget(self) -> None:
-        """Drop the oldest rows of the dead, and those of jobs that nobody asks for any more."""
+        """Drop old rows of the dead; never that of an incarnation still wished for, whose end the leader may not know.
+
+        A job that nobody asks for any more keeps its rows for a while.
+        """
         now = time.monotonic()
         for job in {key[0] for key in self._exited}:
             rows = [key for key in self._exited if key[0] == job]
             if job not in self._wanted:
-                drop = [key for key in rows if now - (self._exited[key].exited_at or 0.0) > EXITED_ROWS_S]
+                drop = [key for key in rows if now - (self._exited[key].exited_at or 0.0) > PAST_ROWS_S]
             else:
-                drop = rows[:-EXITED_ROWS_MAX]
+                drop = [key for key in rows if key[2] != self._wish(key)][:-PAST_ROWS_MAX]
             for key in drop:
                 del self._exited[key]
         for job in self._events.keys() - self._wanted.keys() - {key[0] for key in self._alive}:
             self._events.pop(job).close()
+
+
+def _log_of(job: Wish, worker: str) -> Path:
+    return Path(job.run_dir, "logs", f"{worker}.log")

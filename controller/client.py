@@ -52,6 +52,14 @@ class Client:
         """The phase of every job."""
         return dict(self._ask({"type": "jobs"}))
 
+    def list_jobs(self) -> list[dict[str, Any]]:
+        """Every job: `job`, `phase`, `run_dir`, `error`, and `resume`, the command that goes on with it."""
+        return list(self._ask({"type": "list"}))
+
+    def forget(self, job: str) -> None:
+        """Remove what ZooKeeper and the controller know of a job that has ended; ConfigError for one that has not."""
+        self._ask({"type": "forget", "job": job})
+
     def agents(self) -> dict[str, Any]:
         """The agents by host, each with instance, pid, address and the workers that run there."""
         return dict(self._ask({"type": "agents"}))
@@ -76,7 +84,7 @@ class Client:
             status = self.status(job)
             if until is not None and until(status):
                 return status
-            if status["phase"] == "FAILED":
+            if status["phase"] in ("FAILED", "UNREADABLE"):
                 raise JobFailed(status["error"], status["remedy"])
             if status["phase"] in TERMINAL:
                 return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from controller.record import Assignment
 from controller.reports import AgentReport
@@ -18,7 +19,10 @@ class Agent:
 
     report: AgentReport
     heard_at: float
-    told: dict[str, object] = field(default_factory=dict)
+    ahead_s: float = 0.0
+    """How far this controller's clock is ahead of the agent's, as far as is known; at least that, and the time that its
+    quickest report took. 0 where the two read the same clock."""
+    told: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The jobs of the desired state last sent."""
     sequence: int = 0
     """Its number; 0 before any. Invariant: it grows with each change of `told`."""
@@ -28,7 +32,8 @@ class Agent:
 class Cluster:
     """Membership by host, reports by instance; a host is usable when its member instance has reported."""
 
-    def __init__(self, members: Mapping[str, str]) -> None:
+    def __init__(self, members: Mapping[str, str], clock: str = "") -> None:
+        self.clock = clock
         self.members = dict(members)
         self.agents: dict[str, Agent] = {}
 
@@ -37,14 +42,17 @@ class Cluster:
         self.members = dict(members)
 
     def hear(self, report: AgentReport, now: float) -> bool:
-        """Take a report; False when it is older than one already taken."""
+        """Take a report, with its moments told on our clock; False when it is older than one already taken."""
         known = self.agents.get(report.instance)
-        if known is None:
-            self.agents[report.instance] = Agent(report, now)
-            return True
-        if report.number <= known.report.number:
+        if known is not None and report.number <= known.report.number:
             return False
-        known.report, known.heard_at = report, now
+        ahead_s = 0.0 if report.clock == self.clock else now - report.sent_at
+        if known is None:
+            self.agents[report.instance] = known = Agent(report, now, ahead_s)
+        known.report, known.heard_at, known.ahead_s = report, now, min(known.ahead_s, ahead_s)
+        if known.ahead_s:
+            for row in report.rows:
+                row.move(known.ahead_s)
         return True
 
     def usable_hosts(self) -> dict[str, str]:

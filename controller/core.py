@@ -7,24 +7,28 @@ same actions.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from codec.errors import ConfigError, RiprapError
-from codec.ids import WorkerId
-from controller.actions import Action, Persist, Reply, Send
+from codec.ids import Incarnation, WorkerId
+from controller.actions import Action, End, Persist, Purge, Reply, Send
 from controller.cluster import Cluster
-from controller.desired import tell
+from controller.desired import hosted_by_agents, tell
 from controller.job import Job
 from controller.jobspec import JobSpec
+from controller.last_words import ReadLastWords, nothing_said
 from controller.phases import TERMINAL, Phase
 from controller.reconcile import Pass
-from controller.record import Record
+from controller.record import UNASSIGNED, Record
 from controller.reports import EXITED, AgentReport
-from controller.status import describe
+from controller.status import describe, describe_unreadable
 from controller.steps import Plan, PlanFor, Step
 from controller.view import View
+
+logger = logging.getLogger(__name__)
 
 TAKEOVER_S = 3.0  # how long a new leader waits for the agents' first reports before it judges by what it has
 RETRY_S = 0.1  # between two tries to write a record
@@ -33,8 +37,9 @@ RETRY_S = 0.1  # between two tries to write a record
 class Core:
     """The state of one leadership, from the election to its loss.
 
-    `term` grows from leader to leader. `stored` are the jobs found in ZooKeeper, whose records this leader has
-    already marked with its term, so that no older leader can change them. `members` maps hosts to agent instances.
+    `clock` is the one that `now` is on, in all calls. `term` grows from leader to leader. `stored` are the jobs found
+    in ZooKeeper, whose records this leader has already marked with its term, so that no older leader can change them.
+    `members` maps hosts to agent instances.
     """
 
     def __init__(
@@ -45,12 +50,17 @@ class Core:
         stored: Mapping[str, tuple[JobSpec, Record]],
         members: Mapping[str, str],
         now: float,
+        last_words: ReadLastWords = nothing_said,
+        clock: str = "",
     ) -> None:
         self.term = term
         self.controller = controller
         self._plan_for = plan_for
-        self.cluster = Cluster(members)
+        self._last_words = last_words
+        self.cluster = Cluster(members, clock)
         self.jobs: dict[str, Job] = {}
+        self.unreadable: dict[str, RiprapError] = {}
+        """Why a job was set aside: nothing is decided about it, and no other job notices."""
         for name, (spec, record) in stored.items():
             self.jobs[name] = Job(spec, _stored_plan(plan_for, spec), record, now)
             self.jobs[name].durable = record
@@ -67,18 +77,24 @@ class Core:
         return self._settle(now)
 
     def report(self, report: AgentReport, now: float) -> list[Action]:
-        """An agent reported all that it knows."""
+        """An agent reported all that it knows, and nothing else waits."""
+        self.hear(report, now)
+        return self._settle(now)
+
+    def hear(self, report: AgentReport, now: float) -> None:
+        """An agent reported all that it knows; decided about by the next input that is answered with actions."""
         if not self.cluster.hear(report, now):
-            return []
+            return
         for row in report.rows:
             job = self.jobs.get(row.job)
             if job is not None:
                 job.hear(report.instance, row)
+        for job in self.jobs.values():
+            job.trim()
         for name, revision in report.revisions.items():
             job = self.jobs.get(name)
             if job is not None:  # a former leader's views must look older than ours
                 job.revision = max(job.revision, revision + (report.term != self.term))
-        return self._settle(now)
 
     def tick(self, now: float) -> list[Action]:
         """Time has passed."""
@@ -92,22 +108,35 @@ class Core:
 
     def persisted(self, name: str, record: Record, now: float) -> list[Action]:
         """A record that was to be written is durable."""
-        job = self.jobs[name]
+        job = self.jobs.get(name)
+        if job is None:
+            return []
         job.durable, job.writing = record, None
         return self._settle(now)
 
     def persist_failed(self, name: str, now: float) -> list[Action]:
         """ZooKeeper did not confirm a write; it is tried again soon, and nothing that depends on it happens before."""
-        job = self.jobs[name]
-        job.writing, job.retry_at = None, now + RETRY_S
+        job = self.jobs.get(name)
+        if job is not None:
+            job.writing, job.retry_at = None, now + RETRY_S
         return []
+
+    def set_aside(self, name: str, error: RiprapError) -> None:
+        """What is stored of a job cannot be read or acted on: take it out, and keep why."""
+        logger.error("job %s is set aside, and the others go on: %s", name, error)
+        self.jobs.pop(name, None)
+        self.unreadable[name] = error
 
     def submit(self, ticket: Any, spec: JobSpec, now: float) -> list[Action]:
         """Take a job; answered when it is durable. The same job again is the same job; RiprapError for a clash."""
         name = spec.name
+        if name in self.unreadable:
+            raise _refusal(name, self.unreadable[name])
         known = self.jobs.get(name)
+        if known is not None and known.purging:
+            raise ConfigError(f"job {name} is being forgotten", "submit it again in a moment")
         if known is None or (known.phase in TERMINAL and known.spec.submission != spec.submission):
-            job = Job(spec, self._plan_for(spec.topology), self._successor(known, now), now)
+            job = Job(spec, self._plan_for(spec.topology), self._successor(spec, now), now)
             self.jobs[name] = job
         elif not known.spec.asks_the_same(spec):
             raise ConfigError(
@@ -123,6 +152,30 @@ class Core:
             job.move(Phase.CANCELLING, now)
         job.tickets.append((ticket, {"job": name}))
         return self._settle(now)
+
+    def forget(self, ticket: Any, name: str) -> list[Action]:
+        """Remove a job that has ended; answered when its nodes are gone. ConfigError for one that has not."""
+        job = self._job(name)
+        if job.phase not in TERMINAL or job.durable is None or job.durable.phase not in TERMINAL:
+            raise ConfigError(f"job {name} is {job.phase}", f"`riprap cancel {name}` first")
+        job.tickets.append((ticket, {"job": name}))
+        if job.purging:
+            return []
+        job.purging = True
+        return [Purge(name)]
+
+    def purged(self, name: str) -> list[Action]:
+        """The nodes of a job are gone."""
+        job = self.jobs.pop(name, None)
+        return [Reply(*ticket) for ticket in job.tickets] if job else []
+
+    def purge_failed(self, name: str) -> list[Action]:
+        """ZooKeeper did not confirm it; whoever asked will ask again."""
+        job = self.jobs.get(name)
+        if job is not None:
+            job.purging = False
+            job.tickets.clear()
+        return []
 
     def kill(self, ticket: Any, name: str, worker: str) -> list[Action]:
         """Have the worker's agent SIGKILL its present incarnation; raises ConfigError when none runs."""
@@ -140,8 +193,27 @@ class Core:
 
     def status(self, name: str) -> dict[str, Any]:
         """All that is known of a job; raises ConfigError when there is none of that name."""
+        if name in self.unreadable:
+            return describe_unreadable(name, self.unreadable[name], self.controller)
         job = self._job(name)
-        return job.final or describe(job, self.controller)
+        return job.final or describe(job, self.controller, self.cluster.clock)
+
+    def list_jobs(self) -> list[dict[str, Any]]:
+        """All jobs: name, phase, run directory, error, and the command that goes on with one that failed."""
+        rows = []
+        for job in self.jobs.values():
+            resume = job.spec.resume if job.phase in (Phase.FAILED, Phase.CANCELLED) else ""
+            row = {"job": job.spec.name, "phase": str(job.phase), "run_dir": job.spec.run_dir}
+            rows.append(row | {"error": job.error, "resume": resume})
+        for name, error in self.unreadable.items():
+            row = {"job": name, "phase": str(Phase.UNREADABLE), "run_dir": "", "error": str(error.args[0])}
+            rows.append(row | {"resume": ""})
+        return rows
+
+    def phases(self) -> dict[str, str]:
+        """The phase of every job."""
+        aside = dict.fromkeys(self.unreadable, str(Phase.UNREADABLE))
+        return {name: str(job.phase) for name, job in self.jobs.items()} | aside
 
     def agents(self) -> dict[str, Any]:
         """The agents that can be given work, by host."""
@@ -154,15 +226,26 @@ class Core:
 
     def _job(self, name: str) -> Job:
         job = self.jobs.get(name)
+        if name in self.unreadable:
+            raise _refusal(name, self.unreadable[name])
         if job is None:
             known = ", ".join(self.jobs) or "none"
             raise ConfigError(f"there is no job {name}", f"choose one of the known jobs: {known}")
         return job
 
-    def _successor(self, known: Job | None, now: float) -> Record:
-        """A blank record; incarnations go on from those of an ended job of that name, whose processes may linger."""
-        tasks = {w: task.assignment for w, task in known.tasks.items()} if known is not None else {}
-        return Record(started_at=now, tasks={w: a._replace(host="", instance="") for w, a in tasks.items()})
+    def _successor(self, spec: JobSpec, now: float) -> Record:
+        """A blank record; incarnations go on from those of a former job of that name, whose processes may linger.
+
+        Of one that was forgotten, agents still tell for a while.
+        """
+        known = self.jobs.get(spec.name)
+        tasks = {w: task.assignment.incarnation for w, task in known.tasks.items()} if known is not None else {}
+        for agent in self.cluster.agents.values():
+            for row in agent.report.rows:
+                if row.job == spec.name:
+                    tasks[row.id] = Incarnation(max(tasks.get(row.id, 0), row.incarnation))
+        blank = {worker: UNASSIGNED._replace(incarnation=number) for worker, number in tasks.items()}
+        return Record(started_at=now, clock=self.cluster.clock, tasks=blank)
 
     def _settle(self, now: float) -> list[Action]:
         """Decide about every job, then act."""
@@ -175,16 +258,33 @@ class Core:
             if job.phase not in TERMINAL
             for task in job.tasks.values()
         )
-        for job in self.jobs.values():
-            actions += Pass(job, self.cluster, load, now).run()
-            if job.phase in TERMINAL and job.final is None:
-                job.final = describe(job, self.controller)
-            actions += self._make_durable(job, now)
+        for name, job in list(self.jobs.items()):
+            try:
+                actions += self._decide(job, load, now)
+            except Exception as error:  # one job's must not take the leader of all down, nor its successors
+                logger.exception("deciding about job %s failed", name)
+                self.set_aside(name, RiprapError(f"the controller fails at it: {error!r}", "see the controller's log"))
+        hosted = hosted_by_agents(self.jobs.values())
         for instance, agent in self.cluster.agents.items():
-            message = tell(agent, self.jobs.values(), self.term, now)
+            message = tell(agent, self.jobs, hosted.get(instance, {}), self.term, now)
             if message is not None:
                 actions.append(Send(instance, message))
         return actions
+
+    def _decide(self, job: Job, load: Counter[str], now: float) -> list[Action]:
+        actions: list[Action] = [*Pass(job, self.cluster, load, now, self._last_words).run()]
+        if job.purging:
+            return actions
+        if job.phase in TERMINAL and job.final is None:
+            job.final = describe(job, self.controller, self.cluster.clock)
+        return [*actions, *self._make_durable(job, now), *self._end(job)]
+
+    def _end(self, job: Job) -> list[Action]:
+        """Make the end of a job known, once in this leadership, when it is durable."""
+        if job.ended or job.final is None or job.durable is None or job.durable.phase not in TERMINAL:
+            return []
+        job.ended = True
+        return [End(job.spec, job.final)]
 
     def _taking_over(self, now: float) -> bool:
         """Whether to hold still because agents have not reported yet: what they run is not known."""
@@ -206,6 +306,10 @@ class Core:
             return []
         job.writing = record
         return [Persist(job.spec, record, create=job.durable is None)]
+
+
+def _refusal(name: str, error: RiprapError) -> ConfigError:
+    return ConfigError(f"job {name} is set aside: {error.args[0]}", error.remedy)
 
 
 def _stored_plan(plan_for: PlanFor, spec: JobSpec) -> Plan:

@@ -1,44 +1,78 @@
-"""What an agent is told: all that should run on it and what its workers should know, every time in full."""
+"""What an agent should run and what its workers should know. It is decided as a whole; the wire carries the changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from controller.cluster import Agent
+from controller.injection import orders_for
 from controller.job import Job
 from controller.messages import Message
 from controller.phases import TERMINAL
-from controller.reports import EXITED
+from controller.reports import EXITED, UP
 
 RESEND_S = 0.5  # an agent that has not applied what it was told by then is told again
 
+Hosted = Mapping[str, Mapping[str, int]]
+"""Job -> worker -> the incarnation that may run, on one agent."""
 
-def desired_jobs(agent: Agent, jobs: Iterable[Job]) -> dict[str, Any]:
-    """The jobs that concern an agent, each with the incarnations that it may run; it kills whatever else it runs."""
-    instance = agent.report.instance
-    running = {row.job for row in agent.report.rows if row.state != EXITED}
-    desired = {}
+
+def hosted_by_agents(jobs: Iterable[Job]) -> Mapping[str, Hosted]:
+    """By the agents' instances, what each may run."""
+    hosted: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for job in jobs:
         if job.phase in TERMINAL and (job.durable is None or job.durable.phase in TERMINAL):
             continue
-        mine = [worker for worker, task in job.tasks.items() if task.assignment.instance == instance]
-        workers = {str(worker): job.tasks[worker].assignment.incarnation for worker in mine if job.may_run(worker)}
-        if not workers and job.spec.name not in running:
+        for worker, task in job.tasks.items():
+            if job.may_run(worker):
+                hosted[task.assignment.instance][job.spec.name][str(worker)] = task.assignment.incarnation
+    return hosted
+
+
+def desired_jobs(agent: Agent, jobs: Mapping[str, Job], hosted: Hosted) -> dict[str, Any]:
+    """The jobs that concern an agent, each with the incarnations that it may run; it kills whatever else it runs."""
+    running = {row.job for row in agent.report.rows if row.state != EXITED}
+    desired = {}
+    for name, job in jobs.items():
+        ended = job.phase in TERMINAL and (job.durable is None or job.durable.phase in TERMINAL)
+        if ended or (name not in hosted and name not in running):
             continue
-        desired[job.spec.name] = {
+        workers = dict(hosted.get(name, {}))
+        desired[name] = {
+            "submission": job.spec.submission,
             "run_dir": job.spec.run_dir,
             "topology": job.spec.topology,
             "workers": workers,
             "stopping": job.stopping(),
-            "view": job.view.message(),
+            "faults": orders_for(job, agent.report.instance),
+            "view": _view(agent, job, workers),
         }
     return desired
 
 
-def tell(agent: Agent, jobs: Iterable[Job], term: int, now: float) -> Message | None:
+def _view(agent: Agent, job: Job, workers: Collection[str]) -> dict[str, Any]:
+    """What the agent's workers must see of the job, under the revision at which that last changed."""
+    view = job.view.of(_interest(agent, job.spec.name, workers))
+    told = agent.told.get(job.spec.name, {}).get("view")
+    return told if told is not None and {**told, "revision": 0} == {**view, "revision": 0} else view
+
+
+def _interest(agent: Agent, job: str, workers: Collection[str]) -> set[str] | None:
+    """Whom its workers must know, and they themselves; None for all of them."""
+    names = set(workers)
+    for row in agent.report.rows:
+        if row.job == job and row.state == UP:
+            if row.peers is None:
+                return None
+            names.update(row.peers)
+    return names
+
+
+def tell(agent: Agent, jobs: Mapping[str, Job], hosted: Hosted, term: int, now: float) -> Message | None:
     """The message that the agent needs now, None when it has (or will soon have) applied the last one."""
-    desired = desired_jobs(agent, jobs)
+    desired = desired_jobs(agent, jobs, hosted)
     if desired != agent.told or agent.sequence == 0:
         agent.told, agent.sequence = desired, agent.sequence + 1
     else:

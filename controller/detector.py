@@ -1,7 +1,8 @@
 """The failure detector: observations with their times in, suspicions with a reason out; it owns no clock.
 
 Three sources: the agent's exit report (at once), the end of the agent's ZooKeeper session (its host is gone), and a
-progress beat that stands still (hung, stopped, or unreachable with its agent).
+beat that stands still (stopped, hung in compiled code that holds Python's lock, or unreachable with its agent). What
+the worker's compute thread does is no evidence: one that computes for long lives.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Detector:
             self._watched[worker] = _Watched(incarnation, agent)
 
     def beat(self, worker: WorkerId, incarnation: Incarnation, beat: int, now: float) -> None:
-        """The worker is up and its progress counter stands at `beat`; only an advance proves that it lives."""
+        """The worker is up and has beaten `beat` times; only an advance proves that it lives."""
         watched = self._current(worker, incarnation)
         if watched is not None and (watched.beat is None or beat > watched.beat):
             watched.beat, watched.beat_at = beat, now

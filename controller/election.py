@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from codec.json_text import to_json
 from controller import paths
 
 
@@ -18,7 +18,7 @@ def try_to_lead(client: KazooClient, endpoint: str, pid: int, on_vacant: Callabl
     In the latter case `on_vacant` is called (on kazoo's thread) when the other's node changes; it may not block. May
     raise KazooException when the connection is lost.
     """
-    about = json.dumps({"endpoint": endpoint, "pid": pid}).encode()
+    about = to_json({"endpoint": endpoint, "pid": pid}).encode()
     # A node that exists may be our own, from a call whose answer was lost: then its owner is our session.
     with contextlib.suppress(NodeExistsError):
         client.create(paths.LEADER, about, ephemeral=True)

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException
 
-from controller import paths
+from codec.errors import DataError
 from controller.actions import Persist
 from controller.inbox import Inbox
-from controller.session import read_map
+from controller.membership import read_agents
 from controller.store import Deposed, Store
 
 RETRY_S = 0.1
@@ -21,7 +21,8 @@ RETRY_S = 0.1
 class Errands:
     """Does one errand after another, and leaves each outcome in the inbox.
 
-    Left there: ("members", {host: instance}), ("persisted", Persist), ("persist_failed", Persist), ("deposed", why).
+    Left there: ("members", {host: instance}), ("persisted", Persist), ("persist_failed", Persist), ("purged", name),
+    ("purge_failed", name), ("deposed", why), ("unreadable", (name, error)).
     """
 
     def __init__(self, client: KazooClient, store: Store, inbox: Inbox) -> None:
@@ -36,6 +37,10 @@ class Errands:
     def persist(self, action: Persist) -> None:
         """Write a record."""
         self._errands.put(lambda: self._persist(action))
+
+    def purge(self, name: str) -> None:
+        """Remove the nodes of a job."""
+        self._errands.put(lambda: self._purge(name))
 
     def watch_members(self) -> None:
         """Leave the membership in the inbox, now and after every change."""
@@ -55,10 +60,24 @@ class Errands:
             self._store.save(action.spec, action.record, action.create)
         except Deposed as error:
             self._inbox.put(("deposed", str(error)))
+        except DataError as error:
+            self._inbox.put(("unreadable", (action.spec.name, error)))
         except KazooException:
             self._inbox.put(("persist_failed", action))
         else:
             self._inbox.put(("persisted", action))
+
+    def _purge(self, name: str) -> None:
+        try:
+            self._store.purge(name)
+        except Deposed as error:
+            self._inbox.put(("deposed", str(error)))
+        except DataError as error:
+            self._inbox.put(("unreadable", (name, error)))
+        except KazooException:
+            self._inbox.put(("purge_failed", name))
+        else:
+            self._inbox.put(("purged", name))
 
     def _read_members(self) -> None:
         try:
@@ -70,12 +89,4 @@ class Errands:
 
 def read_members(client: KazooClient, on_change: Callable[[], None] | None = None) -> dict[str, str]:
     """The instance of every member agent by host. `on_change` is called once, on kazoo's thread, when that changes."""
-    watch = None if on_change is None else lambda event: on_change()
-    members = {}
-    for host in client.get_children(paths.AGENTS, watch=watch):
-        try:
-            data, _ = client.get(paths.agent(host))
-        except NoNodeError:
-            continue
-        members[host] = str(read_map(data).get("instance", ""))
-    return members
+    return {host: str(about.get("instance", "")) for host, about in read_agents(client, on_change).items()}

@@ -10,7 +10,9 @@ import zmq
 from codec.errors import FrameError, RiprapError
 from codec.events import EventLog
 from controller import messages
-from controller.actions import Action, Log, Persist, Reply, Send
+from controller.actions import Action, End, Log, Persist, Purge, Reply, Send
+from controller.after_end import Endings
+from controller.deltas import Writer
 from controller.errands import Errands
 
 logger = logging.getLogger(__name__)
@@ -26,15 +28,22 @@ class Ticket(NamedTuple):
 class Executor:
     """Acts through the leader's ROUTER socket, its errands and the jobs' event logs. Owned by the leader's thread."""
 
-    def __init__(self, router: zmq.Socket[bytes], errands: Errands) -> None:
+    def __init__(self, router: zmq.Socket[bytes], errands: Errands, endings: Endings) -> None:
         self._router = router
         self._errands = errands
-        self._logs: dict[str, EventLog] = {}
+        self._endings = endings
         self._routes: dict[str, bytes] = {}
+        self._desired: dict[str, Writer] = {}
 
-    def heard_from(self, instance: str, identity: bytes) -> None:
-        """An agent's messages come from this identity of the router now."""
+    def heard_from(self, instance: str, identity: bytes, behind: bool) -> None:
+        """An agent's messages come from this identity of the router now; one that is behind needs all of its next."""
+        if behind or self._routes.get(instance) != identity:
+            self._desired[instance] = Writer()
         self._routes[instance] = identity
+
+    def ask_for_whole(self, identity: bytes) -> None:
+        """A report of that agent was lost."""
+        self._send(identity, {"type": "resend"})
 
     def perform(self, actions: list[Action]) -> None:
         """Perform actions in their order."""
@@ -43,11 +52,15 @@ class Executor:
                 case Persist():
                     self._errands.persist(action)
                 case Send():
-                    self._send(self._routes.get(action.instance), action.message)
+                    self._tell(action.instance, action.message)
                 case Reply():
                     self.answer(action.ticket, action.result)
                 case Log():
                     self._log(action)
+                case Purge(name):
+                    self._errands.purge(name)
+                case End(spec, status):
+                    self._endings.begin(spec.topology, spec.run_dir, status)
 
     def answer(self, ticket: Ticket, result: Any) -> None:
         """Tell a client that its request was done."""
@@ -61,26 +74,37 @@ class Executor:
         fields = {"error": str(error.args[0]), "remedy": error.remedy, "exit_code": error.exit_code}
         self._send(ticket.identity, {"type": "reply", "id": ticket.request, "ok": False, **fields})
 
-    def close(self) -> None:
-        """Close the event logs."""
-        for log in self._logs.values():
-            log.close()
-
-    def _send(self, identity: bytes | None, message: messages.Message) -> None:
-        """Send, or drop when the peer is gone or does not read: whoever needs it will be told again."""
-        if identity is None:
+    def _tell(self, instance: str, message: messages.Message) -> None:
+        """Tell an agent, if it has been heard of; of a desired state only what is new to it."""
+        identity, writer = self._routes.get(instance), self._desired.get(instance)
+        if identity is None or writer is None:
             return
+        if message["type"] == "desired":
+            message = desired_message(message, writer)
+        if not self._send(identity, message):
+            writer.restart()
+
+    def _send(self, identity: bytes, message: messages.Message) -> bool:
+        """Send, or drop when the peer is gone or does not read: whoever needs it will be told again."""
         try:
             self._router.send_multipart([identity, messages.pack(message)], zmq.NOBLOCK)
         except zmq.ZMQError as error:
             logger.debug("dropped a message of type %s: %s", message["type"], error)
+            return False
+        return True
 
     def _log(self, action: Log) -> None:
         """Append to a job's events; a run directory that cannot be written must not stop the job."""
         try:
-            log = self._logs.get(action.run_dir)
-            if log is None:
-                log = self._logs[action.run_dir] = EventLog(f"{action.run_dir}/events.jsonl")
-            log.write(action.event, **action.fields)
+            log = EventLog(f"{action.run_dir}/events.jsonl")  # events are few, and so no job keeps a descriptor
+            try:
+                log.write(action.event, **action.fields)
+            finally:
+                log.close()
         except OSError as error:
             logger.warning("event %s is not logged: %s", action.event, error)
+
+
+def desired_message(message: messages.Message, writer: Writer) -> messages.Message:
+    """A desired state as the wire carries it to the agent that the writer is for."""
+    return {"type": "desired", "term": message["term"], **writer.encode(message["sequence"], message["jobs"])}

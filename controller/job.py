@@ -52,6 +52,13 @@ class Job:
         self.started_at = record.started_at
         self.failures: list[dict[str, Any]] = [dict(failure) for failure in record.failures]
         self.final = record.final
+        self.purging = False
+        """Whether its nodes are being removed."""
+        self.ended = False
+        """Whether its end was made known."""
+        self.clock = record.clock
+        """On which `started_at` is."""
+        self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.durable: Record | None = None
         self.writing: Record | None = None
@@ -96,13 +103,14 @@ class Job:
         if incarnation == task.assignment.incarnation and instance != task.assignment.instance:
             return
         self.rows[row.id, incarnation] = row
-        self._trim()
 
     def record(self) -> Record:
         """What is decided now."""
         tasks = {worker: task.assignment for worker, task in self.tasks.items()}
         failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
-        return Record(self.phase, self.error, self.remedy, tasks, self.started_at, failures, self.final)
+        injected = tuple(dict(order) for order in self.injected)
+        head = (self.phase, self.error, self.remedy, tasks, self.started_at)
+        return Record(*head, failures, self.final, injected, self.clock)
 
     def may_run(self, worker: WorkerId) -> bool:
         """Whether an agent may hold the worker's process: its assignment is durable and not shut out."""
@@ -132,7 +140,10 @@ class Job:
             return WorkerView(incarnation, UP, host, row.ipc, row.tcp)
         return WorkerView(incarnation, DOWN if row.state == EXITED else STARTING, host)
 
-    def _trim(self) -> None:
+    def trim(self) -> None:
+        """Drop the oldest rows of past incarnations, when there are too many."""
+        if len(self.rows) <= PAST_ROWS_MAX:
+            return
         current = {(worker, task.assignment.incarnation) for worker, task in self.tasks.items()}
         while len(self.rows) - len(current) > PAST_ROWS_MAX:
             del self.rows[next(key for key in self.rows if key not in current)]

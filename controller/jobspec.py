@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from codec.errors import ConfigError
 from codec.ids import JOB_NAME, STAGE_NAME, WorkerId
+from controller.completeness import Expected
+from controller.faults import Fault, read_faults
 from controller.limits import Limits
 
 WORKERS_MAX = 4096
@@ -26,6 +28,15 @@ class JobSpec:
     limits: Limits
     submission: str = ""
     """Tells a request that is made again from a new one for the same job."""
+    expected: Expected = field(default_factory=Expected)
+    """What must be committed before the job is completed."""
+    faults: tuple[Fault, ...] = ()
+    """What is to be injected."""
+
+    @property
+    def resume(self) -> str:
+        """The command that goes on with the job should it fail; empty when the submitter names none."""
+        return str(self.topology.get("resume") or "")
 
     def asks_the_same(self, other: JobSpec) -> bool:
         """Whether the other, of the same name, is to run the same in the same place."""
@@ -42,9 +53,9 @@ class JobSpec:
                 "use `riprap run` or `riprap submit`",
             )
         workers = _workers(topology.get("stages"))
-        return cls(
-            name, run_dir, topology, workers, _sinks(topology, workers), Limits.from_topology(topology), submission
-        )
+        limits, expected = Limits.from_topology(topology), Expected.from_topology(topology)
+        faults = _faults(topology, workers)
+        return cls(name, run_dir, topology, workers, _sinks(topology, workers), limits, submission, expected, faults)
 
 
 def _workers(stages: Any) -> tuple[WorkerId, ...]:
@@ -62,6 +73,15 @@ def _workers(stages: Any) -> tuple[WorkerId, ...]:
             raise ConfigError(f"the topology has more than {WORKERS_MAX} workers", "lower the parallelism")
         workers += [WorkerId(name, index) for index in range(parallelism)]
     return tuple(workers)
+
+
+def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple[Fault, ...]:
+    faults = read_faults(topology)
+    names = {str(worker) for worker in workers}
+    for fault in faults:
+        if fault.target not in names:
+            raise ConfigError(f"fault '{fault}': the job has no worker {fault.target}", "name one of its workers")
+    return faults
 
 
 def _sinks(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> frozenset[WorkerId]:

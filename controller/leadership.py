@@ -9,16 +9,20 @@ from collections.abc import Callable
 import zmq
 from kazoo.client import KazooClient, KazooState
 
+from codec.clock import clock_id
 from codec.errors import FrameError, RiprapError
 from controller import messages
 from controller.actions import Action
+from controller.after_end import Endings, OnEnded
 from controller.core import Core
+from controller.deltas import Gap
 from controller.errands import Errands, read_members
 from controller.executor import Executor, Ticket
 from controller.inbox import Inbox
 from controller.jobspec import JobSpec
+from controller.last_words import read_last_words
 from controller.messages import Message
-from controller.reports import AgentReport
+from controller.report_reader import ReportReader
 from controller.steps import PlanFor
 from controller.store import Store
 
@@ -36,15 +40,28 @@ class Leadership:
     """
 
     def __init__(
-        self, client: KazooClient, term: int, endpoint: str, router: zmq.Socket[bytes], inbox: Inbox, plan_for: PlanFor
+        self,
+        client: KazooClient,
+        term: int,
+        endpoint: str,
+        router: zmq.Socket[bytes],
+        inbox: Inbox,
+        plan_for: PlanFor,
+        on_ended: OnEnded,
     ) -> None:
         self._router = router
         self._inbox = inbox
         store = Store(client, term)
-        self._core = Core(term, endpoint, plan_for, store.load(), read_members(client), time.monotonic())
+        jobs, members = store.load(), read_members(client)
+        now = time.monotonic()
+        self._core = Core(term, endpoint, plan_for, jobs, members, now, read_last_words, clock_id())
+        for name, error in store.unreadable.items():
+            self._core.set_aside(name, error)
         self._errands = Errands(client, store, inbox)
-        self._executor = Executor(router, self._errands)
+        self._endings = Endings(on_ended)
+        self._executor = Executor(router, self._errands, self._endings)
         self._errands.watch_members()
+        self._reports = ReportReader()
         self._malformed = 0
         self._requests: list[tuple[bytes, Message]] = []
 
@@ -70,7 +87,7 @@ class Leadership:
             return "told to stop"
         finally:
             self._errands.close()
-            self._executor.close()
+            self._endings.close()
 
     def _take_inbox(self, now: float) -> str:
         """Feed what other threads left; a reason when the leadership is over."""
@@ -82,6 +99,12 @@ class Leadership:
                 self._executor.perform(core.persisted(thing.spec.name, thing.record, now))
             elif kind == "persist_failed":
                 self._executor.perform(core.persist_failed(thing.spec.name, now))
+            elif kind == "unreadable":
+                core.set_aside(*thing)
+            elif kind == "purged":
+                self._executor.perform(core.purged(thing))
+            elif kind == "purge_failed":
+                self._executor.perform(core.purge_failed(thing))
             elif kind == "deposed":
                 return str(thing)
             elif kind == "session" and thing == KazooState.LOST:
@@ -106,12 +129,21 @@ class Leadership:
     def _take(self, identity: bytes, message: Message, now: float) -> None:
         """Feed one message; raises FrameError when it is not well formed."""
         if message["type"] == "report":
-            report = AgentReport.read(message)
-            self._executor.heard_from(report.instance, identity)
-            self._executor.perform(self._core.report(report, now))
+            self._take_report(identity, message, now)
         else:
             messages.count(message, "id")
             self._requests.append((identity, message))
+
+    def _take_report(self, identity: bytes, message: Message, now: float) -> None:
+        """Feed one report; what follows from it is decided when all that wait have been taken."""
+        try:
+            report = self._reports.read(message)
+        except Gap:
+            self._executor.ask_for_whole(identity)
+            return
+        if report is not None:
+            self._executor.heard_from(report.instance, identity, report.behind)
+            self._core.hear(report, now)
 
     def _answer_requests(self, now: float) -> None:
         """Answer the clients; while the picture of the cluster is being rebuilt, they wait."""
@@ -143,11 +175,14 @@ class Leadership:
                 return core.cancel(ticket, job, now)
             case "kill":
                 return core.kill(ticket, job, messages.text(message, "worker"))
+            case "forget":
+                return core.forget(ticket, job)
+            case "list":
+                self._executor.answer(ticket, core.list_jobs())
             case "status":
                 self._executor.answer(ticket, core.status(job))
             case "jobs":
-                phases = {name: str(job.phase) for name, job in core.jobs.items()}
-                self._executor.answer(ticket, phases)
+                self._executor.answer(ticket, core.phases())
             case "agents":
                 self._executor.answer(ticket, core.agents())
             case other:

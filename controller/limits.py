@@ -14,7 +14,7 @@ class Limits:
     """The deadlines of one job, in seconds, and when restarting it again and again is given up."""
 
     heartbeat_timeout_s: float = 2.0
-    """A worker whose progress beat stands still for this long is lost."""
+    """A worker that does not answer for this long is lost. One that answers may compute for as long as it likes."""
     startup_timeout_s: float = 30.0
     """From assignment to `ready`, for each process; also how long a new job waits for a first agent."""
     deployment_timeout_s: float = 60.0
@@ -22,7 +22,7 @@ class Limits:
     recovery_timeout_s: float = 60.0
     """From the loss of a worker until its replacement is up."""
     stall_timeout_s: float = 60.0
-    """From one committed epoch of any sink to the next, while the job runs."""
+    """From one committed epoch of any sink to the next, while the job runs; the time of a long call does not count."""
     finishing_timeout_s: float = 30.0
     """From the stop message until the last worker has exited."""
     restarts_max: int = 10
@@ -33,6 +33,8 @@ class Limits:
     def from_topology(cls, topology: Mapping[str, Any]) -> Limits:
         """Read the section, with defaults for what is absent; ConfigError names a value that is no positive number."""
         section = topology.get("cluster") or {}
+        if not isinstance(section, Mapping):
+            raise ConfigError("`cluster` must be a map of deadlines", "correct it in the topology")
         given: dict[str, Any] = {}
         for name in (field.name for field in fields(cls)):
             value = section.get(name)

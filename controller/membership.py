@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from codec.errors import ConfigError
+from codec.json_text import to_json
 from controller import paths, session
+from controller.addresses import check_reach
 from controller.inbox import Inbox
 
 JOIN_TIMEOUT_S = 5.0  # past the session of a dead predecessor
@@ -22,7 +25,7 @@ class Membership:
     """Registers `about` under the host's name, again after every lost session, on a thread of its own.
 
     Leaves (endpoint, term) in the inbox whenever another leader is there. Raises ConfigError when ZooKeeper does not
-    answer or another live agent holds the name.
+    answer, another live agent holds the name, or the workers of `about`'s address and of another's cannot meet.
     """
 
     def __init__(self, zookeeper: str, host: str, about: dict[str, Any], inbox: Inbox) -> None:
@@ -59,6 +62,9 @@ class Membership:
                 )
             self._due.wait(0.1)
             self._due.clear()
+        host = self._path.rpartition("/")[2]
+        others = {other: about for other, about in read_agents(self._client).items() if other != host}
+        check_reach(host, self._about["address"], {o: str(about.get("address", "")) for o, about in others.items()})
 
     def _keep(self) -> None:
         while not self._closing:
@@ -76,7 +82,7 @@ class Membership:
             data, stat = self._client.get(self._path, watch=lambda event: self._due.set())
         except NoNodeError:
             try:
-                self._client.create(self._path, json.dumps(self._about).encode(), ephemeral=True)
+                self._client.create(self._path, to_json(self._about).encode(), ephemeral=True)
             except NodeExistsError:
                 return False
             return True
@@ -90,3 +96,13 @@ class Membership:
     def _on_leader(self, data: bytes | None, stat: Any) -> None:
         if data is not None:
             self._inbox.put((str(session.read_map(data).get("endpoint", "")), int(stat.czxid)))
+
+
+def read_agents(client: KazooClient, on_change: Callable[[], None] | None = None) -> dict[str, dict[str, Any]]:
+    """What the agents have registered, by host; `on_change` is called once, on kazoo's thread, at the next change."""
+    watch = None if on_change is None else lambda event: on_change()
+    agents = {}
+    for host in client.get_children(paths.AGENTS, watch=watch):
+        with contextlib.suppress(NoNodeError):
+            agents[host] = session.read_map(client.get(paths.agent(host))[0])
+    return agents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgpack
@@ -54,6 +55,14 @@ def count(message: Message, name: str, default: int | None = None) -> int:
     if value.__class__ is not int or not 0 <= value <= COUNT_MAX:
         raise FrameError(f"{name} must be a count")
     return value
+
+
+def moment(message: Message, name: str) -> float:
+    """A finite number, 0 when absent; FrameError when it is something else."""
+    value = message.get(name, 0.0)
+    if value.__class__ not in (int, float) or not math.isfinite(value):
+        raise FrameError(f"{name} must be a number")
+    return float(value)
 
 
 def mapping(message: Message, name: str) -> dict[Any, Any]:

@@ -4,6 +4,7 @@
 /riprap/leader             ephemeral: {endpoint, host, pid} of the controller that leads; its czxid is the leader's term
 /riprap/agents/HOST        ephemeral: {instance, address, pid}
 /riprap/jobs/JOB/spec      {topology, run_dir}, written once by submit
+/riprap/runs/RUN/ATTEMPT   a `riprap run` on this ensemble: the same folders again, for itself alone
 /riprap/jobs/JOB/state     {term, phase, error, tasks: {WORKER: [incarnation, host, instance]}, ...}, see record.py
 ```
 The leader's node is the election as well: whoever creates it leads, so that no one leads without an endpoint.
@@ -15,6 +16,7 @@ ROOT = "/riprap"
 LEADER = f"{ROOT}/leader"
 AGENTS = f"{ROOT}/agents"
 JOBS = f"{ROOT}/jobs"
+RUNS = f"{ROOT}/runs"
 
 
 def agent(host: str) -> str:
@@ -35,3 +37,8 @@ def job_spec(name: str) -> str:
 def job_state(name: str) -> str:
     """What has been decided about a job."""
     return f"{JOBS}/{name}/state"
+
+
+def run(name: str) -> str:
+    """The folder of one `riprap run`."""
+    return f"{RUNS}/{name}"

@@ -17,20 +17,23 @@ class Phase(StrEnum):
     RECOVERING = "RECOVERING"
     """At least one worker is down or starting; it is replaced, the others keep working."""
     FINISHING = "FINISHING"
-    """All sinks are done; workers are told to stop. An exit is expected, nothing is started."""
+    """All sinks are done, and all items committed; workers are told to stop, and are killed at the deadline. Nothing is
+    started."""
     CANCELLING = "CANCELLING"
     """The user has cancelled; workers are told to stop, and are killed at the deadline. Nothing is started."""
     COMPLETED = "COMPLETED"
-    """All items are committed and all workers are gone. Nothing happens any more."""
+    """All items are committed; workers that remain are killed. Nothing happens any more."""
     CANCELLED = "CANCELLED"
     """Ended by the user. Nothing happens any more."""
     FAILED = "FAILED"
     """Ended by a fault that could not be repaired; `error` and `remedy` say which. Workers that remain are killed."""
+    UNREADABLE = "UNREADABLE"
+    """Set aside, for what ZooKeeper holds of it cannot be read. Workers that remain are killed."""
 
 
 ACTIVE = frozenset({Phase.DEPLOYING, Phase.RUNNING, Phase.RECOVERING})
 STOPPING = frozenset({Phase.FINISHING, Phase.CANCELLING})
-TERMINAL = frozenset({Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED})
+TERMINAL = frozenset({Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED, Phase.UNREADABLE})
 
 MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.SUBMITTED: frozenset({Phase.DEPLOYING, Phase.CANCELLING, Phase.FAILED}),
@@ -38,11 +41,12 @@ MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.RUNNING: frozenset({Phase.RECOVERING, Phase.FINISHING, Phase.CANCELLING, Phase.FAILED}),
     # Sinks can be done while a worker whose work is no longer needed is being replaced.
     Phase.RECOVERING: frozenset({Phase.RUNNING, Phase.FINISHING, Phase.CANCELLING, Phase.FAILED}),
-    Phase.FINISHING: frozenset({Phase.COMPLETED, Phase.FAILED}),
+    Phase.FINISHING: frozenset({Phase.COMPLETED}),
     Phase.CANCELLING: frozenset({Phase.CANCELLED}),
     Phase.COMPLETED: frozenset(),
     Phase.CANCELLED: frozenset(),
     Phase.FAILED: frozenset(),
+    Phase.UNREADABLE: frozenset(),
 }
 
 
@@ -65,7 +69,7 @@ class FailureReason(StrEnum):
     KILLED = "killed by signal"
     """The process was ended by a signal."""
     HEARTBEAT = "heartbeat missed"
-    """The process runs, or its agent cannot say, but its progress beat stood still for the heartbeat timeout."""
+    """The process runs, or its agent cannot say, but it did not answer for the heartbeat timeout."""
     HOST_GONE = "host gone"
     """The ZooKeeper session of the host's agent ended, or another instance of the agent took its place."""
     NOT_STARTED = "not started"
@@ -85,8 +89,8 @@ class EndReason(StrEnum):
     """A lost worker was not replaced in time."""
     STALL = "stall deadline"
     """All workers are up, and still no sink has committed an epoch for too long."""
-    FINISHING = "finishing deadline"
-    """A worker that was told to stop did not end in time."""
+    INCOMPLETE = "incomplete"
+    """All sinks said that they are done, and what they have committed is not the whole stream."""
     STORM = "restart storm"
     """A worker died again and again without processing an item."""
     UNRECOVERABLE = "unrecoverable loss"

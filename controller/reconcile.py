@@ -11,23 +11,29 @@ from collections import Counter
 from typing import Any
 
 from codec.ids import Incarnation, WorkerId
-from controller import recovery
+from controller import injection, recovery
 from controller.actions import Log
 from controller.cluster import Cluster
+from controller.completeness import Account
 from controller.job import Job
-from controller.phases import ACTIVE, STOPPING, EndReason, FailureReason, Phase
+from controller.last_words import ReadLastWords
+from controller.phases import ACTIVE, STOPPING, TERMINAL, EndReason, FailureReason, Phase
 from controller.record import Assignment
-from controller.reports import EXITED, UP
+from controller.reports import EXITED, UP, WorkerReport
 
 
 class Pass:
-    """One pass at one moment; `load` counts the tasks of each host, `logs` collects what is worth an event."""
+    """One pass at one moment; `load` counts the tasks of each host, `logs` collects what is worth an event.
 
-    def __init__(self, job: Job, cluster: Cluster, load: Counter[str], now: float) -> None:
+    `last_words` is asked before a job is failed: it may be complete without anybody having been told.
+    """
+
+    def __init__(self, job: Job, cluster: Cluster, load: Counter[str], now: float, last_words: ReadLastWords) -> None:
         self.job = job
         self.cluster = cluster
         self.load = load
         self.now = now
+        self.last_words = last_words
         self.logs: list[Log] = []
 
     def run(self) -> list[Log]:
@@ -44,6 +50,8 @@ class Pass:
             if job.phase is phase:
                 break
             self.log("phase", phase=job.phase, before=phase, error=job.error)
+            if job.phase in TERMINAL:
+                injection.note_faults_that_never_came(self)
         job.refresh_view()
         return self.logs
 
@@ -54,7 +62,13 @@ class Pass:
         )
 
     def fail(self, reason: EndReason, message: str, remedy: str) -> None:
-        """End the job loudly."""
+        """End the job loudly; one that is complete all the same ends as that."""
+        if self.job.phase in (Phase.RUNNING, Phase.RECOVERING) and self._take_last_words():
+            self.log("completed_unheard", reason=reason, error=message)
+            self.job.move(Phase.FINISHING, self.now)
+            return
+        if resume := self.job.spec.resume:
+            remedy = f"{remedy.rstrip('.')}; go on where it ended with: {resume}"
         self.job.error, self.job.remedy = f"{reason}: {message}", remedy
         self.job.move(Phase.FAILED, self.now)
 
@@ -78,30 +92,33 @@ class Pass:
         if job.phase is not Phase.DEPLOYING and self._sinks_done():
             for worker, reason in lost.items():
                 recovery.note(self, worker, reason)
-            job.move(Phase.FINISHING, self.now)
+            self._finish()
             return
         if lost:
             recovery.recover(self, lost)
         if job.phase in ACTIVE:
             self._assign()
             self._advance()
+            injection.order_faults(self)
             recovery.check_deadlines(self)
 
     def _stopping(self) -> None:
         job = self.job
         self._observe()
-        if job.phase is Phase.FINISHING and self._operator_failed():
-            return
         for worker, reason in job.detector.suspicions(self.now).items():
-            # All items are committed or given up: a hung worker is no longer worth waiting for.
+            if reason is FailureReason.EXITED or job.tasks[worker].fenced:
+                continue  # which is what they are asked to do, or what is done to them
+            recovery.note(self, worker, reason)
             job.tasks[worker].fenced |= reason is FailureReason.HEARTBEAT
-            if reason is not FailureReason.EXITED:  # which is what they are asked to do
-                recovery.note(self, worker, reason)
-        remaining = [worker for worker in job.tasks if not self._ended(worker)]
-        if not remaining:
+        for worker, task in job.tasks.items():
+            # All items are committed or given up: neither a hung worker nor a long call is worth waiting for.
+            task.fenced |= (row := job.row(worker)) is not None and bool(row.call)
+        remaining = [str(worker) for worker in job.tasks if not self._ended(worker)]
+        late = self.now - job.phase_at > job.spec.limits.finishing_timeout_s
+        if remaining and late:  # nothing is lost with them: who runs when a job has ended is killed
+            self.log("not_stopped", workers=remaining, seconds=job.spec.limits.finishing_timeout_s)
+        if late or not remaining:
             job.move(Phase.COMPLETED if job.phase is Phase.FINISHING else Phase.CANCELLED, self.now)
-        elif self.now - job.phase_at > job.spec.limits.finishing_timeout_s:
-            recovery.give_up_stopping(self, remaining)
 
     def _observe(self) -> None:
         """Hand what is known of the assigned incarnations to the detector, and fill in the failures' times."""
@@ -137,6 +154,28 @@ class Pass:
     def _sinks_done(self) -> bool:
         rows = (self.job.row(sink) for sink in self.job.spec.sinks)
         return all(row is not None and row.done for row in rows)
+
+    def _finish(self) -> None:
+        """All sinks say that they are done; the job is, if what they have committed adds up."""
+        rows = [row for sink in self.job.spec.sinks if (row := self.job.row(sink)) is not None]
+        short = self.job.spec.expected.shortfall([Account(row.epoch, row.accounted) for row in rows])
+        if short:
+            remedy = f"a report of them is wrong or forged; see {self.job.spec.run_dir}/events.jsonl"
+            self.fail(EndReason.INCOMPLETE, f"all sinks say that they are done, but {short}", remedy)
+        else:
+            self.job.move(Phase.FINISHING, self.now)
+
+    def _take_last_words(self) -> bool:
+        """Whether every sink has left its last words, and they add up; what they say then counts as heard."""
+        spec = self.job.spec
+        words = [said for sink in spec.sinks if (said := self.last_words(spec.run_dir, sink)) is not None]
+        if len(words) < len(spec.sinks) or spec.expected.shortfall([said.account for said in words]):
+            return False
+        for worker, incarnation, account, stats in words:
+            unheard = WorkerReport(spec.name, str(worker), incarnation, EXITED)
+            row = self.job.rows.setdefault((worker, incarnation), unheard)
+            row.done, row.stats, (row.epoch, row.accounted) = True, stats, account
+        return True
 
     def _new_losses(self) -> dict[WorkerId, FailureReason]:
         suspicions = self.job.detector.suspicions(self.now)

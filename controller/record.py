@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 from codec.errors import DataError
 from codec.ids import Incarnation, WorkerId
+from codec.json_text import to_json
 from controller.phases import Phase
 
+VERSION = 1  # of what is written about a job; another one is not read
+REMEDY = "use the riprap that wrote it, or delete the job's folder in ZooKeeper"
 ZNODE_BYTES_MAX = 1_000_000  # ZooKeeper's jute.maxbuffer is 1 MiB, path and all
 
 
@@ -29,7 +32,8 @@ class Record:
     """A job as decided. Invariant: no worker is started with an incarnation that is not in the stored record.
 
     `failures` are its losses so far and `final` its last status; they ride along for those who ask after a failover.
-    `started_at` is time.monotonic() of the controller that took the job.
+    `started_at` is on the `clock` (codec/clock.py) of the controller that took the job. `injected` are the faults that
+    agents are ordered to inject.
     """
 
     phase: Phase = Phase.SUBMITTED
@@ -39,19 +43,29 @@ class Record:
     started_at: float = 0.0
     failures: tuple[dict[str, Any], ...] = ()
     final: dict[str, Any] | None = None
+    injected: tuple[dict[str, Any], ...] = ()
+    clock: str = ""
 
     def decides(self) -> tuple[Any, ...]:
         """The part whose change must be stored before it is acted on."""
-        return self.phase, self.error, self.remedy, self.tasks
+        return self.phase, self.error, self.remedy, self.tasks, self.injected
 
     def to_json(self, term: int) -> bytes:
         """The record as its znode holds it, marked with the term of the leader that writes it."""
         tasks = {str(worker): assignment for worker, assignment in self.tasks.items()}
-        head = {"term": term, "phase": self.phase, "error": self.error, "remedy": self.remedy, "tasks": tasks}
+        head = {
+            "version": VERSION,
+            "term": term,
+            "phase": self.phase,
+            "error": self.error,
+            "remedy": self.remedy,
+            "tasks": tasks,
+        }
         fields = {**head, "started_at": self.started_at, "failures": self.failures}
-        data = json.dumps({**fields, "final": self.final}, default=str).encode()
+        fields |= {"injected": self.injected, "clock": self.clock}
+        data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
-            data = json.dumps({**fields, "final": None}, default=str).encode()
+            data = to_json({**fields, "final": None}).encode()
         return data
 
     @classmethod
@@ -59,21 +73,29 @@ class Record:
         """The record and the term of its writer; DataError names the znode when it holds something else."""
         try:
             fields = json.loads(data)
-            tasks = {
-                WorkerId.parse(worker): Assignment(Incarnation(int(incarnation)), str(host), str(instance))
-                for worker, (incarnation, host, instance) in fields["tasks"].items()
-            }
-            record = cls(
-                Phase(fields["phase"]),
-                fields["error"],
-                fields["remedy"],
-                tasks,
-                float(fields["started_at"]),
-                tuple(fields["failures"]),
-                fields["final"],
-            )
+            check_version(fields)
+            tasks = {WorkerId.parse(worker): _assignment(*entry) for worker, entry in fields["tasks"].items()}
+            failures = tuple(_failure(failure) for failure in fields["failures"])
+            final = fields["final"] if fields["final"] is None else dict(fields["final"])
+            texts = str(fields["error"]), str(fields["remedy"])
+            later = tuple(fields.get("injected", ())), str(fields.get("clock", ""))
+            record = cls(Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later)
             return record, int(fields["term"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"znode {path} is not a job's state: {error}", f"remove it with `deleteall {path}`"
-            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DataError(f"znode {path} is not a job's state: {error!r}", REMEDY) from error
+
+
+def check_version(fields: Any) -> None:
+    """Raise ValueError unless a map in a znode was written in our way; AttributeError when it is no map."""
+    version = fields.get("version", VERSION)
+    if version != VERSION:
+        raise ValueError(f"it is of version {version!r}, and this riprap reads version {VERSION}")
+
+
+def _assignment(incarnation: Any, host: Any, instance: Any) -> Assignment:
+    return Assignment(Incarnation(int(incarnation)), str(host), str(instance))
+
+
+def _failure(fields: Any) -> dict[str, Any]:
+    WorkerId.parse(fields["worker"])
+    return {**fields, "incarnation": int(fields["incarnation"])}

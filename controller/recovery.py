@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from codec.errors import RiprapError
 from codec.ids import WorkerId
+from controller.endings import describe_end, ended_itself
 from controller.job import Job
 from controller.phases import EndReason, FailureReason, Phase
 from controller.steps import Announce, Fence, Respawn, Step
 
 if TYPE_CHECKING:
     from controller.reconcile import Pass
+
+CRASHES_MAX = 2
+"""How often a worker that ends itself without having processed an item is replaced."""
 
 _TIMES = ("respawned_at", "restored_at", "first_item_at", "caught_up_at")
 
@@ -23,12 +27,7 @@ def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
         note(run, worker, reason)
     stormy = [worker for worker in lost if _is_storm(run, worker)]
     if stormy:
-        run.fail(
-            EndReason.STORM,
-            f"{stormy[0]} died {len(job.tasks[stormy[0]].fruitless)} times in {job.spec.limits.restarts_window_s:g} s "
-            "without processing an item",
-            f"see {job.spec.run_dir}/logs/{stormy[0]}.log, then run the job again",
-        )
+        _give_up_restarting(run, stormy[0], lost[stormy[0]])
         return
     try:
         steps = job.plan(job.view, tuple(sorted(lost)))
@@ -53,9 +52,12 @@ def note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
         "worker": str(worker),
         "incarnation": incarnation,
         "reason": str(reason),
+        "ended": "",
         "detected_at": run.now,
+        "clock": run.cluster.clock,
         **dict.fromkeys(_TIMES),
     }
+    _explain(job, failure)
     job.failures.append(failure)
     row = job.row(worker)
     exited_at = row.exited_at if row is not None else None
@@ -63,7 +65,10 @@ def note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
 
 
 def _is_storm(run: Pass, worker: WorkerId) -> bool:
-    """Count this death of the worker; True when it has died too often to no avail."""
+    """Count this death of the worker; True when it has died too often to no avail.
+
+    One that ends itself will do so again, so it is given up sooner than one that is killed from outside.
+    """
     fruitless, limits = run.job.tasks[worker].fruitless, run.job.spec.limits
     row = run.job.row(worker)
     if row is not None and row.items > 0:
@@ -72,7 +77,26 @@ def _is_storm(run: Pass, worker: WorkerId) -> bool:
     fruitless.append(run.now)
     while run.now - fruitless[0] > limits.restarts_window_s:
         fruitless.popleft()
-    return len(fruitless) > limits.restarts_max
+    most = CRASHES_MAX if row is not None and ended_itself(row.status) else limits.restarts_max
+    return len(fruitless) > min(most, limits.restarts_max)
+
+
+def _give_up_restarting(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
+    job, limits, row = run.job, run.job.spec.limits, run.job.row(worker)
+    ended = describe_end(row.status, row.crashed_at) if row is not None else ""
+    log = f"{job.spec.run_dir}/logs/{worker}.log"
+    remedy = f"see {log}, then run the job again"
+    if reason is FailureReason.HEARTBEAT:
+        remedy = (
+            "compiled code that holds Python's lock (GIL) for longer than cluster.heartbeat_timeout_s looks like a hung"
+            f" process: release it there, or raise that limit (now {limits.heartbeat_timeout_s:g})"
+        )
+    elif row is not None and row.crashed_at:
+        remedy = f"correct that line; {log} says where all threads were"
+    times = len(job.tasks[worker].fruitless)
+    how = f"the last time by {ended}" if ended else str(reason)
+    message = f"{worker} died {times} times in {limits.restarts_window_s:g} s without processing an item: {how}"
+    run.fail(EndReason.STORM, message, remedy)
 
 
 def _apply(job: Job, step: Step) -> None:
@@ -91,9 +115,9 @@ def _apply(job: Job, step: Step) -> None:
 def fill_in_failures(run: Pass) -> None:
     """Copy the replacements' times into the failures that they follow: started, ready, first item, caught up."""
     for failure in run.job.failures:
-        _correct_reason(run.job, failure)
-        if failure["caught_up_at"] is not None:
-            continue
+        _explain(run.job, failure)
+        if failure["caught_up_at"] is not None or failure["clock"] != run.cluster.clock:
+            continue  # a leader on another host detected it, by a clock that we cannot read
         worker = WorkerId.parse(failure["worker"])
         row = run.job.rows.get((worker, failure["incarnation"] + 1))
         if row is None:
@@ -106,12 +130,15 @@ def fill_in_failures(run: Pass) -> None:
                 run.log(event, worker=failure["worker"], incarnation=row.incarnation, monotonic=at)
 
 
-def _correct_reason(job: Job, failure: dict[str, Any]) -> None:
+def _explain(job: Job, failure: dict[str, Any]) -> None:
     """An exit is acted on at once; how it came about may be heard a moment later."""
-    if failure["reason"] == FailureReason.EXITED:
-        row = job.rows.get((WorkerId.parse(failure["worker"]), failure["incarnation"]))
-        if row is not None and row.status is not None and row.status < 0:
-            failure["reason"] = str(FailureReason.KILLED)
+    row = job.rows.get((WorkerId.parse(failure["worker"]), failure["incarnation"]))
+    if row is None or row.status is None:
+        return
+    if failure["reason"] == FailureReason.EXITED and row.status < 0:
+        failure["reason"] = str(FailureReason.KILLED)
+    if not failure.get("ended"):
+        failure["ended"] = describe_end(row.status, row.crashed_at)
 
 
 def check_deadlines(run: Pass) -> None:
@@ -142,10 +169,11 @@ def check_deadlines(run: Pass) -> None:
 
 
 def _check_stall(run: Pass) -> None:
-    """Whatever the cause, a job that commits nothing more does not hang."""
+    """Whatever the cause, a job that commits nothing more does not hang; a call of an operator may take its time."""
     job, timeout_s = run.job, run.job.spec.limits.stall_timeout_s
     committed = sum(row.epoch for sink in job.spec.sinks if (row := job.row(sink)) is not None)
-    if committed != job.committed or job.phase is Phase.DEPLOYING:
+    computes = any((row := job.row(worker)) is not None and row.call for worker in job.tasks if job.is_up(worker))
+    if committed != job.committed or computes or job.phase is Phase.DEPLOYING:
         job.committed, job.committed_at = committed, run.now
     elif run.now - job.committed_at > timeout_s:
         at = ", ".join(f"{worker} at {row.epoch}" for worker in job.tasks if (row := job.row(worker)) is not None)
@@ -154,20 +182,6 @@ def _check_stall(run: Pass) -> None:
             f"no epoch was committed for {timeout_s:g} s; epochs: {at}",
             f"see {job.spec.run_dir}/logs and events.jsonl; raise cluster.stall_timeout_s if an epoch takes longer",
         )
-
-
-def give_up_stopping(run: Pass, remaining: list[WorkerId]) -> None:
-    """The deadline of a stop: a cancelled job's workers are killed, a finishing job fails."""
-    job = run.job
-    if job.phase is Phase.CANCELLING:
-        job.move(Phase.CANCELLED, run.now)
-        return
-    names = ", ".join(map(str, remaining[:8]))
-    run.fail(
-        EndReason.FINISHING,
-        f"{names} did not stop within {job.spec.limits.finishing_timeout_s:g} s; all items had been committed",
-        f"the outputs in {job.spec.run_dir} are complete; see the logs there for what it waited for",
-    )
 
 
 def _waiting_for(run: Pass, worker: WorkerId) -> str:

@@ -1,4 +1,4 @@
-"""What an agent knows, all of it in every report, so that a lost report or a new leader heals with the next."""
+"""What an agent knows. Reports travel as changes (`deltas.py`); a leader sees each as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 from codec.errors import FrameError
 from codec.ids import Incarnation, WorkerId
 from controller import messages
-from controller.messages import Message
+from controller.deltas import State
 
 STATS_BYTES_MAX = 32 * 1024  # of one incarnation, packed
 
@@ -20,7 +20,8 @@ _STATES = (STARTING, UP, EXITED)
 
 @dataclass(slots=True)
 class WorkerReport:
-    """One incarnation that the agent started. Times are time.monotonic() of its host; None where not yet.
+    """One incarnation that the agent started. Moments are those of its host's monotonic clock, and once the controller
+    has taken them in, of the controller's; None where not yet.
 
     Invariant: the state moves starting -> up -> exited, or starting -> exited, and never back.
     """
@@ -32,14 +33,24 @@ class WorkerReport:
     pid: int = 0
     status: int | None = None
     """How it exited: an exit code, or minus a signal; None while it runs or when nobody could tell."""
+    crashed_at: str = ""
+    """METHOD (FILE:LINE) where a signal of its own making ended it, as far as its log says."""
     ipc: str = ""
     tcp: str = ""
     beat: int = 0
     epoch: int = 0
     items: int = 0
     done: bool = False
+    accounted: int = 0
+    """Of a sink: the items of its committed epochs, those that stay lost among them."""
+    call: str = ""
+    """The operator's call that has not returned for long; `call_line` is where it is, `call_ms` for how long."""
+    call_line: str = ""
+    call_ms: int = 0
     error: str = ""
     remedy: str = ""
+    peers: list[str] | None = None
+    """The workers that it must be told of; None for all."""
     started_at: float | None = None
     """When the zygote was told to start it."""
     ready_at: float | None = None
@@ -55,6 +66,13 @@ class WorkerReport:
     def key(self) -> tuple[str, WorkerId, Incarnation]:
         """What a controller looks a row up by."""
         return self.job, self.id, Incarnation(self.incarnation)
+
+    def move(self, offset_s: float) -> None:
+        """Tell all moments, those of the statistics among them, on a clock that is ahead by so much."""
+        for name in _MOMENTS:
+            if (at := getattr(self, name)) is not None:
+                setattr(self, name, at + offset_s)
+        self.stats = {name: _moved(name, value, offset_s) for name, value in self.stats.items()}
 
     def row(self) -> dict[str, Any]:
         """The fields that differ from the defaults, for the wire."""
@@ -76,9 +94,18 @@ class WorkerReport:
             report.id  # noqa: B018 - parsing is the check
         except ValueError as error:
             raise FrameError(str(error)) from None
+        if not all(isinstance(peer, str) for peer in report.peers or ()):
+            raise FrameError("peers of a report's row are names")
         return report
 
 
+def _moved(name: Any, value: Any, offset_s: float) -> Any:
+    """A statistic whose name ends in `_at` is a moment; 0 says that it has not come."""
+    is_moment = str(name).endswith("_at") and isinstance(value, int | float) and value
+    return value + offset_s if is_moment else value
+
+
+_MOMENTS = ("started_at", "ready_at", "exited_at")
 _NAMES = tuple(f.name for f in fields(WorkerReport))
 _REQUIRED = {"job", "worker", "incarnation"}
 _BLANK: dict[str, Any] = {name: getattr(WorkerReport("", "", 0), name) for name in _NAMES}
@@ -86,19 +113,20 @@ _KINDS = {
     name: {dict} if name == "stats" else set(getattr(hint, "__args__", (hint,)))
     for name, hint in get_type_hints(WorkerReport).items()
 }
-for _name in ("started_at", "ready_at", "exited_at"):
+_KINDS["peers"] = {list, type(None)}
+for _name in _MOMENTS:
     _KINDS[_name] = {*_KINDS[_name], int}
 
-
-_HEAD = ("host", "instance", "number", "address", "pid", "term", "sequence")
+_HEAD = ("host", "instance", "number", "address", "pid", "term", "sequence", "behind", "clock", "sent_at")
 
 
 @dataclass(slots=True)
 class AgentReport:
     """All that an agent knows. `instance` is new with each agent process; `address` is where peers reach its host.
 
-    `number` grows with each report. `term` and `sequence` name the last desired state that it applied, `revisions`
-    the last view of each job.
+    `number` grows with each report. The moments in it are on the agent's `clock` (codec/clock.py), which stood at
+    `sent_at` when it was sent. `term` and `sequence` name the last desired state that it applied, `revisions`
+    the last view of each job. An agent that is `behind` has missed a part of what it was told since.
     """
 
     host: str
@@ -108,21 +136,24 @@ class AgentReport:
     pid: int = 0
     term: int = 0
     sequence: int = 0
+    behind: bool = False
     revisions: dict[str, int] = field(default_factory=dict)
     rows: list[WorkerReport] = field(default_factory=list)
+    clock: str = ""
+    sent_at: float = 0.0
 
-    def message(self) -> Message:
-        """The report as a control message."""
+    def state(self) -> State:
+        """The report as the wire carries it; rows under the names of their incarnations."""
         head = {name: getattr(self, name) for name in _HEAD}
-        return {"type": "report", **head, "revisions": self.revisions, "rows": [row.row() for row in self.rows]}
+        rows = {f"{row.job}/{row.worker}#{row.incarnation}": row.row() for row in self.rows}
+        return {**head, "revisions": dict(self.revisions), "rows": rows}
 
     @classmethod
-    def read(cls, message: Message) -> AgentReport:
-        """Check a message of type report; raises FrameError."""
-        rows = message.get("rows", [])
-        revisions = messages.mapping(message, "revisions")
-        if not isinstance(rows, list) or not all(r.__class__ is int for r in revisions.values()):
-            raise FrameError("rows must be a list and revisions counts")
+    def read(cls, message: State) -> AgentReport:
+        """Check the state of a report; raises FrameError."""
+        rows, revisions = messages.mapping(message, "rows"), messages.mapping(message, "revisions")
+        if not all(r.__class__ is int for r in revisions.values()):
+            raise FrameError("revisions must be counts")
         return cls(
             host=messages.text(message, "host"),
             instance=messages.text(message, "instance"),
@@ -131,6 +162,9 @@ class AgentReport:
             pid=messages.count(message, "pid"),
             term=messages.count(message, "term"),
             sequence=messages.count(message, "sequence"),
+            behind=message.get("behind") is True,
+            clock=messages.text(message, "clock", ""),
+            sent_at=messages.moment(message, "sent_at"),
             revisions=revisions,
-            rows=[WorkerReport.read(row) for row in rows],
+            rows=[WorkerReport.read(row) for row in rows.values()],
         )

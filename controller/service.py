@@ -12,6 +12,7 @@ from kazoo.exceptions import KazooException
 
 from codec.errors import ConfigError
 from controller import processes, session
+from controller.after_end import OnEnded, nothing_to_do
 from controller.election import try_to_lead
 from controller.inbox import Inbox
 from controller.leadership import Leadership
@@ -28,28 +29,31 @@ def run_controller(
     zookeeper: str,
     endpoint_host: str = "127.0.0.1",
     plan_for: PlanFor = restart_lost_for,
+    on_ended: OnEnded = nothing_to_do,
     *,
     port: int = 0,
     die_with_parent: bool | int = False,
 ) -> None:
     """Be a controller until SIGTERM or SIGINT; call it on the main thread.
 
-    Agents and clients reach it at `endpoint_host` (an address of this host) and `port` (0: a free one).
-    `die_with_parent` is as in `processes.die_with_parent`. Raises ConfigError when ZooKeeper does not answer, or the
-    address cannot be bound.
+    Agents and clients reach it at `endpoint_host` (an address of this host) and `port` (0: a free one). `on_ended` is
+    called for each job that has ended. `die_with_parent` is as in `processes.die_with_parent`. Raises ConfigError when
+    ZooKeeper does not answer, or the address cannot be bound.
     """
     ended = processes.begin_service(die_with_parent)
     client = session.connect(zookeeper)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
         router = _bind(context, endpoint_host, port)
-        _stand_and_lead(client, router, plan_for, ended)
+        _stand_and_lead(client, router, plan_for, on_ended, ended)
     finally:
         session.disconnect(client)
         context.destroy(linger=200)
 
 
-def _stand_and_lead(client: KazooClient, router: zmq.Socket[bytes], plan_for: PlanFor, ended: list[int]) -> None:
+def _stand_and_lead(
+    client: KazooClient, router: zmq.Socket[bytes], plan_for: PlanFor, on_ended: OnEnded, ended: list[int]
+) -> None:
     inbox = Inbox()
     logger.info("ready to lead")
     client.add_listener(lambda state: inbox.put(("session", state)))
@@ -62,7 +66,7 @@ def _stand_and_lead(client: KazooClient, router: zmq.Socket[bytes], plan_for: Pl
             term = try_to_lead(client, endpoint, os.getpid(), lambda: inbox.put(("vacant", None)))
             if term is not None:
                 logger.info("leading, term %d, at %s", term, endpoint)
-                leadership = Leadership(client, term, endpoint, router, inbox, plan_for)
+                leadership = Leadership(client, term, endpoint, router, inbox, plan_for, on_ended)
                 logger.info("leading no more: %s", leadership.run(lambda: bool(ended)))
         except (KazooException, Deposed) as error:
             logger.info("not leading: %r", error)

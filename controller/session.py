@@ -18,7 +18,22 @@ CONNECT_TIMEOUT_S = 15.0
 
 
 def connect(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> KazooClient:
-    """A started client for `HOST:PORT[,HOST:PORT...][/CHROOT]`, with our folders in place.
+    """A client as of `open_client`, with our folders in place; ConfigError when they cannot be."""
+    client = open_client(hosts, session_timeout_s)
+    try:
+        client.ensure_path(paths.AGENTS)
+        client.ensure_path(paths.JOBS)
+    except KazooException as error:
+        disconnect(client)
+        raise ConfigError(
+            f"ZooKeeper at {hosts} refuses to hold {paths.ROOT}: {error!r}",
+            "let its access control admit us, or name another chroot (HOST:PORT/PATH)",
+        ) from error
+    return client
+
+
+def open_client(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> KazooClient:
+    """A started client for `HOST:PORT[,HOST:PORT...][/CHROOT]`.
 
     It reconnects for ever, several times a second. Raises ConfigError when no server answers.
     """
@@ -27,19 +42,11 @@ def connect(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> KazooCl
     client = KazooClient(hosts, timeout=session_timeout_s, connection_retry=retry)
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
-        client.ensure_path(paths.AGENTS)
-        client.ensure_path(paths.JOBS)
     except KazooTimeoutError as error:
         disconnect(client)
         raise ConfigError(
             f"no ZooKeeper server answers at {hosts} within {CONNECT_TIMEOUT_S:g} s",
-            "check the address, and that the server runs: `riprap doctor`",
-        ) from error
-    except KazooException as error:
-        disconnect(client)
-        raise ConfigError(
-            f"ZooKeeper at {hosts} refuses to hold {paths.ROOT}: {error!r}",
-            "let its access control admit us, or name another chroot (HOST:PORT/PATH)",
+            "check the address, that the server runs, and that a `riprap up` which other hosts reach has its --address",
         ) from error
     return client
 

@@ -42,7 +42,7 @@ class Spawner:
 
     def __init__(self, entry: str, spares: int) -> None:
         self._entry = entry
-        self._spares = spares
+        self.spares = spares
         self._orders = 0
         self._start_zygote()
 
@@ -64,6 +64,13 @@ class Spawner:
         with worker_end, contextlib.suppress(OSError):
             channel.send(self._channel, {"type": "start", "id": self._orders, "log": log}, (worker_end.fileno(),))
         return self._orders
+
+    def keep_spares(self, count: int) -> None:
+        """Have that many interpreters wait for orders from now on, as soon as no order waits for one."""
+        if count != self.spares:
+            self.spares = count
+            with contextlib.suppress(OSError):
+                channel.send(self._channel, {"type": "spares", "count": count})
 
     def events(self, wait_s: float = 0.0) -> list[Started | Exited] | None:
         """What the zygote has said, waiting for it at most so long; None when it is dead."""
@@ -95,7 +102,7 @@ class Spawner:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "controller.zygote", str(theirs.fileno()), self._entry, str(self._spares)],
+                [sys.executable, "-P", "-m", "controller.zygote", str(theirs.fileno()), self._entry, str(self.spares)],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
                 pass_fds=(theirs.fileno(),),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codec.errors import RiprapError
 from codec.ids import WorkerId
 from controller.job import Job
+from controller.phases import Phase
 
 
-def describe(job: Job, controller: str) -> dict[str, Any]:
-    """The answer to `status`, all times in time.monotonic() seconds of the hosts that took them.
+def describe(job: Job, controller: str, clock: str) -> dict[str, Any]:
+    """The answer to `status`. All moments are on the controller's clock, but for failures and faults of another
+    `clock`; `started_at` is None where that is another's.
 
     `past` holds the last statistics of dead incarnations under `WORKER#INCARNATION`.
     """
@@ -25,9 +29,25 @@ def describe(job: Job, controller: str) -> dict[str, Any]:
             f"{worker}#{inc}": row.stats for (worker, inc), row in job.rows.items() if (worker, inc) not in current
         },
         "failures": [dict(failure) for failure in job.failures],
+        "injected": [dict(order) for order in job.injected],
         "run_dir": job.spec.run_dir,
-        "started_at": job.started_at,
+        "run": job.spec.topology.get("run", ""),
+        "servers": list(_servers(job.spec.topology)),
+        "started_at": job.started_at if job.clock == clock else None,
     }
+
+
+def _servers(topology: Mapping[str, Any]) -> Sequence[str]:
+    """The backup servers that keep what the job's workers save."""
+    servers = (topology.get("backup") or {}).get("servers")
+    return servers if isinstance(servers, list) else ()
+
+
+def describe_unreadable(name: str, error: RiprapError, controller: str) -> dict[str, Any]:
+    """The same of a job that was set aside."""
+    why = {"error": f"set aside: {error.args[0]}", "remedy": error.remedy}
+    known = {"job": name, "phase": str(Phase.UNREADABLE), **why, "controller": controller}
+    return {**known, "workers": {}, "past": {}, "failures": [], "run_dir": "", "started_at": None}
 
 
 def _worker(job: Job, worker: WorkerId) -> dict[str, Any]:
@@ -40,5 +60,8 @@ def _worker(job: Job, worker: WorkerId) -> dict[str, Any]:
         "pid": row.pid if row else 0,
         "epoch": row.epoch if row else 0,
         "items": row.items if row else 0,
+        "call": row.call if row else "",
+        "call_line": row.call_line if row else "",
+        "call_ms": row.call_ms if row else 0,
         "stats": row.stats if row else {},
     }

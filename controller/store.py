@@ -9,11 +9,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
 from codec.errors import ConfigError, DataError
+from codec.json_text import to_json
 from controller import paths
 from controller.jobspec import JobSpec
 from controller.phases import TERMINAL
-from controller.record import Record
-from controller.session import read_map
+from controller.record import REMEDY, VERSION, Record, check_version
 
 TRIES = 5
 
@@ -31,20 +31,25 @@ class Store:
         self._client = client
         self._term = term
         self._versions: dict[str, int] = {}
+        self.unreadable: dict[str, DataError] = {}
+        """Why a job that is there was not loaded."""
 
     def load(self) -> dict[str, tuple[JobSpec, Record]]:
-        """All jobs, those that have not ended marked with our term. Raises Deposed, and DataError for a bad node."""
+        """All jobs that can be read, those that have not ended marked with our term. Raises Deposed."""
         jobs = {}
         for name in self._client.get_children(paths.JOBS):
             try:
                 spec_data, _ = self._client.get(paths.job_spec(name))
+                jobs[name] = (_read_spec(name, spec_data), self._claim(name))
             except NoNodeError:
-                continue
-            jobs[name] = (_read_spec(name, spec_data), self._claim(name))
+                if self._client.exists(paths.job(name)):
+                    self.unreadable[name] = DataError(f"znode {paths.job(name)} is not a whole job", REMEDY)
+            except DataError as error:
+                self.unreadable[name] = error
         return jobs
 
     def save(self, spec: JobSpec, record: Record, create: bool) -> None:
-        """Make a record durable, with `create` its spec too. Raises Deposed."""
+        """Make a record durable, with `create` its spec too. Raises Deposed, and DataError for a bad node."""
         data = record.to_json(self._term)
         for _ in range(TRIES):
             try:
@@ -53,11 +58,27 @@ class Store:
                 self._adopt(spec.name)
         raise KazooException(f"the state of job {spec.name} changed {TRIES} times while it was written")
 
+    def purge(self, name: str) -> None:
+        """Remove a job that has ended; no effect when that was done. Raises Deposed."""
+        try:
+            self._adopt(name)
+        except NoNodeError:
+            self._versions.pop(name, None)
+            return
+        transaction = self._client.transaction()
+        transaction.delete(paths.job_state(name), self._versions[name])
+        transaction.delete(paths.job_spec(name))
+        transaction.delete(paths.job(name))
+        for result in _committed(transaction):
+            if isinstance(result, BadVersionError):
+                raise result
+        del self._versions[name]
+
     def _write(self, spec: JobSpec, data: bytes, create: bool) -> None:
         name, version = spec.name, self._versions.get(spec.name)
         transaction = self._client.transaction()
-        fields = {"topology": spec.topology, "run_dir": spec.run_dir, "submission": spec.submission}
-        about = json.dumps(fields).encode() if create else b""
+        fields = {"version": VERSION, "topology": spec.topology, "run_dir": spec.run_dir, "submission": spec.submission}
+        about = to_json(fields).encode() if create else b""
         if version is None:
             transaction.create(paths.job(name))
             transaction.create(paths.job_spec(name), about)
@@ -100,12 +121,13 @@ class Store:
 
 def _read_spec(name: str, data: bytes) -> JobSpec:
     """The spec in a znode; DataError names the node when there is none in it."""
-    fields = read_map(data)
     try:
-        return JobSpec.read(name, fields.get("topology"), fields.get("run_dir", ""), fields.get("submission", ""))
-    except ConfigError as error:
-        path = paths.job_spec(name)
-        raise DataError(f"znode {path} holds no job: {error.args[0]}", f"`deleteall {paths.job(name)}`") from error
+        fields = json.loads(data)
+        check_version(fields)
+        return JobSpec.read(name, fields["topology"], fields["run_dir"], str(fields["submission"]))
+    except (ConfigError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        why = error.args[0] if isinstance(error, ConfigError) else repr(error)
+        raise DataError(f"znode {paths.job_spec(name)} holds no job: {why}", REMEDY) from error
 
 
 def _committed(transaction: Any) -> list[Any]:

@@ -1,9 +1,10 @@
-"""What every worker is told about all workers of its job: who is up, in which incarnation, and where."""
+"""What workers are told about the workers of their job: who is up, in which incarnation, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -29,7 +30,7 @@ class WorkerView:
     tcp: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """All workers of a job at one moment. Of two views of a job, the one with the larger revision is newer."""
 
@@ -37,10 +38,16 @@ class View:
     phase: str
     workers: Mapping[WorkerId, WorkerView] = field(default_factory=lambda: MappingProxyType({}))
 
-    def message(self) -> dict[str, Any]:
-        """The view as the control message that workers get."""
-        workers = {
+    @cached_property
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """The workers as the wire carries them, by name."""
+        return {
             str(worker): {"incarnation": w.incarnation, "state": w.state, "host": w.host, "ipc": w.ipc, "tcp": w.tcp}
             for worker, w in self.workers.items()
         }
-        return {"type": "view", "revision": self.revision, "phase": self.phase, "workers": workers}
+
+    def of(self, names: Collection[str] | None) -> dict[str, Any]:
+        """The part of the view that tells of these workers, of all for None."""
+        known = self.entries
+        workers = known if names is None else {name: known[name] for name in names if name in known}
+        return {"revision": self.revision, "phase": str(self.phase), "workers": workers}

@@ -1,23 +1,66 @@
-"""What the leader wants of one job on one host, as its agent reads it from a desired state."""
+"""What the leader wants of each job on one host, as its agent reads it from desired states."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from codec.errors import FrameError
+from codec.errors import ConfigError, FrameError
 from controller import messages
+from controller.deltas import Gap, Reader
+from controller.faults import Fault
 from controller.messages import Message
+
+
+class Order(NamedTuple):
+    """A fault to be injected into one incarnation; `number` tells the faults of a job apart."""
+
+    number: int
+    incarnation: int
+    fault: Fault
 
 
 class Wish(NamedTuple):
     """What the leader wants of one job on this host."""
 
+    submission: str
+    """Tells it from an earlier job of that name."""
     run_dir: str
     topology: dict[str, Any]
     workers: dict[str, int]
     """The incarnation of each worker that may run here."""
     stopping: bool
     view: Message
+    """Its revision, its phase, and `workers`: whom workers of this host must know."""
+    faults: tuple[Order, ...] = ()
+
+
+class Wishes:
+    """The newest desired state that has arrived, of the newest leader."""
+
+    def __init__(self) -> None:
+        self.term = 0
+        self.sequence = 0
+        self.behind = False
+        """A later one has been missed: the leader must send the whole."""
+        self._reader = Reader()
+
+    def take(self, message: Message) -> dict[str, Wish] | None:
+        """All jobs after a message, None when it brought nothing new. Raises FrameError when it is malformed."""
+        term = messages.count(message, "term")
+        if term < self.term:
+            return None  # of a deposed leader
+        if term > self.term:
+            self.term, self.sequence, self._reader = term, 0, Reader()
+        try:
+            state = self._reader.decode(message)
+        except Gap:
+            self.behind = True
+            return None
+        if state is None:
+            return None  # overtaken
+        wishes = {name: read_wish(job) for name, job in state.items()}
+        self.sequence, self.behind = self._reader.number, False
+        return wishes
 
 
 def read_wish(job: Any) -> Wish:
@@ -26,7 +69,22 @@ def read_wish(job: Any) -> Wish:
         raise FrameError("a job of the desired state is a map")
     workers, view = messages.mapping(job, "workers"), messages.mapping(job, "view")
     messages.count(view, "revision")
+    messages.text(view, "phase")
+    if not all(isinstance(entry, dict) for entry in messages.mapping(view, "workers").values()):
+        raise FrameError("a worker of a view is a map")
     for worker in workers:
         messages.count(workers, worker)
     stopping = job.get("stopping") is True
-    return Wish(messages.text(job, "run_dir"), messages.mapping(job, "topology"), workers, stopping, view)
+    faults = tuple(map(_read_order, job.get("faults") or ()))
+    submission, run_dir = messages.text(job, "submission", ""), messages.text(job, "run_dir")
+    return Wish(submission, run_dir, messages.mapping(job, "topology"), workers, stopping, view, faults)
+
+
+def _read_order(order: Any) -> Order:
+    if not isinstance(order, dict):
+        raise FrameError("an order is a map")
+    try:
+        fault = Fault.read(order.get("fault"))
+    except ConfigError as error:
+        raise FrameError(str(error)) from error
+    return Order(messages.count(order, "number"), messages.count(order, "incarnation"), fault)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from codec.errors import ConfigError, RiprapError
+from codec.files import full_disk, no_space, replace, speaks_of_full_disk
 from controller.processes import tie_to_this_process
 
 ADDRESS = "127.0.0.1"
@@ -76,10 +77,8 @@ class EmbeddedZooKeeper:
         if self._process is not None:
             raise RuntimeError("the server is already running")
         command = [find_java(), *JVM_FLAGS, "-cp", ":".join(map(str, find_jars())), SERVER_CLASS]
-        self._prepare_folder()
         self.port = _usable_port(self.address, self.port)
-        config = self.data_dir / "zoo.cfg"
-        config.write_text(CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=self.address))
+        config = self._prepare_folder()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(config)],
@@ -117,15 +116,20 @@ class EmbeddedZooKeeper:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
 
-    def _prepare_folder(self) -> None:
+    def _prepare_folder(self) -> Path:
+        config = self.data_dir / "zoo.cfg"
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self.log_path.touch()
+            replace(config, CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=self.address))
         except OSError as error:
+            if full := no_space(error):
+                raise full from error
             raise ConfigError(
                 f"ZooKeeper's data folder {self.data_dir} cannot be written: {error.strerror}",
                 "name a folder that you may write to",
             ) from error
+        return config
 
     def _await_answer(self, timeout_s: float) -> None:
         assert self._process is not None
@@ -136,6 +140,8 @@ class EmbeddedZooKeeper:
                 self.kill()
                 happened = f"ended with code {code}" if code is not None else f"did not answer within {timeout_s:g} s"
                 tail = self.log_path.read_text(errors="replace")[-800:].strip()
+                if speaks_of_full_disk(tail):
+                    raise full_disk(self.data_dir / "the embedded ZooKeeper's log")
                 raise RiprapError(f"the embedded ZooKeeper {happened}\n{tail}", f"see {self.log_path}")
             time.sleep(0.01)  # it is a JVM that boots: nothing to wait on but its port
 

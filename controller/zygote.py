@@ -1,13 +1,15 @@
 """The agent's child that imports the workers' code once and forks ready interpreters from itself.
 
 It has a single thread, for only then is a fork of it safe, and PR_SET_PDEATHSIG (tied to threads) means what it says.
-Messages on its channel: it gets {"type": "start", "id", "log"} with the worker's channel end as a descriptor; it sends
-"ready" once, or "broken" with the import error; "started" with id, pid and a pidfd; and "exited" with pid and status.
+Messages on its channel: it gets {"type": "start", "id", "log"} with the worker's channel end as a descriptor, and
+{"type": "spares", "count"} when another number of interpreters is to wait; it sends "ready" once, or "broken" with the
+import error; "started" with id, pid and a pidfd; and "exited" with pid and status.
 Run as `python -m controller.zygote FD MODULE:FUNCTION SPARES`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
@@ -54,10 +56,15 @@ class Zygote:
                 received = channel.receive(self._agent)
                 if received is None:
                     return
-                order, fds = received
-                self._start(order, fds)
+                self._obey(*received)
             elif not ready:
                 self._fork_spare()
+
+    def _obey(self, order: channel.Message, fds: list[int]) -> None:
+        if order["type"] == "start":
+            self._start(order, fds)
+        elif order["type"] == "spares":
+            self._spares_wanted = order["count"]  # what is too many waits for the next orders
 
     def _start(self, order: channel.Message, fds: list[int]) -> None:
         """Give the order and the descriptor to a spare, and tell the agent its pid, with a pidfd."""
@@ -111,8 +118,9 @@ class Zygote:
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError):  # a full disk; the process must end here all the same
+                    stream.flush()
             os._exit(code)
 
     def _reap(self) -> None:

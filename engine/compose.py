@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from codec.errors import ConfigError, RiprapError
+from codec.files import replace as replace_file
 from configs.document import read_document
 from configs.topology import Topology
 from engine.cli import preflight
@@ -131,7 +132,7 @@ class Job:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write that file, for `riprap run`."""
-        Path(path).write_text(self.to_yaml())
+        replace_file(path, self.to_yaml())
 
     def check(self) -> Topology:
         """The topology with all defaults filled in; ConfigError lists everything that is wrong with the job."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codec.blocks import Block, Kind
+from codec.clock import is_opened
 from codec.errors import FrameError
 from codec.ids import WorkerId
 from engine.layout import Edge, Layout
@@ -88,7 +89,7 @@ def _is_end(meta: dict[str, Any]) -> bool:
         and all(_count(meta.get(name)) for name in ("items", "blocks", "active"))
         and 0 < meta["active"] <= len(lives)
         and meta.get("last").__class__ is bool
-        and meta.get("opened_at").__class__ is float
+        and is_opened(meta)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from codec.ids import Incarnation, WorkerId
@@ -12,7 +13,9 @@ from engine.tasks.task import Runs
 
 
 class Membership:
-    """Applies views in order of their revision. A view is whole: what was missed between two does not matter.
+    """Applies views in order of their revision. A view tells of peers that changed since the last: all, in the first.
+
+    What changed twice between two views is told once, as it is now: the moments between do not matter.
 
     With `transport` "auto" peers of the same host are offered payloads by reference, with "zeromq" none is.
     """
@@ -22,9 +25,14 @@ class Membership:
         self.revision = -1
         self._receivers = set(port.layout.receivers())
 
+    def peers(self) -> list[str]:
+        """The workers of whom views must tell."""
+        ends = [*self.port.layout.receivers(), *chain.from_iterable(self.port.layout.incoming().values())]
+        return [str(worker) for worker in dict.fromkeys(ends)]
+
     def on_view(self, view: Mapping[str, Any]) -> None:
         """Raises Fenced when the view says so."""
-        if view["revision"] <= self.revision:
+        if view["revision"] < self.revision:
             return
         self.revision = view["revision"]
         for name, entry in view["workers"].items():

@@ -12,11 +12,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from codec.clock import CLOCK
+from codec.errors import DataError
+from codec.files import append_whole, cut_torn_line, replacing, sync, write_all
 from codec.ids import WorkerId
+from engine.finite import are_finite
 from engine.schemes.scheme import Boundary
 from engine.tasks.task import Runs
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
+OTHER_CLOCK = "# another clock\n"
 CHUNK_BYTES = 1 << 20
 
 
@@ -34,13 +39,15 @@ class SinkOutputs:
         self._rows = RowsFile(run_dir / f"output{number}.npy")
         self._model_path = run_dir / f"model{number}.npz"
         self._pending: list[tuple[int, str]] = []
-        self._model: dict[str, str] = {}
+        self._model: dict[str, Any] = {}
         self._opened_at = self._committed_at = 0.0
+        self._left_out = 0
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """Note an epoch, and append its rows."""
         self._committed_at = time.monotonic()
         self._opened_at = self._opened_at or self._committed_at - latency_s
+        self._left_out += boundary.lost
         kept = boundary.items - boundary.lost
         line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{self._committed_at:.6f}\n"
         self._pending.append((boundary.epoch, line))
@@ -56,24 +63,40 @@ class SinkOutputs:
 
     def notes(self) -> dict[str, Any]:
         """What is not in the files yet, or may have to be cut off them."""
-        return {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
+        notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
+        return notes | {"left_out": self._left_out, "clock": CLOCK}
 
     def resume(self, notes: Mapping[str, Any]) -> None:
         """Go on from what was saved."""
         self._pending = [(int(epoch), str(line)) for epoch, line in notes["pending"]]
         self._rows.cut(notes["rows"])
-        self._opened_at = notes["opened_at"]
+        self._left_out = notes["left_out"]
+        if notes["clock"] == CLOCK:
+            self._opened_at = notes["opened_at"]
+        else:
+            self._epochs.change_clock()
 
     def save_model(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order."""
+        """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order.
+
+        A job that computes none has no file either.
+        """
+        if not arrays:
+            return
         digest = hashlib.sha256()
         model = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         for array in model.values():
             digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-        partial = self._model_path.with_suffix(".part.npz")
-        np.savez(partial, **model)  # type: ignore[arg-type]
-        partial.rename(self._model_path)
-        self._model = {"sha256": digest.hexdigest(), "path": str(self._model_path)}
+        self._rows.sync()
+        with replacing(self._model_path) as file:
+            np.savez(file, **model)  # type: ignore[arg-type]
+        finite = are_finite(model.values())
+        self._model = {"sha256": digest.hexdigest(), "path": str(self._model_path), "finite": finite}
+
+    @property
+    def accounted(self) -> int:
+        """The items of all epochs, once all are announced, with those that stay lost, which the file leaves out."""
+        return self._epochs.items + self._left_out
 
     def stats(self, task: Runs) -> dict[str, Any]:
         """What the summary needs of a sink."""
@@ -82,9 +105,11 @@ class SinkOutputs:
         if task.done and self._rows.count:
             stats["output"] = {"sha256": self._rows.digest(), "path": str(self._rows.path), "rows": self._rows.count}
         return stats | {
+            "combines": dict(task.combines),
             "first_emit_at": self._opened_at,
             "last_commit_at": self._committed_at,
             "durable_epoch": self._epochs.last,
+            "left_out_items": self._left_out,
         }
 
     def close(self) -> None:
@@ -118,14 +143,21 @@ class EpochsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.last = 0
+        self.items = 0
+        """Of all epochs in the file."""
         self._fd: int | None = None
         if path.exists():
             self._open()
 
     def append(self, epoch: int, lines: list[str]) -> None:
         """Append lines that end with this epoch; one write, so that a reader never sees half of it."""
-        os.write(self._open(), "".join(lines).encode())
+        append_whole(self._open(), "".join(lines).encode(), self.path)
         self.last = epoch
+        self.items += sum(int(line.split(",", 2)[1]) for line in lines)
+
+    def change_clock(self) -> None:
+        """Say that `committed_at` is on another host's clock from here on."""
+        append_whole(self._open(), OTHER_CLOCK.encode(), self.path)
 
     def close(self) -> None:
         """Close what is open."""
@@ -136,13 +168,12 @@ class EpochsFile:
     def _open(self) -> int:
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            text = self.path.read_bytes()
-            whole = text[: text.rfind(b"\n") + 1]
-            os.truncate(self._fd, len(whole))
+            cut_torn_line(self.path)
+            whole = self.path.read_bytes()
             if not whole:
-                os.write(self._fd, HEADING.encode())
-            numbers = [line.partition(b",")[0] for line in whole.splitlines()[1:]]
-            self.last = int(numbers[-1]) if numbers else 0
+                append_whole(self._fd, HEADING.encode(), self.path)
+            rows = [line.split(b",", 2) for line in whole.splitlines()[1:] if not line.startswith(b"#")]
+            self.last, self.items = int(rows[-1][0]) if rows else 0, sum(int(row[1]) for row in rows)
         return self._fd
 
 
@@ -163,19 +194,27 @@ class RowsFile:
             # rows of a former life that were never durable are written anew
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             self._columns = rows.shape[1]
-        os.pwrite(self._fd, rows.tobytes(), self._offset())
+        write_all(self._fd, rows.tobytes(), self.path, self._offset())
         self.count += len(rows)
-        os.pwrite(self._fd, self._header(), 0)
+        write_all(self._fd, self._header(), self.path, 0)
 
     def cut(self, count: int) -> None:
-        """Only the first `count` rows are valid."""
+        """Only the first `count` rows are valid; the header may speak of more, or of fewer. DataError when they are not
+        all there."""
         self.count = count
         if not count:
             return
         self._fd = os.open(self.path, os.O_RDWR)
-        self._columns = int(np.load(self.path, mmap_mode="r").shape[1])
+        self._columns = _columns_of(self.path)
+        if os.fstat(self._fd).st_size < self._offset():
+            raise DataError(f"{self.path} does not hold the {count} rows that were committed", "run the job anew")
         os.truncate(self._fd, self._offset())
-        os.pwrite(self._fd, self._header(), 0)
+        write_all(self._fd, self._header(), self.path, 0)
+
+    def sync(self) -> None:
+        """Have what was appended on disk."""
+        if self._fd is not None:
+            sync(self._fd, self.path)
 
     def digest(self) -> str:
         """sha256 of the rows' bytes; read once for each length."""
@@ -203,3 +242,13 @@ class RowsFile:
         fields = {"descr": "<f8", "fortran_order": False, "shape": (self.count, self._columns)}
         np.lib.format.write_array_header_1_0(buffer, fields)
         return buffer.getvalue()
+
+
+def _columns_of(path: Path) -> int:
+    """As the header of a .npy file says, whatever follows it. DataError when there is none."""
+    try:
+        with path.open("rb") as file:
+            np.lib.format.read_magic(file)
+            return int(np.lib.format.read_array_header_1_0(file)[0][1])
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{path} has no readable header: {error}", "run the job anew") from error

@@ -24,6 +24,10 @@ class Store(Protocol):
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
         """Take a record and return its number; 0, and nothing is taken, when too much is under way."""
 
+    @property
+    def full(self) -> str:
+        """Why nothing can be saved at present; empty while it can."""
+
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is safe; False when it is not in time."""
 
@@ -32,6 +36,7 @@ class NoStore:
     """For jobs without backup servers: nothing is kept, and everything counts as safe."""
 
     durable = 0
+    full = ""
 
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
         """Forget a record."""

@@ -25,6 +25,7 @@ from engine.tasks.task import Runs
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
+FULL_SHARE = 0.8  # of the time for a confirmation, so that who knows the reason speaks before others see a stall
 
 
 class Fenced(Exception):
@@ -70,6 +71,12 @@ class WorkerPort(LinkPort):
     def now(self) -> float:
         return time.monotonic()
 
+    def stands_still(self, worker: WorkerId) -> bool:
+        return self.borrower.stands_still(identity(worker, self.links.incarnation(worker)))
+
+    def cpu(self) -> float:
+        return time.process_time()
+
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] += n
 
@@ -84,6 +91,8 @@ class WorkerPort(LinkPort):
             if self._saved == self._durable:
                 self._confirmed_at = time.monotonic()
             self._saved = number
+            self.counts["records"] += 1
+            self.counts["record_bytes"] += sum(array.nbytes for array in own)
         return number
 
     def report(self, event: str, **fields: Any) -> None:
@@ -167,7 +176,13 @@ class WorkerPort(LinkPort):
         if durable > self._durable:
             self._durable, self._confirmed_at = durable, time.monotonic()
             task.on_durable(durable)
-        elif self._saved > durable and time.monotonic() > self._confirmed_at + self.confirm_s:
+        elif self._saved > durable:
+            self._check_confirmed(time.monotonic() - self._confirmed_at)
+
+    def _check_confirmed(self, silence_s: float) -> None:
+        if (full := self.store.full) and silence_s > FULL_SHARE * self.confirm_s:
+            raise JobFailed(f"a backup server: {full}", "free some space there")
+        if silence_s > self.confirm_s:
             raise JobFailed(
                 f"no backup server has confirmed what {self.me} saved for {self.confirm_s:g} s",
                 "see the backup servers' logs, start them again, and resume the job",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import threading
 from collections import defaultdict
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codec.blocks import Block, Kind
 from codec.codes.code import Code
+from codec.files import replace
+from codec.json_text import to_json
 from engine.dataflow.task import DataflowTask
 from engine.network import Network
 from engine.tasks import ProcessorTask, SinkTask, SourceTask
@@ -88,7 +89,7 @@ class Traces:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ABOUT).write_text(json.dumps({"boot": boot()}))
+        replace(folder / ABOUT, to_json({"boot": boot()}))
 
     def make(self, thread: str) -> Trace:
         """The trace of a thread; it lives as long as what records into it."""
@@ -104,7 +105,7 @@ class Traces:
                 name = names.get(int(task.name), name)
                 if int(task.name) != os.getpid() and not name.startswith(RECORDED):
                     used[name] += seconds
-        (self._folder / UNRECORDED).write_text(json.dumps(used))
+        replace(self._folder / UNRECORDED, to_json(used))
 
 
 def cpu_time(task: Path) -> tuple[str, float]:

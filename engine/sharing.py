@@ -15,6 +15,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,6 +208,7 @@ class Borrower:
     def __init__(self, roots: Roots) -> None:
         self.roots = roots
         self._segments: dict[bytes, Borrowed] = {}
+        self._pids: dict[bytes, int] = {}  # of those whose segments are mapped
         self._former: list[Borrowed] = []
         self._files: dict[tuple[int, str], tuple[mmap.mmap, int]] = {}
         self._mapped_bytes = 0
@@ -226,12 +228,22 @@ class Borrower:
         self.drop(peer)
         with suppress(OSError):  # of another namespace, or the lender is gone: frames do as well
             self._segments[peer] = Borrowed(*terms)
+            self._pids[peer] = terms[0]
 
     def drop(self, peer: bytes) -> None:
         """A life is over. What is still read of its segment stays mapped."""
+        self._pids.pop(peer, None)
         segment = self._segments.pop(peer, None)
         if segment is not None:
             self._former = [former for former in (*self._former, segment) if former.holding]
+
+    def stands_still(self, peer: bytes) -> bool:
+        """Whether a lender's process is stopped (state T of proc_pid_stat(5)), as far as that is known."""
+        pid = self._pids.get(peer)
+        try:
+            return pid is not None and Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
+        except (OSError, IndexError):
+            return False  # it is gone, and its agent says so
 
     @property
     def is_current(self) -> bool:

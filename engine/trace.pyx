@@ -3,9 +3,9 @@
 A trace's memory is a mapped file, so that what a worker did until it was killed is there for whoever looks at it.
 """
 
-import os
-
 import numpy as np
+
+from codec.files import reserve
 
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
@@ -22,8 +22,7 @@ cdef class Trace:
         if capacity < 1 or capacity & (capacity - 1):
             raise ValueError(f"a trace's capacity is a power of two, not {capacity}")
         with open(path, "wb") as file:
-            # A full disk must be an error here, and not a signal when a page is written to.
-            os.posix_fallocate(file.fileno(), 0, capacity * sizeof(Span))
+            reserve(file.fileno(), capacity * sizeof(Span), path)
         self.slots = np.memmap(path, dtype=SPAN, mode="r+", shape=capacity)
         self.spans.slots = <Span*><uintptr_t>self.slots.ctypes.data
         self.spans.mask = capacity - 1

@@ -7,24 +7,31 @@ compute thread.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from codec.errors import RiprapError
 from codec.events import EventLog
+from codec.files import no_space
 from codec.header import HEADER_BYTES_MAX
 from codec.ids import Epoch, Incarnation, WorkerId
 from configs.topology import Topology
+from controller.last_words import write_last_words
 from controller.processes import run_as_worker
+from engine.calls import Call, CallWatch
 from engine.channels import Channels, side_count
 from engine.control import ControlChannel
 from engine.dataflow.build import DataflowParts
+from engine.finite import check_model
 from engine.membership import Membership
 from engine.network import Network
 from engine.outputs import outputs_of
@@ -37,7 +44,7 @@ from engine.tasks.build import ThreeStageParts
 CALM_TURNS = 2  # the compute thread's between two heartbeats, when it has nothing to do
 CALM_HEARTBEAT_S = 0.3  # from one that was not worth sending to the next look
 CALM_SHARE = 0.2  # of the time after which a silent worker counts as lost: a calm one beats as seldom as that
-IDLE_S = 0.5  # the longest wait of an idle compute thread; it beats at least this often
+IDLE_S = 0.5  # the longest wait of an idle compute thread
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
 ANSWER_S = 0.5  # for servers to answer even where the task took that long to make
@@ -71,15 +78,19 @@ class Worker:
             Channels(arena, form.layout, self.network, bytes_max),
         )
         self.outputs = outputs_of(form.layout, self.run_dir)
+        self._must_be_finite = not topology.keeps_bad_rows
         self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1
         self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
         self._restore(topology, spec)
         stage = topology.stages[self.me.stage]
         pin(stage.cpus, self.me.index, stage.threads)
         self.membership = Membership(self.port, self.task, spec["host"], topology.links.transport)
-        self.beats = 0
+        self.turns = 0
+        self.heartbeats = 0
+        self.calls = CallWatch(threading.get_ident())
+        self._call: Call | None = None
         self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE
-        self._beaten = (0, 0.0)  # what `beats` was at the last heartbeat, and when
+        self._beaten = (0, 0.0)  # what `turns` was at the last heartbeat, and when
         self.first_item_at = self.caught_up_at = 0.0
         self._first_epoch = Epoch(0)
         if spec["topology"].get("profile"):
@@ -111,17 +122,20 @@ class Worker:
         """Until the controller says stop."""
         self.network.start()
         run_as_worker()
-        self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp})
+        self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp, "peers": self.membership.peers()})
         self.channel.start(self.heartbeat, self.network.wake, min(CALM_HEARTBEAT_S, self._calm_s))
         announced, idle_s = False, min(IDLE_S, self._calm_s)
         while not self._take_orders():
             worked = self.task.work()
             self.port.step(self.task, 0.0 if worked else idle_s)
-            self.beats += 1
+            self.turns += 1
             self._mark_times()
             if self.outputs is not None and not announced and self.task.done:
-                self.outputs.save_model(self.task.model())
-                self.channel.send({"type": "done", "stats": self.stats()})
+                model = self.task.model()
+                if self._must_be_finite:
+                    check_model(self.task.epoch, model)
+                self.outputs.save_model(model)
+                self._say_done(self.outputs.accounted)
                 announced = True
         self.task.close()
         self.channel.send(self.progress())
@@ -130,6 +144,13 @@ class Worker:
         if self.outputs is not None:
             self.outputs.close()
         self.network.close(LINGER_MS)
+
+    def _say_done(self, accounted: int) -> None:
+        """Tell the agent, and the run directory, that all is committed."""
+        stats = self.stats()
+        said = {"epoch": stats["epoch"], "accounted": accounted, "stats": stats}
+        write_last_words(self.run_dir, str(self.me), self.life, said)
+        self.channel.send({"type": "done", **said})
 
     def _take_orders(self) -> bool:
         """Apply the views that have come; True when the order is to stop."""
@@ -148,22 +169,35 @@ class Worker:
             self.caught_up_at = time.monotonic()
 
     def heartbeat(self) -> dict[str, Any] | None:
-        """The progress; None while the compute thread has nothing to do and has not been silent for long."""
-        beats, now = self.beats, time.monotonic()
+        """The progress; None while the compute thread has nothing to do and has not been silent for long.
+
+        The control thread's: it proves that the process answers, whatever the compute thread does.
+        """
+        turns, now = self.turns, time.monotonic()
+        self._watch_call(turns, now)
         before, at = self._beaten
-        if beats - before <= CALM_TURNS and now - at < self._calm_s:
+        if turns - before <= CALM_TURNS and now - at < self._calm_s:
             return None
-        self._beaten = beats, now
+        self._beaten = turns, now
+        self.heartbeats += 1
         return self.progress()
 
+    def _watch_call(self, turns: int, now: float) -> None:
+        """Note a call of the operator that lasts long, and leave a word of it in the job's events."""
+        self._call = call = self.calls.look(turns, now)
+        if call is not None and self.calls.told.is_news(call.name, call.seconds):
+            self.port.report("slow_call", call=call.name, line=call.line, seconds=call.seconds)
+
     def progress(self) -> dict[str, Any]:
-        """What the agent is told; `beat` stands still when the compute thread does."""
+        """What the agent is told; `beat` stands still when the process does."""
         stats = self.stats()
         return {
             "type": "progress",
-            "beat": self.beats,
+            "beat": self.heartbeats,
             "epoch": stats["epoch"],
             "items": stats["items"],
+            **(self._call.fields() if self._call else {}),
+            "accounted": self.outputs.accounted if self.outputs is not None else 0,
             "stats": stats,
         }
 
@@ -184,6 +218,7 @@ class Worker:
             "network": self.network.counters(),
             "fenced_messages": links.fenced,
             "replayed_blocks": links.replayed,
+            "recovery": dict(self.task.recovery),
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }
@@ -199,6 +234,7 @@ def pin(cpus: Sequence[int] | None, index: int, threads: int = 1) -> None:
 
 def main(control_fd: int) -> int:
     """Run the worker that the first message on the channel describes; the process's exit code."""
+    faulthandler.enable()  # a crash in compiled code leaves its trace in the log
     sys.setswitchinterval(0.0005)  # the control thread must not hold up the compute thread for 5 ms
     channel = ControlChannel(control_fd)
     try:
@@ -209,18 +245,22 @@ def main(control_fd: int) -> int:
         return 1
     except RiprapError as error:
         return _fail(channel, str(error.args[0]), error.remedy)
-    except Exception as error:
+    except BaseException as error:  # sys.exit in an operator too
+        if full := no_space(error):
+            return _fail(channel, str(full.args[0]), full.remedy)
         return _fail(channel, _describe(error), "Correct that line; the whole traceback is in the worker's log.")
     return 0
 
 
 def _fail(channel: ControlChannel, message: str, remedy: str) -> int:
-    traceback.print_exc()
+    with suppress(OSError):  # its log may be what finds no room
+        traceback.print_exc()
     channel.send({"type": "failed", "error": message, "remedy": remedy})
     return 1
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """The error and the innermost line that raised it: where operators raise, the user's own."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno}: {frame.line})"
+    what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    return f"{what} ({frame.filename}:{frame.lineno}: {frame.line})"

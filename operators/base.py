@@ -6,15 +6,17 @@ a matrix of many consecutive items, one item a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from codec.errors import ConfigError
+from operators.classes import CLASSES, Classes
 
 Arrays = Sequence[np.ndarray]
+SAMPLE_ITEMS = 4096
 Empty = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
@@ -24,7 +26,8 @@ class Context:
 
     `columns` names the columns of an item, the label among them (a source is opened before they are known: empty).
     `seed` is the job's. `index` counts this task among the `parallelism` tasks of its stage. `input` is the job's
-    input: path, repeat, limit. `empty(shape, dtype)` is where a source had best make the items that it hands out: as
+    input: path, repeat, limit, verify, bad_rows; and `verified`, the fingerprints of the directories that were (see
+    operators/shard_checks.py). `empty(shape, dtype)` is where a source had best make the items that it hands out: as
     np.empty, but in memory that other workers of the host may read, if there is such memory.
     """
 
@@ -35,6 +38,8 @@ class Context:
     parallelism: int = 1
     input: Mapping[str, Any] = field(default_factory=dict)
     empty: Empty = np.empty
+    classes: Classes = CLASSES
+    """The labels of the two classes, where the job's operators tell two apart."""
 
     @property
     def label_index(self) -> int | None:
@@ -62,15 +67,19 @@ class Context:
 class Operator:
     """Base of all operators. Options of a stage are keyword arguments of the constructor."""
 
+
+class ThreeStageOperator(Operator):
+    """Base of the operators of the three-stage form, whose items are rows of named columns."""
+
     def open(self, context: Context) -> None:
         """Called once, before any other method, in the process and on the thread that will run the operator."""
 
 
-class Source(Operator):
+class Source(ThreeStageOperator):
     """Yields a stream of items that can be read again from any position."""
 
     items: int | None = None
-    """How many items this task's stream has; set by `open`. None: no end is known."""
+    """How many items this task's stream has; set by `open`. None, for no end, is not supported yet."""
 
     def schema(self) -> tuple[tuple[str, ...], str | None]:
         """Names of an item's columns, and of the label column; called after `open`."""
@@ -84,9 +93,20 @@ class Source(Operator):
         """
         raise NotImplementedError
 
+    def sample(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Runs of items, each with the number of its first: what of the stream is looked at before a job starts.
 
-class Processor(Operator):
+        The first items, where a class knows no better.
+        """
+        count = SAMPLE_ITEMS if self.items is None else min(SAMPLE_ITEMS, self.items)
+        yield 0, self.read(0, count)
+
+
+class Processor(ThreeStageOperator):
     """Turns blocks of items into results, by a state that only feedback changes."""
+
+    tells_classes: bool = False
+    """Whether it needs a label of two classes; asked once it is open, and the source's sample is then checked."""
 
     def process_data(self, items: np.ndarray) -> Arrays:
         """The result of a block: a pure function of the items and the state, to the last bit.
@@ -105,13 +125,25 @@ class Processor(Operator):
         raise NotImplementedError
 
     def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> Arrays:
-        """The result of a block from its linear part. At a sink `items` is None: only the linear part was decoded."""
-        raise NotImplementedError
+        """The result of a block from its linear part. At a sink `items` is None: only the linear part is there.
+
+        A processor whose work is linear leaves this as it is: the linear part is its result.
+        """
+        return (linear,)
 
     @property
     def is_hybrid(self) -> bool:
         """Whether this processor splits its work."""
         return type(self).process_linear is not Processor.process_linear
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its work is linear, so that under hybrid coded computation the linear part alone travels (LEC III-D).
+
+        The sink calls `recompute_linear` for every block then. A subclass whose `process_nonlinear` costs the sink
+        nothing to speak of may say so too.
+        """
+        return self.is_hybrid and type(self).process_nonlinear is Processor.process_nonlinear
 
     def process_feedback(self, feedback: Arrays) -> None:
         """Replace the state by what the sink committed; a fresh processor may start from any feedback.
@@ -121,8 +153,14 @@ class Processor(Operator):
         raise NotImplementedError
 
 
-class Sink(Operator):
+class Sink(ThreeStageOperator):
     """Sums results up and commits a new state per epoch."""
+
+    combines: ClassVar[Mapping[str, str]] = {}
+    """How a metric of several tasks becomes the job's: name -> "sum", or "mean" (weighted by each task's items).
+
+    One that is not named is reported for each task.
+    """
 
     processor: Processor
     """A processor like those upstream, with the same state; set before `open`."""
@@ -136,7 +174,7 @@ class Sink(Operator):
         return self.processor.process_data(items)
 
     def recompute_linear(self, linear: np.ndarray) -> Arrays:
-        """The same from the decoded linear part of a block, under hybrid coded computation."""
+        """The same from the linear part of a block, under hybrid coded computation: decoded, or all that was sent."""
         return self.processor.process_nonlinear(linear, None)
 
     def commit(self, epoch: int) -> Arrays:

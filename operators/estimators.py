@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from codec.errors import ConfigError, DataError
+from codec.files import replacing
 from operators.hidden_layer import ACTIVATIONS, HiddenLayer
 
 Model = Mapping[str, np.ndarray]
@@ -45,7 +46,7 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 def save_model(path: str | os.PathLike[str], model: Model) -> None:
     """Write an .npz file that `load_model` reads."""
-    with open(path, "wb") as file:
+    with replacing(path) as file:
         np.savez(file, allow_pickle=False, **dict(model))
 
 
@@ -77,7 +78,7 @@ def evaluate(model: Model, items: np.ndarray, columns: Sequence[str], label: str
     truth = items[:, list(columns).index(label)]
     predicted = predict(model, features)
     if "classes" in model:
-        return {"accuracy": float(np.mean(predicted == model["classes"][(truth > 0.5).astype(int)]))} | count
+        return {"accuracy": float(np.mean(predicted == truth))} | count
     unexplained, total = np.square(truth - predicted).sum(), np.square(truth - truth.mean()).sum()
     return {"r2": float(1.0 - unexplained / total) if total else float("nan")} | count
 

@@ -28,6 +28,11 @@ class LinearGradient(Processor):
     loss: ClassVar[int]
     """One of the losses of `operators.blockmath`."""
 
+    @property
+    def tells_classes(self) -> bool:  # type: ignore[override]
+        """All losses but that of regression."""
+        return self.loss != blockmath.SQUARED
+
     def open(self, context: Context) -> None:
         """Start from weights 0; ConfigError when the items have no label or no features."""
         options.features_or_error(context)
@@ -114,10 +119,15 @@ class LinearModel(Sink):
 
 
 class LinearClassifier(LinearModel):
-    """A linear model of two classes: an item is of class 1 when its margin is above 0, and labelled so above 0.5."""
+    """A linear model of two classes: an item is of the upper one when its margin is above 0, its label above 0.5."""
 
     statistics = ("loss", "accuracy")
 
+    def open(self, context: Context) -> None:
+        """Note the labels of the classes too."""
+        super().open(context)
+        self._classes = context.classes
+
     def model(self) -> dict[str, np.ndarray]:
         """As every linear model's, and `classes`: the labels for a margin below and above 0."""
-        return {**super().model(), "classes": np.array([0.0, 1.0])}
+        return {**super().model(), "classes": np.array(self._classes)}

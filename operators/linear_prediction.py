@@ -12,6 +12,7 @@ import numpy as np
 from codec.errors import ConfigError
 from operators import blockmath, options
 from operators.base import Context
+from operators.classes import CLASSES
 from operators.prediction import Prediction
 from operators.trained import trained
 
@@ -49,11 +50,14 @@ class LinearPrediction(Prediction):
                 "Name models of one data set, each with one intercept.",
             )
         self._intercepts = np.concatenate(intercepts)
+        classes = [np.tile(model.get("classes", CLASSES), (len(row), 1)) for model, row in zip(models, rows)]
+        self._lower, self._upper = np.concatenate(classes).T
         return np.concatenate(rows).T
 
     def _draw(self, context: Context, count: int) -> np.ndarray:
         generator = np.random.default_rng(context.seed)
         self._intercepts = generator.standard_normal(count)
+        self._lower, self._upper = np.tile(CLASSES, (count, 1)).T
         return generator.standard_normal((context.features, count)) / np.sqrt(context.features)
 
     def predict(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +67,7 @@ class LinearPrediction(Prediction):
 
 
 class ClassPrediction(LinearPrediction):
-    """A linear model of two classes, class 1 above margin 0. `classes`: predict 0 or 1 in place of a score."""
+    """A linear model of two classes, class 1 above margin 0. `classes`: predict the class's label, not a score."""
 
     measure = "accuracy"
 
@@ -79,7 +83,7 @@ class ClassPrediction(LinearPrediction):
         """Scores or classes."""
         margins, _ = super().predict(linear)
         positive = margins > 0.0
-        return positive.astype(np.float64) if self._classes else self.score(margins), positive
+        return np.where(positive, self._upper, self._lower) if self._classes else self.score(margins), positive
 
 
 class LogisticRegression(ClassPrediction):
@@ -102,3 +106,5 @@ class LinearRegression(LinearPrediction):
     """Predicts the value."""
 
     measure = "mse"
+    is_linear = True
+    """But for the intercept, which the sink adds."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import linecache
-import os
-import sys
-import traceback
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 from codec.errors import ConfigError, RiprapError
+from codec.importing import import_named, own_line
 from operators.base import Operator, Processor, Sink, Source
 from operators.dataflow.base import DataflowOperator
 
-_FORM = "Write MODULE:CLASS, for example operators.logistic_regression:Gradient."
+EXAMPLE = "operators.logistic_regression:Gradient"
 
 
 def load_operator(path: str) -> type[Operator]:
@@ -24,11 +20,8 @@ def load_operator(path: str) -> type[Operator]:
 
     ConfigError says which part of the path is wrong, and shows the user's own line when importing the module raised.
     """
-    module_name, colon, class_name = path.partition(":")
-    if not colon or not module_name or not class_name:
-        raise ConfigError(f"{path!r} is not an operator's import path", _FORM)
-    module = _import(path, module_name)
-    found = getattr(module, class_name, None)
+    module, found = import_named("operator", path, EXAMPLE)
+    module_name, _, class_name = path.partition(":")
     if found is None:
         raise ConfigError(f"operator {path!r}: {module_name} has no {class_name}", _offer(module))
     if not inspect.isclass(found) or not issubclass(found, (Source, Processor, Sink, DataflowOperator)):
@@ -56,53 +49,15 @@ def make_operator(path: str, options: Mapping[str, Any]) -> Operator:
         return operator(**options)
     except RiprapError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"operator {path!r} refused its options: {_own_line(error)}", "Correct the options."
+            f"operator {path!r} refused its options: {own_line(error, __file__)}", "Correct the options."
         ) from error
 
 
 def _options_of(operator: type[Operator]) -> Mapping[str, inspect.Parameter]:
     """The constructor's parameters. `inspect` would parse for 15 ms to find that `object` has none."""
     return {} if operator.__init__ is object.__init__ else inspect.signature(operator).parameters
-
-
-def _import(path: str, module_name: str) -> ModuleType:
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that a user's file cannot hide one of the engine's modules
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise ConfigError(
-                f"operator {path!r}: importing {module_name} failed: {_own_line(error)}",
-                f"Install {error.name}, or put it beside the module.",
-            ) from error
-        raise ConfigError(
-            f"operator {path!r}: there is no module {error.name}",
-            "Check the spelling; the user's own modules are looked for in the current directory and on PYTHONPATH.",
-        ) from error
-    except Exception as error:
-        raise ConfigError(
-            f"operator {path!r}: importing {module_name} failed: {_own_line(error)}", "Correct that line."
-        ) from error
-
-
-def _own_line(error: BaseException) -> str:
-    """The error, with the innermost line of the user's own code that led to it."""
-    what = "".join(traceback.format_exception_only(error)[-1:]).strip()
-    if isinstance(error, SyntaxError):
-        return f"{what}\n  {error.filename}:{error.lineno}: {(error.text or '').strip()}"
-    own = [f for f in traceback.extract_tb(error.__traceback__) if _is_own(f.filename)]
-    if not own:
-        return what
-    frame = own[-1]
-    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-    return f"{what}\n  {frame.filename}:{frame.lineno}: {line}"
-
-
-def _is_own(filename: str) -> bool:
-    return not filename.startswith("<") and filename not in (__file__, importlib.__file__, inspect.__file__)
 
 
 def _offer(module: ModuleType) -> str:

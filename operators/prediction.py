@@ -7,6 +7,7 @@ what a lost processor would have done. A predicting topology has no feedback edg
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class Prediction(Processor):
 
     measure: str = ""
     """By what a prediction is judged: `accuracy`, `mse` (mean squared error), or nothing."""
+
+    @property
+    def tells_classes(self) -> bool:  # type: ignore[override]
+        """Where its predictions are judged as classes are."""
+        return self.measure == "accuracy"
 
     def open(self, context: Context) -> None:
         """Prepare the linear map. ConfigError or DataError when the model is missing or does not fit the items."""
@@ -92,6 +98,10 @@ class Predictions(Sink):
 
     `fading`: see metrics.Prequential. With several models their measures are averaged.
     """
+
+    combines: ClassVar[Mapping[str, str]] = {
+        "items": "sum", **dict.fromkeys(("accuracy", "mse", "recent_accuracy", "recent_mse"), "mean"),
+    }  # fmt: skip
 
     def __init__(self, *, fading: float = 0.9) -> None:
         self._fading = options.number("fading", fading, 0, 1)

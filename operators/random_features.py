@@ -38,12 +38,14 @@ class Gradient(logistic_regression.Gradient):
         options.features_or_error(context)
         self.layer = self._draw(context)
         self._map = on_columns(self.layer.weights, context, label=True)
+        self._classes = context.classes
         super().open(self.hidden_context)
 
     @property
     def hidden_context(self) -> Context:
         """What the output layer learns from: a column per hidden unit, and the label last."""
-        return Context((*(f"hidden{unit}" for unit in range(self._hidden)), "label"), "label")
+        columns = (*(f"hidden{unit}" for unit in range(self._hidden)), "label")
+        return Context(columns, "label", classes=self._classes)
 
     def _draw(self, context: Context) -> HiddenLayer:
         generator = np.random.default_rng(context.seed)

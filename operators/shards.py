@@ -16,6 +16,7 @@ import numpy as np
 from codec.errors import DataError
 from operators import shard_files
 from operators.base import Empty
+from operators.shard_checks import NOTHING, Checks, checked
 from operators.shard_files import REMEDY, RESIDENT_BYTES, MappedRows
 
 FORMAT = "riprap-shards"
@@ -25,15 +26,18 @@ DTYPE = "<f8"
 class Shards:
     """The rows of a directory of shards, numbered from 0 over all of them. Any number of threads may read."""
 
-    def __init__(self, manifest: dict[str, Any], matrices: Sequence[np.ndarray], maps: Sequence[mmap.mmap]) -> None:
+    def __init__(
+        self, manifest: dict[str, Any], matrices: Sequence[np.ndarray], maps: Sequence[mmap.mmap], dropped: int = 0
+    ) -> None:
         self.manifest = manifest
         """manifest.json as it was read."""
         self.columns: list[str] = manifest["columns"]
         """Names of the columns, the label's among them, in the order of the matrices."""
         self.label: str = manifest["label"]
         """Which of the columns is the label."""
-        self.rows: int = manifest["rows"]
-        """How many rows the directory holds."""
+        self.rows: int = manifest["rows"] - dropped
+        """How many rows the directory holds, without those that were dropped."""
+        self.dropped = dropped
         self._mapped = MappedRows(matrices, maps, RESIDENT_BYTES)
 
     def read(self, start: int, stop: int, empty: Empty = np.empty) -> np.ndarray:
@@ -45,8 +49,8 @@ class Shards:
         return self._mapped.read(start, stop, empty)
 
 
-def open_shards(path: str | os.PathLike[str], verify: bool = False) -> Shards:
-    """Map the shards of a directory; `verify` also reads every byte and compares checksums.
+def open_shards(path: str | os.PathLike[str], checks: Checks = NOTHING) -> Shards:
+    """Map the shards of a directory, and look at every byte where `checks` ask for it.
 
     Raises DataError, naming the file and what was expected, when the directory is not one, or is not whole.
     """
@@ -55,10 +59,7 @@ def open_shards(path: str | os.PathLike[str], verify: bool = False) -> Shards:
     _check_manifest(shard_files.manifest_name(path), manifest)
     shards, columns, dtype = manifest["shards"], len(manifest["columns"]), np.dtype(DTYPE)
     mapped = [shard_files.map_file(path, shard, dtype, (shard["rows"], columns)) for shard in shards]
-    if verify:
-        for shard in shards:
-            shard_files.verify(path, shard)
-    return Shards(manifest, *zip(*mapped, strict=True))
+    return Shards(manifest, *checked(path, manifest, mapped, checks))
 
 
 def _check_manifest(name: str, manifest: dict[str, Any]) -> None:

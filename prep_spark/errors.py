@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 
 class PrepError(Exception):
     """A raw file, an option or the machine is not what the job needs; nothing was written.
@@ -18,3 +21,11 @@ class PrepError(Exception):
     def __str__(self) -> str:
         message = super().__str__()
         return f"{message}\n  remedy: {self.remedy}" if self.remedy else message
+
+
+def cannot_write(path: str, error: OSError, remedy: str) -> PrepError:
+    """The error of what could not be written; a full disk has a remedy of its own."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        folder, name = os.path.split(os.path.abspath(path))
+        return PrepError(f"no space left in {folder} ({name})", "free some space")
+    return PrepError(f"cannot write to {path}: {error.strerror}", remedy)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prep_spark.errors import PrepError
 
+DISK_FULL = ("the disk is full", "free space where the shards go; they need twice their size")
 KNOWN = (
     ("Unexpected end of input stream", "{source} ends in the middle of its compressed data", "fetch the file again"),
     ("not a gzip file", "{source} is named .gz but is not compressed with gzip", "rename or compress it"),
@@ -18,7 +20,7 @@ KNOWN = (
     ("matches 0 files", "{source} names no file", "a glob must match at least one file"),
     ("No FileSystem for scheme", "Spark has no file system for {source}", "add its connector to PYSPARK_SUBMIT_ARGS"),
     ("Permission denied", "{source} may not be read", "change its permissions"),
-    ("No space left on device", "the disk is full", "free space where the shards go; they need twice their size"),
+    ("No space left on device", *DISK_FULL),
 )
 """A part of Java's text, the message, the remedy."""
 
@@ -30,6 +32,10 @@ def explained(source: str) -> Iterator[None]:
 
     try:
         yield
+    except OSError as error:  # of the driver itself
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise PrepError(*DISK_FULL) from error
+        raise
     except Py4JError as error:
         java = getattr(error, "java_exception", None)
         text = str(error) if java is None else f"{java.toString()}\n{java.getCause()}"

@@ -29,7 +29,8 @@ class Request:
 
     form: RowFormat
     staging: str
-    drop_faults: bool
+    bad_rows: str
+    """"fail", "drop", or "keep": those with NaN or infinity are rows like others, the rest fails."""
 
 
 class Fault(NamedTuple):
@@ -74,7 +75,7 @@ class Rows(NamedTuple):
 def ingest(context: SparkContext, source: str, request: Request, limit: int | None) -> Rows:
     """Parse the first `limit` lines of what `source` names (a path, a glob, a URL that Spark reads; None for all).
 
-    Raises PrepError for the first faulty row unless `request.drop_faults`, and Py4JError for what Spark cannot read.
+    Raises PrepError for the first faulty row unless `request.bad_rows` is "drop", Py4JError for what Spark cannot read.
     """
     lines = context.textFile(source, use_unicode=False)
     splits = _splits(lines)
@@ -126,7 +127,7 @@ def parse_split(index: int, lines: Iterable[bytes], request: Request, limit: int
     stream = islice(lines, limit)
     with open(path, "wb") as file:
         while batch := list(islice(stream, BATCH_LINES)):
-            rows, reasons = parse_lines(batch, request.form)
+            rows, reasons = parse_lines(batch, request.form, request.bad_rows == "keep")
             made = _counted(made, batch, rows, reasons, request)
             if made.fault:
                 break
@@ -134,11 +135,11 @@ def parse_split(index: int, lines: Iterable[bytes], request: Request, limit: int
     return made
 
 
-def parse_lines(lines: list[bytes], form: RowFormat) -> tuple[np.ndarray, np.ndarray]:
-    """The good rows of some lines as a matrix, and one `Reason` a line."""
+def parse_lines(lines: list[bytes], form: RowFormat, keep_all: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The good rows of some lines as a matrix, and one `Reason` a line; with `keep_all` NaN and infinity are good."""
     rows = np.empty((len(lines), len(form.columns)), "<f8")
     reasons = np.empty(len(lines), np.uint8)
-    rows = rows[: parse(b"\n".join(lines), form.delimiter, form.empty_is_zero, rows, reasons)]
+    rows = rows[: parse(b"\n".join(lines), form.delimiter, form.empty_is_zero, rows, reasons, keep_all)]
     refused = form.check(rows)
     if refused.any():
         reasons[reasons == Reason.NONE] = refused
@@ -150,7 +151,7 @@ def _counted(made: Fragment, lines: list[bytes], rows: np.ndarray, reasons: np.n
     numbers, counts = np.unique(reasons, return_counts=True)
     found = {Reason(number): int(count) for number, count in zip(numbers, counts) if number != Reason.NONE}
     fault = None
-    if FAULTS & found.keys() and not request.drop_faults:
+    if FAULTS & found.keys() and request.bad_rows != "drop":
         at = int(np.flatnonzero(np.isin(reasons, list(FAULTS)))[0])
         fault = Fault(made.lines + at + 1, *request.form.explain(lines[at], Reason(reasons[at])))
     return replace(
@@ -158,7 +159,7 @@ def _counted(made: Fragment, lines: list[bytes], rows: np.ndarray, reasons: np.n
         lines=made.lines + len(lines),
         kept=made.kept + len(rows),
         dropped=made.dropped + Counter({reason.name.lower(): count for reason, count in found.items()}),
-        maxima=np.maximum(made.maxima, rows.max(axis=0)) if len(rows) else made.maxima,
+        maxima=np.maximum(made.maxima, rows.max(axis=0, initial=-np.inf, where=np.isfinite(rows))),
         fault=fault,
     )
 

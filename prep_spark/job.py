@@ -49,7 +49,7 @@ class Options:
     def check(self) -> None:
         """PrepError when an option is out of its range."""
         _demand(0 <= self.holdout < 1, "holdout", self.holdout, "at least 0 and below 1, for example 0.1")
-        _demand(self.bad_rows in ("fail", "drop"), "bad-rows", self.bad_rows, "fail or drop")
+        _demand(self.bad_rows in ("fail", "drop", "keep"), "bad-rows", self.bad_rows, "fail, drop or keep")
         _demand(self.limit is None or self.limit > 0, "limit", self.limit, "a positive number of rows")
         _demand(self.shard_rows > 0, "shard-rows", self.shard_rows, "a positive number of rows")
 
@@ -91,7 +91,7 @@ def prepare(
     with staging(options.out) as directory, spark_context() as context, explained(options.input):
         fragments = os.path.join(directory, "fragments")
         with _progress(fragments, len(form.columns), report):
-            request = Request(form, fragments, options.bad_rows == "drop")
+            request = Request(form, fragments, options.bad_rows)
             rows = ingest(context, options.input, request, options.limit)
         counts = _counts(rows)
         report(f"  {counts['kept']:,} rows parsed; writing shards")

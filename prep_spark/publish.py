@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prep_spark.errors import PrepError
+from prep_spark.errors import PrepError, cannot_write
 
 
 def check_out(out: str) -> None:
@@ -27,9 +27,7 @@ def staging(out: str) -> Iterator[str]:
         os.makedirs(parent, exist_ok=True)
         directory = tempfile.mkdtemp(prefix=f".{name}.partial-", dir=parent)
     except OSError as error:
-        raise PrepError(
-            f"cannot write to {parent}: {error.strerror}", "name a directory that you may write to"
-        ) from error
+        raise cannot_write(parent, error, "name a directory that you may write to") from error
     try:
         os.mkdir(os.path.join(directory, "fragments"))
         yield directory

@@ -1,3 +1,5 @@
 import numpy as np
 
-def parse(text: bytes, delimiter: str, empty_is_zero: bool, rows: np.ndarray, reasons: np.ndarray) -> int: ...
+def parse(
+    text: bytes, delimiter: str, empty_is_zero: bool, rows: np.ndarray, reasons: np.ndarray, keep_all: bool = False
+) -> int: ...

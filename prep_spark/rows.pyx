@@ -110,7 +110,9 @@ cdef const char *number(const char *start, double *value):
     return p
 
 
-cdef const char *field(const char *p, const char *stop, char delimiter, bint empty_is_zero, double *value, int *fault):
+cdef const char *field(
+    const char *p, const char *stop, char delimiter, bint empty_is_zero, bint keep_all, double *value, int *fault
+):
     """Read the column at `p`; returns its end when it is one number between spaces, else sets `fault`."""
     cdef const char *end
     while p[0] == c" ":
@@ -128,16 +130,19 @@ cdef const char *field(const char *p, const char *stop, char delimiter, bint emp
         end += 1
     if end != stop and end[0] != delimiter and end[0] != c"\n":
         fault[0] = NUMBER
-    elif not isfinite(value[0]):
+    elif not keep_all and not isfinite(value[0]):
         fault[0] = FINITE
     return end
 
 
-def parse(bytes text, str delimiter, bint empty_is_zero, double[:, ::1] rows, unsigned char[::1] reasons):
+def parse(
+    bytes text, str delimiter, bint empty_is_zero, double[:, ::1] rows, unsigned char[::1] reasons, bint keep_all=False
+):
     """Parse lines separated by newlines; returns how many rows were written, packed, to the front of `rows`.
 
     `reasons` has one place a line and gets a `formats.Reason` each; `rows` (lines x columns) must be as long.
-    A line with the wrong number of columns says so, whatever else is wrong with it.
+    A line with the wrong number of columns says so, whatever else is wrong with it. With `keep_all` NaN and infinity
+    are numbers like others.
     Raises ValueError when `text` has another number of lines than `reasons`.
     """
     cdef const char *p = text
@@ -155,7 +160,7 @@ def parse(bytes text, str delimiter, bint empty_is_zero, double[:, ::1] rows, un
             fault = BLANK
         else:
             while fault == NONE and column < columns:
-                p = field(p, end, mark, empty_is_zero, &value, &fault)
+                p = field(p, end, mark, empty_is_zero, keep_all, &value, &fault)
                 rows[row, column] = value
                 column += 1
                 if p[0] != mark or p == end:

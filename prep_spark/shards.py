@@ -75,12 +75,13 @@ def shard_name(number: int, kind: str = "") -> str:
 def write_npy(
     directory: str, name: str, dtype: np.dtype, shape: tuple[int, ...], pieces: Iterable[np.ndarray]
 ) -> dict[str, Any]:
-    """Write the pieces of one array as a .npy file; returns the manifest's entry: file, bytes, crc32."""
+    """Write the pieces of one array as a .npy file; returns the manifest's entry: file, bytes, crc32, and of
+    floating-point numbers whether all are `finite`."""
     header = io.BytesIO()
     descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": shape})
     checksum = zlib.crc32(header.getbuffer())
-    written = 0
+    written, finite = 0, True
     final = os.path.join(directory, name)
     partial = f"{final}.{os.urandom(4).hex()}.tmp"  # a task that runs twice must not write into its twin's file
     with open(partial, "wb") as file:
@@ -90,10 +91,18 @@ def write_npy(
             checksum = zlib.crc32(data, checksum)
             file.write(data)
             written += len(rows)
+            finite = finite and is_finite(rows)
         size = file.tell()
     assert written == shape[0], f"{name}: {written} rows instead of {shape[0]}"
     os.replace(partial, final)
-    return {"file": name, "bytes": size, "crc32": f"{checksum:08x}"}
+    numbers = dtype.kind == "f" or dtype.names is not None
+    return {"file": name, "bytes": size, "crc32": f"{checksum:08x}"} | ({"finite": finite} if numbers else {})
+
+
+def is_finite(rows: np.ndarray) -> bool:
+    """Whether no floating-point number of rows (of a matrix, or records) is NaN or infinite."""
+    arrays = [rows] if rows.dtype.names is None else [rows[name] for name in rows.dtype.names]
+    return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
 
 
 def record_fields(dtype: np.dtype) -> dict[str, Any]:
@@ -142,5 +151,5 @@ def write_manifest(directory: str, shards: list[dict[str, Any]], fields: dict[st
         "shards": shards,
     }
     with open(os.path.join(directory, "manifest.json"), "w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
+        json.dump(manifest, file, indent=1, allow_nan=False)
         file.write("\n")

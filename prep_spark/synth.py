@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from prep_spark import synth_higgs, synth_kdd12, synth_pcap, synth_text
-from prep_spark.errors import PrepError
+from prep_spark.errors import PrepError, cannot_write
 
 CHUNK_ROWS = 4096  # small enough for the caches
 PADDING = b"\0"
@@ -68,7 +68,7 @@ def _write(path: str, rows: int, chunk: Callable[[int], bytes], header: bytes = 
                 written += file.write(chunk(min(CHUNK_ROWS, rows - start)))
         os.replace(partial, path)
     except OSError as error:
-        raise PrepError(f"cannot write {path}: {error.strerror}", "name a file that you may write") from error
+        raise cannot_write(path, error, "name a file that you may write") from error
     finally:
         if os.path.exists(partial):
             os.unlink(partial)

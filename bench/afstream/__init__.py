@@ -3,4 +3,5 @@
 data.py      the streams, synthesized or real
 jobs.py      runs of `riprap`, interleaved, with their results and failures
 settings.py  schemes, thresholds and the paper's figures
+overhead.py  beside the experiments: what approximate fault tolerance costs on each workload, in pairs of runs
 """

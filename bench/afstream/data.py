@@ -1,7 +1,7 @@
-"""The streams of the experiments: synthesized once into .data/bench/afstream, or real excerpts where they are at hand.
+"""The streams of the experiments, made once in .data/bench/afstream.
 
-The environment variable RIPRAP_DATA names a folder with `books/*.txt.gz`, `kdd12/training_first10k.tsv.gz` and
-`higgs/HIGGS_first10k.csv.gz`; what is there is streamed repeatedly. Packet traces are always synthesized.
+The text is the book of tests/data, or the `books/*.txt.gz` of the folder that RIPRAP_DATA names. The rest is
+synthesized: packets, and tables, whose real excerpts are too short (an iteration would be the same rows over and over).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.runs import riprap
 
 CACHE = Path(".data/bench/afstream")
+EXCERPTS = Path("tests/data")
 CITIES = 2
 LINKS = 16
 FILES = 8
@@ -33,28 +34,46 @@ class Data:
 
 
 def real(*names: str) -> Path | None:
-    """A file or folder below RIPRAP_DATA, if there is such a thing."""
-    folder = os.environ.get("RIPRAP_DATA")
-    path = Path(folder or ".", *names)
-    return path if folder and path.exists() else None
+    """A file or folder below RIPRAP_DATA or tests/data, if there is such a thing."""
+    path = Path(os.environ.get("RIPRAP_DATA") or EXCERPTS, *names)
+    return path if path.exists() else None
+
+
+def shown(*names: str) -> str:
+    """How a table names it: the user's own folder by its variable."""
+    return Path("$RIPRAP_DATA" if os.environ.get("RIPRAP_DATA") else EXCERPTS, *names).as_posix()
+
+
+def named(path: Path) -> str:
+    """A name for what is made of a file or folder, so that another one's is not taken for it."""
+    return path.resolve().as_posix().strip("/").replace("/", "_")
 
 
 def text(rows: int) -> Data:
-    """A folder of raw text files: eight with `rows` lines in all, or the real books."""
+    """A folder of raw text files with about `rows` lines in all: the real books, again and again, or eight files."""
     books = real("books")
-    folder = CACHE / ("books" if books else f"text-{rows}")
+    folder = CACHE / (f"{named(books)}-{rows}" if books else f"text-{rows}")
     if not folder.exists():
         made = Path(f"{folder}.partial")
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)
-        for number, book in enumerate(sorted(books.glob("*.txt.gz")) if books else ()):
-            (made / f"{number}.txt").write_bytes(gzip.decompress(book.read_bytes()))
+        if books:
+            _copy_books(books, made, rows)
         for number in range(0 if books else FILES):
             seed = str(number + 1)
             riprap("prep", "synth", "text", str(made / f"{number}.txt"), "--rows", str(rows // FILES), "--seed", seed)
         made.rename(folder)
-    about = "real: English novels" if books else "synthesized: lines of Zipf-distributed words"
+    about = f"real: {shown('books')}, repeated" if books else "synthesized: lines of Zipf-distributed words"
     return Data(str(folder), rows_of(folder), about)
+
+
+def _copy_books(books: Path, to: Path, rows: int) -> None:
+    """All books as often as it takes to come to `rows` lines, at least once; a file a book and copy."""
+    texts = [gzip.decompress(book.read_bytes()) for book in sorted(books.glob("*.txt.gz"))]
+    lines = sum(1 for text in texts for line in text.splitlines() if line)
+    for copy in range(max(1, round(rows / lines))):
+        for number, content in enumerate(texts):
+            (to / f"{copy:03d}-{number}.txt").write_bytes(content)
 
 
 def cities(rows: int) -> list[Data]:
@@ -89,27 +108,24 @@ def _packets(captures: Sequence[tuple[str, ...]], out: Path, *options: str) -> N
 
 
 def dense(name: str, rows: int) -> Data:
-    """Training shards of "kdd12" (11 features, anomalous tuples among them) or "higgs" (28)."""
-    files = {"kdd12": ("kdd12", "training_first10k.tsv.gz"), "higgs": ("higgs", "HIGGS_first10k.csv.gz")}
-    return _trained(name, name, real(*files[name]), rows, "0.1")
+    """Training shards of "kdd12" (11 features, anomalous tuples among them) or "higgs" (28), synthesized."""
+    return _trained(name, name, rows, "0.1")
 
 
 def clicks(rows: int) -> Data:
-    """KDD12's tuples as sparse records without anomalous ones, half of them held back as the test set."""
-    source = real("kdd12", "training_first10k.tsv.gz")
-    return _trained("kdd12-sparse", "kdd12", source, rows, "0.5", "--missing", "drop")
+    """KDD12's tuples as sparse records without anomalous ones, half of them held back as the test set; synthesized."""
+    return _trained("kdd12-sparse", "kdd12", rows, "0.5", "--missing", "drop")
 
 
-def _trained(command: str, name: str, source: Path | None, rows: int, holdout: str, *options: str) -> Data:
-    out = CACHE / (f"{command}-real" if source else f"{command}-{rows}")
+def _trained(command: str, name: str, rows: int, holdout: str, *options: str) -> Data:
+    out = CACHE / f"{command}-{rows}"
     if not out.exists():
-        raw = source or CACHE / f"{command}-{rows}.txt"
-        if not source:
-            riprap("prep", "synth", name, str(raw), "--rows", str(rows))
+        raw = CACHE / f"{command}-{rows}.txt"
+        CACHE.mkdir(parents=True, exist_ok=True)
+        riprap("prep", "synth", name, str(raw), "--rows", str(rows))
         riprap("prep", command, str(raw), "--out", str(out), "--holdout", holdout, *options)
-        if not source:
-            raw.unlink()
-    about = f"real: the first 10,000 rows of {name}" if source else f"synthesized: {name}"
+        raw.unlink()
+    about = f"synthesized: {name}, {rows:,} rows"
     return Data(str(out / "train"), rows_of(out / "train"), about, str(out / "test"))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.afstream import data
-from bench.afstream.jobs import Case, Job, Outcome, arguments, interleave, keep, loss, median, percent
+from bench.afstream.jobs import Case, Job, Outcome, arguments, interleave, keep, losses, median, percent
 from bench.afstream.settings import NONE, PAPER_THETA_LOSS, approximate
 from bench.runs import table
 
@@ -59,7 +59,7 @@ def throughputs(found: Mapping[str, Case]) -> str:
             case = found[f"{theta:g} {limit:g}"]
             states, items = fractions(case)
             paper = percent(PAPER_THETA_LOSS.get(theta, float("nan")))
-            lost = percent(loss(case, base))
+            lost = losses(case, base)
             rows.append([f"{theta:g}", f"{limit:g}", case.rate / 1e6, lost, paper, f"{states:.2e}", f"{items:.2e}"])
     heading = [
         "Theta",
@@ -80,7 +80,8 @@ def recovery_rows(found: Mapping[str, Case]) -> tuple[str, dict[str, Any]]:
         times = kept[f"{theta:g}"] = recoveries(found[f"{theta:g} failing"].outcomes)
         columns = [median(one[part] for one in times if one[part] == one[part]) for part in PARTS]
         worst = max((one["detect"] + one["restore"] + one["replay"] for one in times), default=float("nan"))
-        rows.append([f"{theta:g}", len(times), *columns, worst, "< 1000"])
+        kills = len(FAULTS) * len(found[f"{theta:g} failing"].rounds)
+        rows.append([f"{theta:g}", f"{len(times)} of {kills}", *columns, worst, "< 1000"])
     heading = ["Theta", "failures", *(f"{part} (ms)" for part in PARTS), "longest recovery (ms)", "paper's (ms)"]
     return table(heading, rows), kept
 
@@ -95,7 +96,7 @@ def cut(job: Job, lines: int) -> Job:
 
 def main() -> None:
     """Measure, print and save."""
-    options = arguments(__doc__ or "", runs=2)
+    options = arguments(__doc__ or "")
     text = data.text(80_000 if options.quick else 800_000)
     repeat = 4 if options.quick else 16
     lines = text.rows * repeat

@@ -13,9 +13,10 @@ from bench.afstream.settings import PAPER_HEAVY_HITTERS, PAPER_HEAVY_HITTERS_UND
 from bench.afstream.tradeoff import Study, measure
 from operators.dataflow.inputs import open_input
 
-THRESHOLD = {False: 10e6, True: 5e5}  # of a quick look
+THRESHOLD = {False: 2.5e6, True: 5e5}  # of a quick look
 STAGES = {"sketch": 2, "merge": 1}
-PASSES = 2  # of the trace, in a window
+PASSES = 1  # of the trace, in a window
+WINDOWS = 60
 OTHERS = {"mini_batch": 0.91 / 12.33, "upstream_backup": 0.89 / 12.33}
 
 
@@ -39,8 +40,8 @@ def accuracy(outcome: Outcome, heavy: set[int]) -> dict[str, float]:
 def main() -> None:
     """Measure, print and save."""
     options = arguments(__doc__ or "")
-    trace = data.links(160_000 if options.quick else 2_000_000)
-    threshold, repeat = THRESHOLD[options.quick], PASSES * 60
+    trace = data.links(160_000 if options.quick else 1_000_000)
+    threshold, repeat = THRESHOLD[options.quick], PASSES * (10 if options.quick else WINDOWS)
     sets = [f"input.path={trace.path}", f"input.repeat={repeat}", f"micro_batch={trace.rows * PASSES}"]
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
     sets += [f"stages.{stage}.options.threshold={threshold}" for stage in STAGES]
@@ -57,10 +58,6 @@ def main() -> None:
         paper=PAPER_HEAVY_HITTERS,
         paper_undisturbed=PAPER_HEAVY_HITTERS_UNDISTURBED,
         paper_table=OTHERS,
-        shorter={
-            "Theta 10000, L 100": [f"input.repeat={repeat // 4}"],
-            **{scheme: [f"input.repeat={repeat // 6}"] for scheme in ("mini_batch", "upstream_backup")},
-        },
     )
     about = f"{trace.about}, windows of {trace.rows * PASSES:,} packets with {len(heavy)} heavy flows"
     measure(study, options, {"data": about, "heavy_hitters": len(heavy)})

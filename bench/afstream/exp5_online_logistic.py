@@ -1,6 +1,9 @@
-"""Exp#5 (AFX 6.1.2): online logistic regression on clicks; throughput, prediction rate after ten system failures.
+"""Exp#5 (AFX 6.1.2): online logistic regression on clicks; throughput, and the model after ten system failures.
 
-python -m bench.afstream.exp5_online_logistic [--runs N] [--quick]
+    python -m bench.afstream.exp5_online_logistic [--runs N] [--quick]
+
+The paper's prediction rate is no measure here: one tuple in twenty is a click, and a model that never says "click" is
+right for all others. The log loss and the area under the ROC curve tell models apart.
 """
 
 from __future__ import annotations
@@ -14,21 +17,39 @@ from bench.afstream.tradeoff import Study, measure
 from operators.dataflow.inputs import open_input
 
 STAGES = {"train": 2, "average": 1}
-WINDOWS = 40
+WINDOWS = 50
 OTHERS = {"mini_batch": 14_770 / 62_699, "upstream_backup": 12_827 / 62_699}
 CHUNK = 100_000
 
 
 def accuracy(outcome: Outcome, test: str) -> dict[str, float]:
-    """The share of the test set whose label the global model predicts, and the area under the ROC curve."""
-    model, stream = outcome.results[0]["model"], open_input(test)
+    """Log loss and area under the ROC curve of the global model on the test set."""
+    score, label = scored(outcome.results[0]["model"], test)
+    return {"log loss": log_loss(score, label), "AUC": area(score, label)}
+
+
+def constant(test: str) -> dict[str, float]:
+    """The same of a model that knows nothing but how many tuples are clicks."""
+    _, label = scored(np.zeros(1), test)
+    share = label.mean()
+    return {"log loss": log_loss(np.full(len(label), np.log(share / (1 - share))), label), "AUC": 0.5}
+
+
+def scored(model: np.ndarray, test: str) -> tuple[np.ndarray, np.ndarray]:
+    """The margin of each tuple of the test set, and whether it was clicked; a model of one weight has no features."""
+    stream = open_input(test)
     scores, labels = [], []
     for start in range(0, stream.items, CHUNK):
         records = stream.read(start, min(start + CHUNK, stream.items))[0]
-        scores.append((model[records["indexes"]] * records["values"]).sum(axis=1))
+        weights = model[records["indexes"]] if len(model) > 1 else 0.0
+        scores.append((weights * records["values"]).sum(axis=1))
         labels.append(records["label"] > 0)
-    score, label = np.concatenate(scores), np.concatenate(labels)
-    return {"prediction rate": float(((score > 0) == label).mean()), "AUC": area(score, label)}
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+def log_loss(score: np.ndarray, label: np.ndarray) -> float:
+    """The mean of -log of the probability that was given to what happened."""
+    return float(np.logaddexp(0.0, np.where(label, -score, score)).mean())
 
 
 def area(score: np.ndarray, label: np.ndarray) -> float:
@@ -44,7 +65,7 @@ def main() -> None:
     """Measure, print and save."""
     options = arguments(__doc__ or "")
     clicks = data.clicks(100_000 if options.quick else 2_000_000)
-    items = 200_000 if options.quick else 6_000_000
+    items = 200_000 if options.quick else 2_000_000
     sets = [f"input.path={clicks.path}", f"input.repeat={-(-items // clicks.rows)}", f"input.limit={items}"]
     sets += [f"micro_batch={items // WINDOWS}"]
     sets += [f"stages.{stage}.parallelism={tasks}" for stage, tasks in STAGES.items()]
@@ -60,7 +81,9 @@ def main() -> None:
         paper=PAPER_LOGISTIC,
         paper_undisturbed=PAPER_LOGISTIC_UNDISTURBED,
         paper_table=OTHERS,
-        shorter={"upstream_backup": [f"input.limit={items // 3}"]},
+        paper_measure="prediction rate",
+        baselines={"a constant": constant(clicks.test)},
+        shown=lambda value: f"{value:.4f}",
     )
     measure(study, options, {"data": f"{clicks.about}, sparse, 2^20 parameters, ASP"})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from bench.afstream.convergence import DATA, ITEMS, ITERATION, ITERATIONS, stream
+from bench.afstream.convergence import ABOUT, DATA, ITEMS, ITERATION, ITERATIONS, stream
 from bench.afstream.jobs import Job, arguments, interleave, keep, loss, percent
 from bench.afstream.settings import NONE, PAPER_ITERATION_LOSS, approximate
 from bench.runs import table
@@ -20,8 +20,9 @@ THETAS = (0.1, 1.0, 10.0)
 
 def main() -> None:
     """Measure, print and save."""
-    options = arguments(__doc__ or "", runs=2)
-    tables, kept = {}, {}
+    options = arguments(__doc__ or "")
+    tables: dict[str, str] = {}
+    kept: dict[str, Any] = {}
     for name in DATA:
         cases: dict[str, Job] = {}
         for size in SIZES:
@@ -42,6 +43,7 @@ def main() -> None:
         heading += ["mean loss", "paper's mean loss"]
         tables[f"{found.about}, BSP, L {ITEMS:g}; medians of {options.runs}"] = table(heading, rows)
         kept[name] = {case: one.figures() for case, one in measured.items()}
+    kept["data"] = ABOUT
     keep(options, "afstream_exp6", "AF-Stream Exp#6: fault tolerance and iteration size", tables, kept)
 
 

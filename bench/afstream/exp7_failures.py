@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.afstream.convergence import DATA, ITEMS, THETA, compare, stream
+from bench.afstream.convergence import ABOUT, DATA, ITEMS, THETA, compare, stream
 from bench.afstream.jobs import arguments, keep
 from bench.afstream.settings import PAPER_DELAY, approximate
 from bench.streamlec import figures
@@ -33,7 +33,7 @@ def main() -> None:
         picture = f"afstream_exp7_{name}"
         if not options.quick:
             pictures.append(figures.lines(picture, f"Exp#7, {name}", "seconds", "L1 norm of a step", curves))
-    content: dict[str, Any] = {"pictures": pictures, **kept}
+    content: dict[str, Any] = {"data": ABOUT, "pictures": pictures, **kept}
     keep(options, "afstream_exp7", "AF-Stream Exp#7: convergence under failures", tables, content)
 
 

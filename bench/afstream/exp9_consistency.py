@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.afstream.convergence import DATA, ITEMS, THETA, compare, stream
+from bench.afstream.convergence import ABOUT, DATA, ITEMS, THETA, compare, stream
 from bench.afstream.jobs import Job, arguments, keep
 from bench.afstream.settings import approximate
 from bench.streamlec import figures
@@ -18,7 +18,7 @@ FEEDBACK = "{{from: global, to: local, feedback: true, consistency: {0}, stalene
 
 def main() -> None:
     """Measure, print, draw and save."""
-    options = arguments(__doc__ or "", runs=2)
+    options = arguments(__doc__ or "")
     tables, kept, pictures = {}, {}, []
     for name in DATA:
         job, found = stream(name, options.quick)
@@ -31,7 +31,7 @@ def main() -> None:
         picture = f"afstream_exp9_{name}"
         if not options.quick:
             pictures.append(figures.lines(picture, f"Exp#9, {name}", "seconds", "L1 norm of a step", curves))
-    content: dict[str, Any] = {"pictures": pictures, **kept}
+    content: dict[str, Any] = {"data": ABOUT, "pictures": pictures, **kept}
     keep(options, "afstream_exp9", "AF-Stream Exp#9: consistency models", tables, content)
 
 

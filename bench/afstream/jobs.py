@@ -8,12 +8,13 @@ import json
 import statistics
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.rounds import Found, alternate, await_quiet, ratio
 from bench.runs import riprap, save
 
 Arrays = dict[str, np.ndarray]
@@ -52,12 +53,13 @@ class Outcome:
         return sum(failure["restored_ms"] is not None for failure in self.summary["failures"])
 
 
-@dataclass
-class Case:
-    """The outcomes of one job, and the messages of its runs that did not complete."""
+class Case(Found[Outcome]):
+    """The outcomes of one job, round by round, and the messages of its runs that did not complete."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The rounds that completed."""
+        return self.done
 
     @property
     def rate(self) -> float:
@@ -101,26 +103,22 @@ def _epochs(file: Path) -> list[dict[str, float]]:
 
 
 def interleave(title: str, cases: Mapping[str, Job], rounds: int) -> dict[str, Case]:
-    """Run all cases round by round, so that a slow minute is slow for all; what does not complete is kept as such."""
-    found = {name: Case() for name in cases}
-    for number in range(rounds):
-        for name, job in cases.items():
-            try:
-                one = run(job)
-            except RuntimeError as error:
-                found[name].failed.append(str(error))
-                print(f"{title}, round {number + 1}: {name} did not complete: {error}", flush=True)
-                continue
-            found[name].outcomes.append(one)
-            print(f"{title}, round {number + 1}: {name}: {one.rate:,.0f} items/s, {one.kills} kills", flush=True)
-    return found
+    """Run all cases in turn, in an order that changes from round to round; what does not complete is kept as such."""
+    found = alternate(title, cases, run, rounds)
+    return {name: Case(case.rounds, case.failed) for name, case in found.items()}
 
 
 def loss(case: Case, base: Case) -> float:
     """The part of the throughput that a case loses against another: the median over rounds where both completed."""
-    if not (case.outcomes and base.outcomes):
-        return float("nan")
-    return 1 - case.rate / base.rate
+    return 1 - ratio(case, base, lambda one: one.rate).median
+
+
+def losses(case: Case, base: Case) -> str:
+    """The same with its interval, for a table."""
+    found = ratio(case, base, lambda one: one.rate)
+    if found.median != found.median:
+        return "-"
+    return f"{percent(1 - found.median)} ({percent(1 - found.high)} to {percent(1 - found.low)}; {found.n_of_n})"
 
 
 def system_failures(stages: Mapping[str, int], count: int) -> list[str]:
@@ -139,7 +137,7 @@ def median(values: Iterable[float]) -> float:
 def keep(options: argparse.Namespace, name: str, title: str, tables: dict[str, str], figures: dict[str, Any]) -> None:
     """Print and save what was measured; what a quick look measured is printed only."""
     if not options.quick:
-        save(name, title, tables, figures)
+        save(name, title, tables, figures, data=str(figures["data"]), rounds=options.runs, load=options.load)
         return
     for caption, text in tables.items():
         print(f"\n{caption}\n\n{text}", flush=True)
@@ -150,11 +148,15 @@ def percent(part: float) -> str:
     return "-" if part != part else f"{100 * part:.1f} %"
 
 
-def arguments(doc: str, runs: int = 3) -> argparse.Namespace:
-    """`--runs N` and `--quick`, by which every experiment ends within seconds."""
+def arguments(doc: str, runs: int = 5) -> argparse.Namespace:
+    """`--runs N` and `--quick`, by which every experiment ends within seconds; `load` is what the machine bears.
+
+    It is waited for until the machine is quiet, unless a quick look will do.
+    """
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--quick", action="store_true", help="one round with few items, to see that it works")
     options = parser.parse_args()
     options.runs = 1 if options.quick else options.runs
+    options.load = 0.0 if options.quick else await_quiet()
     return options

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.afstream.jobs import Case, Job, Outcome, interleave, keep, loss, median, percent, system_failures
+from bench.afstream.jobs import Case, Job, Outcome, interleave, keep, losses, median, percent, system_failures
 from bench.afstream.settings import MINI_BATCH, NONE, UPSTREAM_BACKUP, approximate
 from bench.runs import table
 
@@ -32,8 +32,12 @@ class Study:
     paper_undisturbed: float
     paper_table: Mapping[str, float] = field(default_factory=dict)
     """Throughput under other schemes as a part of that without fault tolerance (AFX Table 5)."""
-    shorter: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Overrides for schemes, as they are called here, under which the whole stream would take too long."""
+    paper_measure: str = ""
+    """What the paper's accuracy is, where it is not the first of ours."""
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The accuracy of what has learned nothing, by its name."""
+    shown: Callable[[float], str] = percent
+    """How an accuracy stands in the table."""
 
 
 def cases(study: Study) -> dict[str, Job]:
@@ -43,10 +47,9 @@ def cases(study: Study) -> dict[str, Job]:
     pairs = {label(theta, items): approximate(theta, items, window=study.window) for theta, items in study.pairs}
     made = {}
     for name, scheme in (schemes | pairs).items():
-        job = Job(study.job.config, [*study.job.sets, *study.shorter.get(name, ())])
-        made[name] = job.under(scheme)
+        made[name] = study.job.under(scheme)
         if name in pairs:
-            made[f"{name}, failing"] = job.under(scheme, *killed)
+            made[f"{name}, failing"] = study.job.under(scheme, *killed)
     return made
 
 
@@ -77,9 +80,9 @@ def _throughputs(study: Study, found: Mapping[str, Case]) -> str:
             backups = [one.summary["backups"] for one in case.outcomes]
             saved = [sum(of[kind] for kind in ("state_backup_bytes", "item_backup_bytes")) / 1e6 for of in backups]
             states = median(of["state_backups"] for of in backups)
-            lost, papers = percent(loss(case, found["none"])), percent(1 - paper.get(name, float("nan")))
-            rows.append([name, case.rate / 1e6, lost, papers, f"{states:.0f}", median(saved), len(case.failed)])
-    heading = ["scheme", f"M {study.unit}/s", "loss", "paper's loss", "state backups", "MB saved", "runs not completed"]
+            lost, papers = losses(case, found["none"]), percent(1 - paper.get(name, float("nan")))
+            rows.append([name, case.rate / 1e6, lost, papers, f"{states:.0f}", median(saved), case.n_of_n])
+    heading = ["scheme", f"M {study.unit}/s", "loss", "paper's loss", "state backups", "MB saved", "runs completed"]
     return table(heading, rows)
 
 
@@ -92,5 +95,8 @@ def _accuracies(study: Study, found: Mapping[str, Case], accuracies: Mapping[str
             values = [median(one[kind] for one in accuracies[name]) for kind in names]
             kills = median(one.kills for one in case.outcomes)
             papers = percent(paper.get(name, float("nan")))
-            rows.append([name, *map(percent, values), papers, f"{kills:.0f}", len(case.failed)])
-    return table(["scheme", *names, f"paper's {names[0] if names else ''}", "kills", "runs not completed"], rows)
+            rows.append([name, *map(study.shown, values), papers, f"{kills:.0f}", case.n_of_n])
+    for name, one in study.baselines.items():
+        rows.append([name, *(study.shown(one[kind]) for kind in names), "-", "-", "-"])
+    measure = study.paper_measure or (names[0] if names else "")
+    return table(["scheme", *names, f"paper's {measure}", "workers restored", "runs completed"], rows)

@@ -1,9 +1,10 @@
 """kill -9 of a worker in the middle: Spark, Flink by default and tuned, and Riprap under each scheme.
 
-    python -m bench.peers.recovery [--kills N] [--rival-kills N] [--only NAME ...]
+    python -m bench.peers.recovery [--kills N] [--only NAME ...]
 
-Logistic regression on the 11 attributes, micro-batches of 100,000, at full speed; for the schemes of general topologies
-word count. How the times are defined stands in bench/peers/recovery_times.py.
+Logistic regression on the 11 attributes, micro-batches of 100,000, at full speed, and the same number of kills for all.
+The schemes of general topologies run word count; they have a table of their own. How the times are defined stands in
+bench/peers/recovery_times.py.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +23,7 @@ from typing import Any, Protocol
 from bench.peers import recovery_flink, recovery_ours, recovery_spark, setup
 from bench.peers.processes import Processes, wait_for
 from bench.peers.recovery_times import Output, Times, lost, measure, repeated
+from bench.rounds import await_quiet
 from bench.runs import median, ready, save, table
 
 MICRO_BATCH = 100_000
@@ -126,15 +129,15 @@ def _median(values: list[float | None]) -> str:
 def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=3, help="of Riprap's workers, under each scheme")
-    parser.add_argument("--rival-kills", type=int, default=3, help="of each rival's, which take up to a minute each")
+    parser.add_argument("--kills", type=int, default=5, help="of each, which take a rival up to a minute")
     parser.add_argument("--only", nargs="+", default=[], help="not saved")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that all that was started is ended
     jobs: dict[str, Callable[[], dict[str, Any]]] = {
-        **{f"Riprap, {name}": lambda name=name: disturb_ours(name, options.kills) for name in recovery_ours.CASES},
-        **{name: lambda rival=rival: disturb_rival(rival, options.rival_kills) for name, rival in RIVALS.items()},
+        **{f"Riprap, {name}": partial(disturb_ours, name, options.kills) for name in recovery_ours.CASES},
+        **{name: partial(disturb_rival, rival, options.kills) for name, rival in RIVALS.items()},
     }
+    load = 0.0 if options.only else await_quiet()
     figures = {}
     for name, job in jobs.items():
         if options.only and not any(part in name for part in options.only):
@@ -146,12 +149,16 @@ def main() -> None:
         print(name, figures[name], flush=True)
     heading = ["system", "kills", "detected ms", "first new output ms", "caught up ms", "gap between outputs before ms"]
     heading += ["lost items a kill", "repeated items a kill"]
-    caption = "kill -9 of a worker, milliseconds since the kill, medians; micro-batches of 100,000"
-    tables = {caption: table(heading, [row(name, one) for name, one in figures.items()])}
+    words = {f"Riprap, {name}" for name, case in recovery_ours.CASES.items() if case.config == recovery_ours.WORDS}
+    tables = {}
+    for workload, mine in (("logistic regression", figures.keys() - words), ("word count", figures.keys() & words)):
+        caption = f"{workload}: kill -9 of a worker, milliseconds since the kill, medians; micro-batches of 100,000"
+        tables[caption] = table(heading, [row(name, one) for name, one in figures.items() if name in mine])
     if options.only:
-        print(tables[caption])
+        print(*tables.values(), sep="\n\n")
     else:
-        save("peers_recovery", "Recovery beside the peers", tables, figures)
+        about = "synthesized: KDD Cup 2012, 2,000,000 rows again and again; real: novels again and again"
+        save("peers_recovery", "Recovery beside the peers", tables, figures, data=about, rounds=1, load=load)
 
 
 if __name__ == "__main__":

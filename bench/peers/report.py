@@ -90,7 +90,6 @@ def _bars(file: str, title: str, unit: str, rates: Mapping[str, float]) -> str:
     axes.tick_params(axis="y", labelsize=8)
     RESULTS.mkdir(exist_ok=True)
     figure.savefig(RESULTS / f"{file}.svg", metadata={"Date": None})
-    figure.savefig(RESULTS / f"{file}.png", dpi=110)
     plot.close(figure)
     return f"{file}.svg"
 

@@ -50,13 +50,10 @@ def _table(found: dict[str, list[dict[str, Any]]], loop: list[float]) -> str:
     rows = []
     for name, runs in found.items():
         speed, last = summarise(places.speeds(runs)), runs[-1]
-        sent = {edge: n / last["items"] for edge, n in last["bytes_sent"].items()}
-        rows.append([
-            name, speed.median / 1e6, speed.median / summarise(loop).median, sent["source->processor"],
-            sent["processor->sink"], sum(sent.values()),
-        ])  # fmt: skip
+        sent = places.bytes_cells(last, ["source->processor", "processor->sink", ""])
+        rows.append([name, speed.median / 1e6, speed.median / summarise(loop).median, *sent])
     heading = ["attachment", "M items/s", "of the NumPy loop (asked of lazy: 0.12)", "B/item source->processor"]
-    return table([*heading, "B/item processor->sink", "B/item in all"], rows)
+    return table([*heading, "B/item processor->sink", "B/item in all (copied + by reference)"], rows)
 
 
 if __name__ == "__main__":

@@ -1,125 +1,144 @@
-"""Exp#2 (LEC V-B): what single and double failures do to the latency of micro-batches.
+"""Exp#2 (LEC V-B): what single and double failures do to a stream of micro-batches.
 
-python -m bench.streamlec.exp2_failures [--kills N] [--quick]
+    python -m bench.streamlec.exp2_failures [--rounds N] [--rate MBIT] [--quick]
+
+Every scheme has two backup servers, which write what they get to disk before they say so; in the namespaces each is
+behind a link as limited as the workers'. A kill's stall is the longest gap between commits until the next kill
+(bench/measures.py), and every kill has one.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from bench.runs import median, ready, riprap, save, table
-from bench.streamlec import figures
-from bench.streamlec.settings import MICRO_BATCH, PAPER_LATENCY, ROWS, SCHEMES
-from engine.cli.epochs import EpochRow, EpochTail
+from bench.rounds import Found, alternate, await_quiet
+from bench.runs import median, ready, save, table
+from bench.streamlec import figures, places
+from bench.streamlec.killing import PARTS, Killed, Killing, Kills, in_namespaces, on_this_host
+from bench.streamlec.settings import PAPER_LATENCY, ROWS, SCHEMES
 
-CASES = {("EC(5,1)", 1), ("Rep-2x", 1), ("Reactive", 1), ("EC(4,2)", 2), ("Rep-3x", 2), ("Reactive", 2)}
-EVERY = 8  # epochs from one failure to the next
-PARTS = ("detect", "restart", "restore", "reprocess")
-PAPER_PARTS = "restart 27.4 %, restore 61.8 % of a single failure"
-
-
-def measure(scheme: str, at_once: int, kills: int) -> dict[str, Any]:
-    """One job with so many failures, each of `at_once` processors; latencies around each, and where the time went."""
-    epochs = EVERY * (kills + 1)
-    sets = [f"input.path={ready('kdd12', ROWS)}", "input.repeat=1000", f"input.limit={epochs * MICRO_BATCH}"]
-    faults = [
-        f"kill:processor.{(number + one) % 6}@epoch={EVERY * (number + 1)}"
-        for number in range(kills)
-        for one in range(at_once)
-    ]
-    with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
-        out = Path(folder) / "run"
-        words = [word for value in (*sets, *SCHEMES[scheme]) for word in ("--set", value)]
-        words += [word for fault in faults for word in ("--fault", fault)]
-        summary = json.loads(
-            riprap("run", "configs/logistic_regression_kdd12.yaml", "--json", "--out", str(out), *words)
-        )
-        tail = EpochTail(out / "epochs.csv")
-        tail.refresh()
-        events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    failures = [failure for failure in summary["failures"] if failure["action"] == "kill"]
-    around = [found for failure in failures[::at_once] if (found := latencies(tail.rows, failure))]
-    return {
-        "before_ms": [one[0] for one in around],
-        "hit_ms": [one[1] for one in around],
-        "after_ms": [one[2] for one in around],
-        "parts_ms": parts(failures, events),
-        "decoded_items": summary["decoded_items"],
-    }
+CASES = (("EC(5,1)", 1), ("Rep-2x", 1), ("Reactive", 1), ("EC(4,2)", 2), ("Rep-3x", 2), ("Reactive", 2))
+EVERY = 16  # epochs from one failure to the next
+MICRO_BATCH = {"one host": 100_000, "namespaces": 20_000}
+HOSTS = 8
+DATA = "synthesized: KDD Cup 2012, 2,000,000 rows, streamed from their beginning"
 
 
-def latencies(rows: list[EpochRow], failure: dict[str, Any]) -> tuple[float, float, float] | None:
-    """Of the last micro-batch before a failure, the slowest one under way during it, and the first begun later."""
-    killed_at = failure["injected_at"]
-    back_at = killed_at + (failure["restored_ms"] or 0.0) / 1000
-    before = [row.latency_ms for row in rows if row.committed_at < killed_at]
-    begun_at = {row.epoch: row.committed_at - row.latency_ms / 1000 for row in rows}
-    hit = [row.latency_ms for row in rows if row.committed_at >= killed_at and begun_at[row.epoch] <= back_at]
-    after = [row.latency_ms for row in rows if begun_at[row.epoch] > back_at]
-    if not before or not hit or not after:
-        return None
-    return before[-1], max(hit), after[0]
+class Case(NamedTuple):
+    """A job under a scheme, with so many processors killed at once."""
+
+    scheme: str
+    at_once: int
+    sets: list[str]
+    kills: Kills
 
 
-def parts(failures: list[dict[str, Any]], events: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Milliseconds of each part of each recovery, from the failures' times and the workers' events."""
-    found: dict[str, list[float]] = {part: [] for part in PARTS}
-    for failure in failures:
-        times = [failure[name] for name in ("detected_ms", "restored_ms", "caught_up_ms")]
-        if None in times:
+def cases(kills: int, micro_batch: int) -> dict[str, Case]:
+    """All of them, by name."""
+    moments = [EVERY * (number + 1) for number in range(kills)]
+    sets = [f"input.path={ready('kdd12', ROWS)}", "input.repeat=1000", f"micro_batch={micro_batch}"]
+    sets += [f"input.limit={EVERY * (kills + 1) * micro_batch}", "backup.durability=always"]
+    made = {}
+    for scheme, at_once in CASES:
+        victims = {
+            at: [f"processor.{(number + one) % 6}" for one in range(at_once)] for number, at in enumerate(moments)
+        }
+        made[f"{scheme}, {at_once} at once"] = Case(scheme, at_once, [*sets, *SCHEMES[scheme]], victims)
+    return made
+
+
+@contextmanager
+def killing(place: str, rate_mbit: int) -> Iterator[Killing]:
+    """How jobs run in a place."""
+    if place == "one host":
+        yield lambda config, sets, kills: on_this_host(config, [*sets, "backup.servers=2"], kills)
+        return
+    with places.cluster_of(HOSTS, rate_mbit) as cluster:
+        yield in_namespaces(cluster)
+
+
+def rows_of(made: Mapping[str, Case], found: Mapping[str, Found[Killed]], kills: int) -> list[list[Any]]:
+    """A row a case: gaps and latencies of all kills of all rounds."""
+    rows = []
+    for name, case in made.items():
+        runs = found[name].done
+        stalls = [stall for one in runs for stall in one.stalls_ms]
+        ratios = [stall / one.usual_gap_ms for one in runs for stall in one.stalls_ms]
+        usual = [median(latency for _, latency in one.epochs) for one in runs]
+        latencies = [worst / base for one, base in zip(runs, usual) for worst in one.worst_latencies_ms]
+        paper = PAPER_LATENCY.get((case.scheme, case.at_once), "negligible")
+        n_of_n = f"{len(stalls)} of {kills * len(found[name].rounds)}"
+        if not stalls:
+            rows.append([name, *["-"] * 6, paper, n_of_n])
             continue
-        restore = sum(
-            event["seconds"] * 1000
-            for event in events
-            if event["event"] == "restored"
-            and event.get("worker") == failure["worker"]
-            and event.get("incarnation") == failure["incarnation"] + 1
-            and "seconds" in event
-        )
-        detected, restored, caught_up = times
-        values = (detected, restored - detected - restore, restore, caught_up - restored)
-        for part, value in zip(PARTS, values):
-            found[part].append(value)
-    return found
+        rows.append([
+            name, median(one.usual_gap_ms for one in runs), median(stalls), max(stalls),
+            median(ratios), max(ratios), median(latencies), paper, n_of_n,
+        ])  # fmt: skip
+    return rows
+
+
+HEADING = [
+    "scheme, failures", "usual gap ms", "stall ms", "longest ms", "stall / usual gap", "longest / usual gap",
+    "worst latency / usual", "paper's latency after / before", "kills",
+]  # fmt: skip
+
+
+def part_rows(found: Mapping[str, Found[Killed]]) -> list[list[Any]]:
+    """Medians of each part of the recoveries, and of how many."""
+    rows = []
+    for name, case in found.items():
+        row: list[Any] = [name]
+        for part in PARTS:
+            every = [ms for one in case.done for ms in one.parts_ms()[part]]
+            known = [ms for ms in every if ms is not None]
+            row += [median(known) if known else "-", f"{len(known)} of {len(every)}"]
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
-    """Measure, print and save."""
+    """Measure in each place, print and save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=15)
-    parser.add_argument("--quick", action="store_true", help="three failures each")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rate", type=int, default=300)
+    parser.add_argument("--quick", action="store_true", help="one round of two failures, printed only")
     options = parser.parse_args()
-    kills = 3 if options.quick else options.kills
-    found = {}
-    for scheme, at_once in sorted(CASES, key=lambda case: (case[1], case[0])):
-        found[scheme, at_once] = measure(scheme, at_once, kills)
-        print(f"{scheme}, {at_once} at once: done", flush=True)
-    rows, part_rows, groups = [], [], {}
-    for (scheme, at_once), one in found.items():
-        ratios = {when: [a / b for a, b in zip(one[f"{when}_ms"], one["before_ms"])] for when in ("hit", "after")}
-        paper = PAPER_LATENCY.get((scheme, at_once), "negligible")
-        latency = [median(one[f"{when}_ms"]) for when in ("before", "hit", "after")]
-        asked = "1.1" if scheme.startswith("EC") else ""
-        rows.append([scheme, at_once, *latency, median(ratios["after"]), asked, median(ratios["hit"]), paper])
-        part_rows.append([scheme, at_once, *(median(one["parts_ms"][part]) for part in PARTS)])
-        groups[f"{scheme}\n{at_once} at once"] = dict(
-            zip(("before", "hit", "after"), ((value, 0.0) for value in latency))
-        )
-    picture = figures.bars("streamlec_exp2", "Exp#2: latency around a failure", "ms", groups)
-    heading = ["scheme", "failures at once", "before ms", "hit ms", "after ms", "after / before", "asked of EC"]
-    heading += ["hit / before", "paper, after / before"]
-    tables = {
-        f"Latency of micro-batches around {kills} failures, medians": table(heading, rows),
-        f"Parts of a recovery in ms, medians (the paper, Reactive: {PAPER_PARTS})": table(
-            ["scheme", "failures at once", *PARTS], part_rows
-        ),
-    }
-    figures_of = {f"{scheme} x{at_once}": one for (scheme, at_once), one in found.items()}
-    save("streamlec_exp2", "StreamLEC Exp#2: failure recovery", tables, {"pictures": [picture], **figures_of})
+    rounds, kills = (1, 2) if options.quick else (options.rounds, 4)
+    load = 0.0 if options.quick else await_quiet()
+    tables, results, groups = {}, {}, {}
+    for place, context in places.places(True, HOSTS, options.rate):
+        del context
+        kind = "namespaces" if "namespaces" in place else "one host"
+        made = cases(kills, MICRO_BATCH[kind])
+        with killing(kind, options.rate) as run:
+            found = alternate(
+                place,
+                made,
+                lambda case, run=run: run("configs/logistic_regression_kdd12.yaml", case.sets, case.kills),  # type: ignore[misc]
+                rounds,
+                warm_up=not options.quick,
+            )
+        caption = f"{place}, micro-batches of {MICRO_BATCH[kind]:,}, {kills} failures a run, {rounds} rounds"
+        tables[f"{caption}: stalls"] = table(HEADING, rows_of(made, found, kills))
+        if kind == "one host":
+            heading = ["scheme, failures", *(word for part in PARTS for word in (f"{part} ms", "of"))]
+            tables[f"{caption}: recoveries, milliseconds from the kill, medians"] = table(heading, part_rows(found))
+        results[place] = {name: [one.figures() for one in case.done] for name, case in found.items()}
+        groups[place] = {
+            name: (median(stall / one.usual_gap_ms for one in case.done for stall in one.stalls_ms), 0.0)
+            for name, case in found.items()
+            if case.done
+        }
+    if options.quick:
+        print(*(f"\n{caption}\n\n{text}" for caption, text in tables.items()), sep="\n")
+        return
+    picture = figures.bars("streamlec_exp2", "Exp#2: stall of a failure", "usual gaps", groups)
+    content = {"pictures": [picture], **results}
+    save("streamlec_exp2", "StreamLEC Exp#2: failure recovery", tables, content, data=DATA, rounds=rounds, load=load)
 
 
 if __name__ == "__main__":

@@ -49,5 +49,4 @@ def _save(figure, axes, name: str) -> str:  # type: ignore[no-untyped-def]
     axes.legend(fontsize=8)
     RESULTS.mkdir(exist_ok=True)
     figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
-    figure.savefig(RESULTS / f"{name}.png", dpi=110)
     return f"{name}.svg"

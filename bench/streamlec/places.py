@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.hosts_cluster import HostsCluster
+from bench.measures import bytes_per_item
 from bench.namespaces import Hosts
+from bench.rounds import Found, Ratio, alternate, ratio
 from bench.runs import run
 from codec.errors import ConfigError
 
+BACKUPS = 2
 Job = Callable[[str, Sequence[str]], dict[str, Any]]
 """Runs a topology with overrides; its summary."""
 
@@ -24,17 +27,23 @@ def this_host() -> Iterator[Job]:
 
 
 @contextlib.contextmanager
+def cluster_of(hosts: int, rate_mbit: int) -> Iterator[HostsCluster]:
+    """The cluster itself."""
+    with (
+        tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder,
+        Hosts(hosts + BACKUPS, rate_mbit) as made,
+        HostsCluster(made, Path(folder), BACKUPS) as cluster,
+    ):
+        yield cluster
+
+
+@contextlib.contextmanager
 def namespaces(hosts: int, rate_mbit: int, slow: dict[str, int] | None = None) -> Iterator[Job]:
-    """A cluster of so many namespaces, each link limited in both directions; a backup server is on the hub.
+    """Workers in so many namespaces, each link limited in both directions, and a backup server in two more.
 
     `slow` gives single workers another rate, in Mbit/s. ConfigError where namespaces are not permitted.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder,
-        Hosts(hosts, rate_mbit) as made,
-        HostsCluster(made, Path(folder)) as cluster,
-    ):
-        cluster.start_backup()
+    with cluster_of(hosts, rate_mbit) as cluster:
 
         def job(config: str, sets: Sequence[str]) -> dict[str, Any]:
             return cluster.run(config, list(sets), slow or {})
@@ -58,16 +67,26 @@ def places(local: bool, hosts: int, rate_mbit: int, slow: dict[str, int] | None 
 def measure(
     title: str, context: Any, rounds: int, cases: dict[str, tuple[str, list[str]]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Run all cases (name -> topology and overrides) round by round, so that a slow hour is slow for all."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in cases}
+    """Run all cases (name -> topology and overrides) in turn; the summaries of each case, one a round.
+
+    RuntimeError when a run does not complete: a table with holes is none.
+    """
     with context as job:
-        for number in range(rounds):
-            for name, (config, sets) in cases.items():
-                summary = job(config, sets)
-                found[name].append(summary)
-                speed = summary["items_per_second"] / 1e6
-                print(f"{title}, round {number + 1}: {name}: {speed:.3f} M items/s", flush=True)
-    return found
+        found = alternate(title, cases, lambda case: job(*case), rounds)
+    failed = [why for case in found.values() for why in case.failed]
+    if failed:
+        raise RuntimeError(failed[0])
+    return {name: case.done for name, case in found.items()}
+
+
+def ratio_of(ours: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> Ratio:
+    """Of the throughputs, round by round."""
+    return ratio(Found(list(ours)), Found(list(others)), lambda summary: summary["items_per_second"])
+
+
+def bytes_cells(summary: dict[str, Any], edges: Sequence[str]) -> list[str]:
+    """Bytes an item over each edge: copied, and by reference."""
+    return [" + ".join(f"{count:.3g}" for count in bytes_per_item(summary, edge)) for edge in edges]
 
 
 def speeds(summaries: Sequence[dict[str, Any]]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+ABOUT = "synthesized: KDD Cup 2012 and HIGGS, 2,000,000 rows each, repeated where a stream is longer"
 MICRO_BATCH = 100_000
 ROWS = 2_000_000
 

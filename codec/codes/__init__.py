@@ -7,6 +7,7 @@
 | xor | exactly | no | r <= 1 | one failure, at the speed of memory |
 | gf256 | exactly | no | | any number of failures, a bit-identical model |
 | replication | exactly | yes | k = 1 | parity blocks are copies |
+| module:Class | as it says | as it says | | a code of the user's own: codec/codes/custom.py |
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import numpy as np
 from codec.codes import generators
 from codec.codes.arithmetic import Arithmetic, ByteArithmetic, RealArithmetic
 from codec.codes.code import Code
+from codec.codes.custom import CustomCode
 from codec.codes.encoder import Encoder
 
-__all__ = ["BLOCKS_MAX", "CODES", "Code", "Encoder", "make_code"]
+__all__ = ["BLOCKS_MAX", "CODES", "Code", "CustomCode", "Encoder", "load_code", "make_code"]
 
 BLOCKS_MAX = 255
 """Of k + r: s_index fits a byte, and GF(2^8) has elements enough."""
@@ -57,3 +59,8 @@ def make_code(name: str, k: int, r: int) -> Code:
     if k + r > BLOCKS_MAX:
         raise ValueError(f"k + r is at most {BLOCKS_MAX}, not {k} + {r}")
     return Code(name, family.coefficients(k, r), family.arithmetic, family.linear)
+
+
+def load_code(name: str, k: int, r: int) -> Code | CustomCode:
+    """The code that a topology names: one of these, or the user's own by its import path. ValueError or ConfigError."""
+    return CustomCode(name, k, r) if ":" in name else make_code(name, k, r)

@@ -14,14 +14,14 @@ WORKER = "engine.worker:main"
 @click.command("agent")
 @click.option("--zookeeper", required=True, metavar="HOST:PORT", help="The ensemble of the cluster.")
 @click.option("--host", default=socket.gethostname, metavar="NAME", help="The name of this host (default: its own).")
-@click.option("--address", default="", metavar="IP", help="Where other hosts reach workers (default: one host only).")
+@click.option("--address", metavar="IP", help="Where other hosts reach workers (default: as ZooKeeper is reached).")
 @die_with_parent_option
-def command(zookeeper: str, host: str, address: str, die_with_parent: int | None) -> None:
+def command(zookeeper: str, host: str, address: str | None, die_with_parent: int | None) -> None:
     """Run this host's agent in the foreground.
 
     \b
     Example:
-      riprap agent --zookeeper zk1:2181,zk2:2181 --address 10.0.0.7
+      riprap agent --zookeeper 10.0.0.7:2181
     """
     from engine.cli.daemon import begin
 

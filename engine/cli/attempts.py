@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from codec.errors import ConfigError
+from codec.files import append_whole, no_space, sync
+from codec.json_text import to_json
 
 ATTEMPTS = "attempts.jsonl"
 
@@ -33,30 +35,39 @@ class Attempt:
 class Attempts:
     """The file `attempts.jsonl`, one line an attempt; locked from the opening until it is closed or the process ends.
 
-    `run` names the job apart from all of the same name. The lock is the kernel's (flock(2)), so a launcher that was
+    `run` names the job apart from all of the same name. `servers` are the backup servers of a job that was submitted to
+    a cluster, None where `riprap run` starts its own. The lock is the kernel's (flock(2)), so a launcher that was
     killed holds it no longer. ConfigError when another launcher holds it, or the file cannot be opened.
     """
 
     def __init__(self, run_dir: Path) -> None:
-        path = run_dir / ATTEMPTS
+        self._path = path = run_dir / ATTEMPTS
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             self._lock(run_dir)
         except OSError as error:
+            if full := no_space(error):
+                raise full from error
             raise ConfigError(f"{path}: {error.strerror}", "name a run directory that you may write to") from error
         lines = os.pread(self._fd, os.fstat(self._fd).st_size, 0).splitlines()
         self._entries = [_entry(line) for line in lines]
+        self.servers: list[str] | None = next((e["servers"] for e in self._entries if "servers" in e), None)
+        self.forgotten = any("forgotten" in entry for entry in self._entries)
+        """Whether what its backup servers kept was deleted, so that the job cannot be gone on with."""
         self.run = next((str(entry["run"]) for entry in self._entries if "run" in entry), uuid.uuid4().hex[:12])
 
-    def begin(self, before: Sequence[int] = ()) -> Attempt:
+    def begin(self, before: Sequence[int] = (), servers: Sequence[str] | None = None) -> Attempt:
         """Count a new attempt, durable on return; `before` are the epochs that each sink has committed so far."""
-        earlier = tuple(tuple(entry.get("before", ())) for entry in self._entries)
+        earlier = tuple(tuple(entry.get("before", ())) for entry in self._entries if "forgotten" not in entry)
         attempt = Attempt(len(earlier) + 1, self.run, (*earlier, tuple(before)))
         line = {"attempt": attempt.number, "run": self.run, "before": list(before)}
-        line |= {"pid": os.getpid(), "wall": time.time()}
-        os.write(self._fd, self._separator() + json.dumps(line).encode() + b"\n")
-        os.fsync(self._fd)
+        line |= {"pid": os.getpid(), "wall": time.time()} | ({} if servers is None else {"servers": list(servers)})
+        self._append(line)
         return attempt
+
+    def forget(self) -> None:
+        """Note that the job's backups are being deleted, durable on return."""
+        self._append({"forgotten": time.time()})
 
     def close(self) -> None:
         """Let the next launcher in."""
@@ -77,6 +88,10 @@ class Attempts:
                 f"the run directory {run_dir} is in use by another `riprap run`", "wait for its end, or interrupt it"
             ) from None
 
+    def _append(self, line: Mapping[str, Any]) -> None:
+        append_whole(self._fd, self._separator() + to_json(line).encode() + b"\n", self._path)
+        sync(self._fd, self._path)
+
     def _separator(self) -> bytes:
         """A line that a crash cut short still counts, and ends before the next begins."""
         size = os.fstat(self._fd).st_size
@@ -87,6 +102,11 @@ def resume_command(run_dir: Path, zookeeper: str | None = None) -> str:
     """The command that goes on with the job of a run directory."""
     words = ["riprap", "run", "--resume", str(run_dir), *(["--zookeeper", zookeeper] if zookeeper else [])]
     return shlex.join(words)
+
+
+def submit_again_command(job: str, zookeeper: str | None) -> str:
+    """The command that goes on with a job of a cluster, by its name or run directory."""
+    return shlex.join(["riprap", "submit", "--resume", job, *(["--zookeeper", zookeeper] if zookeeper else [])])
 
 
 def _entry(line: bytes) -> Mapping[str, Any]:

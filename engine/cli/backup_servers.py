@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import uuid
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codec.files import replace
+from codec.json_text import to_json
 from configs.topology import Topology
 
 STORAGE = "backup"
@@ -59,9 +60,7 @@ def servers_of_cluster(folder: Path, count: int, address: str) -> list[BackupSer
     known = _known(folder)
     addresses = known + [_address(address, n) for n in range(len(known) + 1, count + 1)]
     (folder / STORAGE).mkdir(parents=True, exist_ok=True)
-    partial = folder / STORAGE / f".{ADDRESSES}.partial"
-    partial.write_text(json.dumps(addresses))
-    os.replace(partial, folder / STORAGE / ADDRESSES)
+    replace(folder / STORAGE / ADDRESSES, to_json(addresses))
     return [BackupServer(one, str(folder / STORAGE / str(n))) for n, one in enumerate(addresses, 1)]
 
 

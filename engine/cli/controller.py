@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import click
 
 from engine.cli.options import die_with_parent_option
@@ -24,4 +29,15 @@ def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
     from controller.service import run_controller
     from engine.schemes import plan_for
 
-    run_controller(zookeeper, address, plan_for)
+    run_controller(zookeeper, address, plan_for, _on_ended)
+
+
+def _on_ended(topology: Mapping[str, Any], run_dir: str, status: Mapping[str, Any]) -> None:
+    """Sum a job of a cluster up; one that has completed needs its backups no more."""
+    from engine.cli.cluster_summary import sum_up
+    from engine.cli.forgetting import forget_backups
+
+    summary = sum_up(topology, Path(run_dir), status)
+    if summary is not None and summary["completed"]:
+        for server in forget_backups(status):
+            logging.warning("backup server %s did not confirm that it forgot job %s", server, status["job"])

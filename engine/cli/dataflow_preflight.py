@@ -23,10 +23,12 @@ class DataflowSchema:
 
     items: int
     windows: int
+    verified: tuple[str, ...] = ()
+    """Fingerprints of the input directories that were looked at (operators/shard_checks.py)."""
 
     def fields(self) -> dict[str, Any]:
         """What workers are told of it."""
-        return {"items": self.items, "windows": self.windows}
+        return {"items": self.items, "windows": self.windows, "verified": list(self.verified)}
 
 
 def wants_dataflow(topology: Topology) -> bool:
@@ -55,6 +57,7 @@ def dataflow_problems(topology: Topology) -> Iterator[Problem]:
             operator = make_operator(stage.operator, stage.options)
             assert isinstance(operator, DataflowOperator)
             operator.start(place_of(topology, topology.tasks(name)[0]))
+            yield from _window_problems(topology, name, operator)
             if stage.threads > 1 and not operator.prepares:
                 wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
                 yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
@@ -63,6 +66,32 @@ def dataflow_problems(topology: Topology) -> Iterator[Problem]:
             yield Problem(path, str(error.args[0]), "an operator that can be made", error.remedy)
         if name in topology.sources and topology.input_of(name).path is None:
             yield Problem(("stages", name), "reads no input", "input.path, or an input of its own")
+
+
+FORGETTING = (
+    "hopping: Windowed of any built-in state, CountMin, and operators that close their windows;"
+    " sliding: Windowed, and those that hop; decaying: Decaying of float64"
+)
+"""Which states (operators.states) can have thresholds of a window."""
+
+
+def _window_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """A state that does not forget as thresholds of a window take for granted: failures would add up beyond Theta.
+
+    One in a source loses nothing, and needs no threshold.
+    """
+    section, state = topology.fault_tolerance, operator.state
+    if topology.scheme != "approximate" or name in topology.sources or state is None:
+        return
+    window, epochs = section["window"], section["window_epochs"]
+    if not state.forgets(window, epochs):
+        own = f"{state.window}, window_epochs {state.window_epochs}" if state.window != "none" else "none"
+        yield Problem(
+            ("fault_tolerance", "window"),
+            f"is {window}, window_epochs {epochs}, but {type(state).__name__} of stage {name} forgets by: {own}",
+            f"a window by which it forgets, or a state that does ({FORGETTING})",
+            "set fault_tolerance.window to none, or use a state of that window (docs/states.md)",
+        )
 
 
 def operator_is_missing(path: str) -> bool:
@@ -74,10 +103,10 @@ def operator_is_missing(path: str) -> bool:
     return False
 
 
-def open_dataflow(topology: Topology) -> DataflowSchema:
+def open_dataflow(topology: Topology, verified: tuple[str, ...]) -> DataflowSchema:
     """Open the inputs as the sources will."""
     for stage in topology.sources:
-        for worker in topology.tasks(stage):
-            input_of(topology, worker)
-    windows, items = windows_of(topology)
-    return DataflowSchema(items, windows)
+        for worker in (tasks := topology.tasks(stage)):
+            input_of(topology, stage, verified, worker.index, len(tasks))
+    windows, items = windows_of(topology, verified)
+    return DataflowSchema(items, windows, verified)

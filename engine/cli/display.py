@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from engine.calls import Told
 from engine.cli.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class LineDisplay:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._shown: tuple[str, tuple[str, ...]] = ("", ())
+        self._told = Told()
+        self._crashed: set[tuple[str, str]] = set()
         self._next = 0.0
 
     def show(self, snapshot: Snapshot) -> None:
@@ -54,6 +57,13 @@ class LineDisplay:
         state, now = (snapshot.phase, snapshot.faults), time.monotonic()
         for fault in snapshot.faults[len(self._shown[1]) :]:
             print(f"fault injected: {fault}", file=self._stream, flush=True)
+        for worker, incarnation, ended in snapshot.crashes:
+            if (worker, ended) not in self._crashed:
+                print(f"{worker}#{incarnation} ended by {ended}", file=self._stream, flush=True)
+                self._crashed.add((worker, ended))
+        for call in snapshot.calls:
+            if self._told.is_news(call.where, call.seconds):
+                print(call, file=self._stream, flush=True)
         if state != self._shown or now >= self._next:
             print(line(snapshot), file=self._stream, flush=True)
             self._shown, self._next = state, now + LINE_EVERY_S
@@ -124,6 +134,10 @@ def table(snapshot: Snapshot) -> Group:
     grid.add_row("workers", _workers(snapshot))
     for label, count in counts(snapshot):
         grid.add_row(label, f"[yellow]{count:,}[/yellow] items")
+    for call in snapshot.calls[:3]:
+        grid.add_row("waits for", Text(str(call), style="yellow"))
+    for worker, incarnation, ended in snapshot.crashes[-5:]:
+        grid.add_row("crash", Text(f"{worker}#{incarnation} ended by {ended}", style="red"))
     for fault in snapshot.faults[-5:]:
         grid.add_row("fault", Text(fault, style="red"))
     if snapshot.total_items:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import click
 
+from codec.json_text import to_json
 from engine.cli.options import json_option
 
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
@@ -31,6 +31,6 @@ def command(as_json: bool) -> None:
             if check.remedy:
                 click.echo(f"      {'':<13} -> {check.remedy}")
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in checks]))
+        click.echo(to_json([asdict(check) for check in checks]))
     if any(check.level == FAIL for check in checks):
         raise SystemExit(1)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from controller.completeness import Account
 
 
 @dataclass(frozen=True)
 class EpochRow:
-    """One committed micro-batch; `committed_at` is monotonic seconds."""
+    """One committed micro-batch; `committed_at` is monotonic seconds, on the same clock where `clock` is the same."""
 
     epoch: int
     items: int
     latency_ms: float
     committed_at: float
+    clock: tuple[int, int] = (0, 0)
+    """Of which sink's file, and how often that sink had moved to another host."""
 
 
 def parse_row(line: str) -> EpochRow | None:
@@ -32,9 +36,10 @@ def parse_row(line: str) -> EpochRow | None:
 class EpochTail:
     """The rows of one growing file; a line counts once its end is there. A file not there yet has none."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, index: int = 0) -> None:
         self._path = path
         self._offset = 0
+        self._clock = (index, 0)
         self.rows: list[EpochRow] = []
         self.items = 0
 
@@ -50,7 +55,7 @@ class EpochTail:
         except FileNotFoundError:
             return []
         if size < self._offset:
-            self._offset, self.rows, self.items = 0, [], 0
+            self._offset, self.rows, self.items, self._clock = 0, [], 0, (self._clock[0], 0)
         if size == self._offset:
             return []
         with self._path.open("rb") as stream:
@@ -58,7 +63,12 @@ class EpochTail:
             chunk = stream.read()
         whole = chunk[: chunk.rfind(b"\n") + 1]
         self._offset += len(whole)
-        rows = [row for line in whole.decode(errors="replace").splitlines() if (row := parse_row(line))]
+        rows = []
+        for line in whole.decode(errors="replace").splitlines():
+            if line.startswith("#"):
+                self._clock = (self._clock[0], self._clock[1] + 1)
+            elif row := parse_row(line):
+                rows.append(replace(row, clock=self._clock))
         self.rows += rows
         self.items += sum(row.items for row in rows)
         return rows
@@ -69,7 +79,7 @@ class Committed:
 
     def __init__(self, run_dir: Path, sinks: int) -> None:
         names = ["epochs.csv"] if sinks == 1 else [f"epochs.{index}.csv" for index in range(sinks)]
-        self._tails = [EpochTail(run_dir / name) for name in names]
+        self._tails = [EpochTail(run_dir / name, index) for index, name in enumerate(names)]
 
     def refresh(self) -> None:
         """Take in what was appended."""
@@ -91,6 +101,10 @@ class Committed:
         first, last = after or [0] * len(self._tails), until or [tail.epoch for tail in self._tails]
         bounds = zip(self._tails, first, last)
         return [row for tail, begin, end in bounds for row in tail.rows if begin < row.epoch <= end]
+
+    def accounts(self, left_out: Sequence[int]) -> list[Account]:
+        """What each sink has committed; `left_out` are the items that stay lost, sink by sink."""
+        return [Account(tail.epoch, tail.items + lost) for tail, lost in zip(self._tails, left_out, strict=True)]
 
     @property
     def items(self) -> int:

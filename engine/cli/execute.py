@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from codec.errors import JobFailed, RiprapError
+from codec.files import no_space
 from engine.cli.attempts import resume_command
 from engine.cli.display import Display
 from engine.cli.session import Session
@@ -16,19 +18,32 @@ def run_to_end(
 ) -> tuple[dict[str, Any], JobFailed | None]:
     """The summary, and why the job did not complete; errors of another kind are raised with the same remedy."""
     resume = resume_of(start, zookeeper)
-    session = Session(start, display, zookeeper, standby)
     try:
+        session = Session(start, display, zookeeper, standby)
         summary = session.run()
     except RiprapError as error:
         error.remedy = _and_resume(error.remedy, resume)
         raise
+    except OSError as error:
+        if (full := no_space(error)) is None:
+            raise
+        full.remedy = _and_resume(full.remedy, resume)
+        raise full from error
     if summary["completed"]:
         return summary, None
     status = session.status
     return summary, JobFailed(
-        f"job {summary['job']} ended {status.get('phase')}: {status.get('error') or 'no reason was given'}",
+        f"job {summary['job']} ended {status.get('phase')}: {status.get('error') or _incomplete(summary)}",
         _and_resume(status.get("remedy") or f"see {start.run_dir}/logs", resume),
     )
+
+
+def _incomplete(summary: Mapping[str, Any]) -> str:
+    """Why a job without an error of the controller's is not completed."""
+    short = summary["shortfall"]
+    if not short:
+        return "no reason was given"
+    return f"by its epochs.csv {short}; a report to the controller was wrong or forged"
 
 
 def resume_of(start: Start, zookeeper: str | None) -> str:

@@ -9,7 +9,8 @@ from codec.errors import ConfigError
 from codec.ids import WorkerId
 from configs.problems import suggestion
 from configs.topology import Topology
-from engine.cli.faults import SERVICES, Fault, When
+from controller.faults import Fault, When
+from engine.cli.faults import SERVICES
 
 
 def plan_faults(faults: Sequence[Fault], topology: Topology, total_items: int | None) -> list[Fault]:
@@ -30,9 +31,10 @@ def _definite_target(fault: Fault, topology: Topology, draw: random.Random, draw
     """A worker or a service of this job; random ones differ from one another as long as there are workers left."""
     if fault.action == "cut":
         raise ConfigError(
-            f"fault '{fault}': cut needs a worker in a network namespace of its own, and `riprap run` starts all"
-            " workers in one",
-            "use stop for a worker that neither sends nor answers",
+            f"fault '{fault}': traffic cannot be cut here: the workers of `riprap run` share one network, and cut needs"
+            " one that has a network namespace of its own",
+            f"use stop:{fault.target}@{fault.when},for={fault.for_s:g}s, for a worker that neither sends nor answers;"
+            " or run an agent in a namespace and take its link down",
         )
     if fault.target.partition(".")[0] == "backup" and "backup" not in topology.stages:
         return _backup_server(fault, topology)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from codec.errors import ConfigError
 from codec.ids import WorkerId
 from configs.problems import suggestion
+from controller.faults import Fault, When
 
 GRAMMAR = """\
 ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
-    ACTION   kill (SIGKILL), stop (SIGSTOP, and SIGCONT after `for`), slow (a fraction of CPU), cut (no traffic)
+    ACTION   kill (SIGKILL), stop (SIGSTOP, and SIGCONT after `for`), slow (a fraction of CPU)
     TARGET   a worker such as processor.2, random:STAGE, agent, controller, backup (backup.2, ...), zookeeper
     WHEN     epoch=N (N epochs are committed), items=N, seconds=S (since the first item), N% (of all items)
     DURATION 500ms, 5s, 2m"""
 EXAMPLE = "write for example kill:processor.2@epoch=3 or stop:random:processor@25%,for=3s"
 
 ACTIONS = ("kill", "stop", "slow", "cut")
+"""`cut` (no traffic) is understood and always refused here: it takes a worker that has a network of its own."""
 SERVICES = ("agent", "controller", "backup", "zookeeper")
 UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
 CPU_DEFAULT = 0.1
@@ -28,45 +29,6 @@ DURATION_MAX_S = 3600.0
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _WHEN = re.compile(rf"(?:(epoch|items)=([0-9]+)|(seconds)=({_NUMBER})|({_NUMBER})(%))")
 _DURATION = re.compile(rf"({_NUMBER})(ms|s|m)")
-
-
-@dataclass(frozen=True)
-class When:
-    """The moment of a fault: `kind` is epoch, items, seconds or %."""
-
-    kind: str
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.15g}%" if self.kind == "%" else f"{self.kind}={self.value:.15g}"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault as it was asked for. `target` is a worker id, a service, or `random:STAGE`.
-
-    `backup.2` reads like a worker id; which of the two it is depends on the topology.
-    """
-
-    action: str
-    target: str
-    when: When
-    for_s: float = 0.0
-    cpu: float = 0.0
-
-    def __str__(self) -> str:
-        text = f"{self.action}:{self.target}@{self.when}"
-        text += f",for={self.for_s:.15g}s" if self.for_s else ""
-        return text + (f",cpu={self.cpu:.15g}" if self.cpu else "")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a job is, as far as faults care; `seconds` (since the first item) is negative before that item."""
-
-    epochs: int = 0
-    items: int = 0
-    seconds: float = -1.0
 
 
 def parse_fault(text: str) -> Fault:
@@ -83,11 +45,6 @@ def parse_fault(text: str) -> Fault:
     _check_options(text, action, given)
     cpu = given.get("cpu", CPU_DEFAULT) if action == "slow" else 0.0
     return Fault(action, _parse_target(text, target), moment, given.get("for", 0.0), cpu)
-
-
-def is_due(when: When, progress: Progress) -> bool:
-    """Whether the moment has come; `%` must have been turned into items."""
-    return {"epoch": progress.epochs, "items": progress.items, "seconds": progress.seconds}[when.kind] >= when.value
 
 
 def faults_of_file(content: Any, file: str) -> list[str]:

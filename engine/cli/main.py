@@ -24,10 +24,12 @@ COMMANDS = {
     "up": "Start cluster services on this host, in the background.",
     "down": "Stop the cluster services of this host.",
     "submit": "Submit a topology to a running cluster.",
+    "jobs": "List the jobs of a cluster.",
     "status": "Show jobs, or one job's workers.",
     "logs": "Show what the workers of a job printed.",
     "kill": "Kill a worker of a job (it is replaced).",
     "cancel": "End a job before its stream ends.",
+    "forget": "Remove what a cluster keeps of a job that has ended.",
     "doctor": "Check this machine and say what to install.",
     "agent": "Run this host's agent in the foreground.",
     "backup": "Run a backup server in the foreground.",
@@ -80,8 +82,9 @@ def riprap() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit: 0 done, 1 failed, 2 wrong command or configuration, 130 interrupted."""
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         code = riprap.main(arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -99,6 +102,7 @@ def _interrupt(signum: int, frame: Any) -> None:
 def _exit_code(error: BaseException) -> int:
     """Say what happened, once, and choose the exit code."""
     from codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
+    from codec.files import no_space
 
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
@@ -113,6 +117,9 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, RiprapError):
         click.echo(f"error: {error}", err=True)
         return error.exit_code
+    if full := no_space(error):
+        click.echo(f"error: {full}", err=True)
+        return full.exit_code
     click.echo(f"error: {type(error).__name__}: {error}\n  remedy: {_keep_traceback(error)}", err=True)
     return 1
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from codec.errors import DataError
+from codec.json_text import to_json
 from engine.cli.options import json_option
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,7 +32,13 @@ def _shard_options(function: F) -> F:
         click.option("--seed", type=int, default=1, show_default=True, help="Decides which rows are held back."),
         click.option("--shard-rows", type=click.IntRange(min=1), default=250_000, show_default=True),
         click.option("--limit", type=click.IntRange(min=1), help="Read this many rows only."),
-        click.option("--bad-rows", type=click.Choice(["fail", "drop"]), default="fail", show_default=True),
+        click.option(
+            "--bad-rows",
+            type=click.Choice(["fail", "drop", "keep"]),
+            default="fail",
+            show_default=True,
+            help="Rows that cannot be read, or hold NaN or infinity; keep takes the latter.",
+        ),
         click.option(
             "--holdout",
             type=click.FloatRange(0, 1, max_open=True),
@@ -165,7 +171,7 @@ def _prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[st
     """Run a job; it reports its progress and its counts by itself, to stderr when stdout is for the JSON."""
     counts = _mending(lambda: run(**options, report=lambda line: click.echo(line, err=as_json)))
     if as_json:
-        click.echo(json.dumps(counts, default=str))
+        click.echo(to_json(counts))
 
 
 def _mending(work: Callable[[], Any]) -> Any:

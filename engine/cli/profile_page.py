@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from codec.files import replace as replace_file
+from codec.json_text import to_json
 from engine.cli.epochs import EpochRow
 from engine.cli.profile_spans import (
     NETWORK,
@@ -86,7 +87,7 @@ def write_page(
         return None
     profile = Profile(job, scheme, stages, rows, threads, elsewhere, read_unrecorded(run_dir / PROFILE), word)
     path = run_dir / PAGE
-    path.write_text(page(profile), encoding="utf-8")
+    replace_file(path, page(profile))
     return path
 
 
@@ -101,7 +102,7 @@ def page(profile: Profile) -> str:
         "caption": _caption(profile, row),
         "legend": _legend(),
         "tables": tables(profile.lanes, profile.unrecorded, batch, job, profile.word),
-        "data": json.dumps(_data(profile, row, batch), separators=(",", ":")),
+        "data": to_json(_data(profile, row, batch), separators=(",", ":")),
     }
     text = TEMPLATE.read_text(encoding="utf-8")
     for name, part in parts.items():

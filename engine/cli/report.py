@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import click
+
+from engine.cli.losses import sentences
+
+FAILURES_MAX = 10
 
 
 def report(summary: Mapping[str, Any], run_dir: Path) -> str:
@@ -13,8 +20,30 @@ def report(summary: Mapping[str, Any], run_dir: Path) -> str:
 
 
 def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str]]:
-    latency = summary["epoch_latency_ms"]
     yield "job", f"{summary['job']} ({summary['scheme']}), {'completed' if summary['completed'] else 'NOT completed'}"
+    if summary["epochs"] or summary["completed"]:
+        yield from _figures(summary)
+    for fault, why in summary["faults_not_injected"].items():
+        yield "no fault", f"{fault}: {why}"
+    for failure in summary["failures"][:FAILURES_MAX]:
+        yield "failure", _failure(failure)
+    if len(summary["failures"]) > FAILURES_MAX:
+        yield "failure", f"and {len(summary['failures']) - FAILURES_MAX} more, see summary.json"
+    yield from _repairs(summary)
+    if summary["metrics"]:
+        yield "metrics", ", ".join(f"{name} {_number(value)}" for name, value in summary["metrics"].items())
+    for file in _files(summary["model"]):
+        yield "model", f"sha256 {file['sha256'][:16]}  {file.get('path', '')}"
+        if not file.get("finite", True):
+            yield "model", click.style("NOT FINITE: it holds NaN or infinity, and predicts nothing", fg="red")
+    for file in _files(summary["output"]):
+        yield "output", f"{file['rows']:,} rows  {file.get('path', '')}"
+    yield "traces", str(run_dir)
+
+
+def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What there is to say of a job that got on."""
+    latency = summary["epoch_latency_ms"]
     yield (
         "items",
         f"{summary['items']:,} in {summary['seconds']:.2f} s = {summary['items_per_second']:,.0f} items/s"
@@ -28,35 +57,32 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
     if summary["attempts"] > 1:
         yield "attempts", f"{summary['attempts']}; what follows is of the last one, but for metrics and model"
     yield "bytes", f"{summary['bytes_per_item']:.1f} per item on all edges"
-    for failure in summary["failures"]:
-        yield "failure", _failure(failure)
-    yield from _repairs(summary)
-    if summary["metrics"]:
-        yield "metrics", ", ".join(f"{name} {_number(value)}" for name, value in summary["metrics"].items())
-    if summary["model"].get("sha256"):
-        yield "model", f"sha256 {summary['model']['sha256'][:16]}  {summary['model'].get('path', '')}"
-    if summary["output"].get("sha256"):
-        yield "output", f"{summary['output']['rows']:,} rows  {summary['output'].get('path', '')}"
     if summary["peak_rss_mb"]:
         yield "memory", f"at most {max(summary['peak_rss_mb'].values()):.0f} MB in a worker"
-    yield "traces", str(run_dir)
+
+
+def _files(view: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The files of all sinks, of those that wrote one."""
+    return [file for file in view.get("all", {"": view}).values() if file.get("sha256")]
 
 
 def _failure(failure: Mapping[str, Any]) -> str:
     steps = ((name, failure[f"{name}_ms"]) for name in ("detected", "restored", "caught_up"))
     times = [f"{name.replace('_', ' ')} after {value:.1f} ms" for name, value in steps if value is not None]
     incarnation = f"#{failure['incarnation']}" if failure["incarnation"] else ""
-    return f"{failure['worker']}{incarnation} {failure['action']}: {', '.join(times) or 'no failure was detected'}"
+    how = f"ended by {failure['ended']}" if failure["ended"] else failure["action"]
+    outcome = "no failure was detected" if failure["injected_at"] is not None else "it was not replaced"
+    return f"{failure['worker']}{incarnation} {how}: {', '.join(times) or outcome}"
 
 
 def _repairs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for label in ("decoded", "recomputed"):
         if summary[f"{label}_items"]:
             yield label, f"{summary[f'{label}_items']:,} items"
-    lost = summary["lost"]
-    if lost["items"] or lost["states"]:
-        yield "LOST", f"{lost['items']:,} items, {lost['states']:,} states"
+    yield from sentences(summary["lost"])
 
 
 def _number(value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return click.style("not finite", fg="red")
     return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codec.errors import ConfigError
-from engine.cli.options import json_option, set_option
+from codec.json_text import to_json
+from engine.cli.options import fault_option, faults_file_option, json_option, no_verify_option, out_option, set_option
 
 if TYPE_CHECKING:
     from engine.cli.start import Start
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.argument("topology", type=click.Path(), required=False)
 @set_option
-@click.option("--fault", "faults", multiple=True, metavar="SPEC", help="Inject a fault; may be repeated.")
-@click.option("--faults", "faults_file", metavar="FILE.yaml", help="Inject the faults listed in a file.")
-@click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
+@fault_option
+@faults_file_option
+@out_option
 @click.option("--resume", metavar="RUNDIR", help="Go on with a job that did not complete, in its run directory.")
 @click.option("--zookeeper", metavar="HOST:PORT", help="Use this ensemble, not an embedded server.")
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
+@no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
 @json_option
 def command(
@@ -36,6 +37,7 @@ def command(
     resume: str | None,
     zookeeper: str | None,
     standby: int,
+    no_verify: bool,
     profile: bool,
     as_json: bool,
 ) -> None:
@@ -50,7 +52,7 @@ def command(
 
     \b
     A fault is ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
-      ACTION   kill, stop (and continue after `for`), slow (a fraction of CPU), cut (no traffic)
+      ACTION   kill, stop (and continue after `for`), slow (a fraction of CPU)
       TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper, backup
       WHEN     epoch=N, items=N, seconds=S, N%
 
@@ -66,9 +68,9 @@ def command(
     if resume is None:
         if topology is None:
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
-        start = start_anew(topology, sets, faults, faults_file, out)
+        start = start_anew(topology, sets, faults, faults_file, out, verify=not no_verify)
     else:
-        _check_alone(topology, sets, out)
+        _check_alone(topology, sets, out, no_verify)
         run_dir = Path(resume).resolve()
         if (summary := read_summary(run_dir)).get("completed"):
             click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
@@ -78,9 +80,9 @@ def command(
     _run(replace(start, profile=profile), zookeeper, standby, as_json)
 
 
-def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None) -> None:
+def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, no_verify: bool) -> None:
     """A job goes on as it began: in its directory, by the topology that was resolved there."""
-    given = {"a TOPOLOGY": topology, "--set": sets, "--out": out}
+    given = {"a TOPOLOGY": topology, "--set": sets, "--out": out, "--no-verify": no_verify}
     for name, value in given.items():
         if value:
             raise ConfigError(
@@ -97,6 +99,8 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
     if start.job.unprotected:
         reason = start.job.unprotected
         click.echo(f"note: a lost sink would end this job, and it could not be resumed: {reason}", err=True)
+    for caution in start.job.cautions:
+        click.secho(f"warning: {caution}", fg="yellow", err=True)
     click.echo(f"run directory: {start.run_dir}", err=True)  # whoever loses this process needs it for --resume
     try:
         summary, failure = run_to_end(start, make_display(), zookeeper, standby)
@@ -112,4 +116,7 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
 def _print(summary: dict[str, Any], run_dir: Path, as_json: bool) -> None:
     from engine.cli.report import report
 
-    click.echo(json.dumps(summary, indent=2, default=str) if as_json else report(summary, run_dir))
+    if as_json:
+        for fault, why in summary.get("faults_not_injected", {}).items():
+            click.echo(f"note: the fault {fault} did not happen: {why}", err=True)
+    click.echo(to_json(summary, indent=2) if as_json else report(summary, run_dir))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from codec.errors import ConfigError
+from codec.files import no_space, replace, replacing
+from codec.json_text import to_json
 from engine.cli.attempts import ATTEMPTS, resume_command
 
 EVENTS = "events.jsonl"
@@ -25,25 +28,34 @@ def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -
 
     ConfigError when the directory was asked for by name and holds something already, or cannot be written.
     """
-    path = Path(out) if out else _fresh(Path("runs"), f"{job}-{time.strftime('%Y%m%d-%H%M%S')}")
+    path = Path(out or Path("runs", f"{job}-{time.strftime('%Y%m%d-%H%M%S')}"))
     try:
+        path = path if out else _make_fresh(path)
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             resume = f", or go on there with `{resume_command(path)}`" if (path / ATTEMPTS).exists() else ""
             raise ConfigError(f"--out {path}: the directory is not empty", f"name a new one{resume}")
         (path / LOGS).mkdir()
-        with (path / TOPOLOGY).open("w") as stream:
+        with replacing(path / TOPOLOGY) as stream:
             _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)
     except OSError as error:
+        if full := no_space(error):
+            _unmake(path)
+            raise full from error
         raise ConfigError(f"the run directory {path}: {error.strerror}", "name one that you may write to") from error
     return path.resolve()
 
 
+def _unmake(path: Path) -> None:
+    """Take back what was made, so that the same command works once there is room."""
+    with suppress(OSError):
+        (path / LOGS).rmdir()
+        path.rmdir()
+
+
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
     """Write summary.json in one step, so that nobody ever reads half of it."""
-    partial = run_dir / f".{SUMMARY}.partial"
-    partial.write_text(json.dumps(summary, indent=2, default=str) + "\n")
-    os.replace(partial, run_dir / SUMMARY)
+    replace(run_dir / SUMMARY, to_json(summary, indent=2) + "\n")
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
@@ -70,13 +82,19 @@ def read_events(run_dir: Path) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def _fresh(folder: Path, name: str) -> Path:
-    number = 1
-    path = folder / name
-    while path.exists():
-        number += 1
-        path = folder / f"{name}-{number}"
-    return path
+def _make_fresh(path: Path) -> Path:
+    """A directory that was not there before, `path` or numbered: another run of this second makes its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbered = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if _is_made(one))
+
+
+def _is_made(path: Path) -> bool:
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def _write_yaml(values: Mapping[str, Any], stream: Any) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codec.errors import RiprapError
-from controller.zookeeper import EmbeddedZooKeeper, find_jars, find_java
+from codec.files import full_disk, speaks_of_full_disk
+from controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
 from engine.cli.backup_servers import BackupServer
 from engine.cli.state import ZOOKEEPER_DATA
 
@@ -41,12 +42,12 @@ class Services:
         backups: Sequence[BackupServer] = (),
     ) -> None:
         self._folder = folder
-        self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port)
+        self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port, address or ADDRESS)
         self._zookeeper = zookeeper or ""
         self._launcher = launcher
         self._backups = {_numbered("backup", n): server.command() for n, server in enumerate(backups)}
         self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
-        controller = ["controller", "--address", address or "127.0.0.1"]
+        controller = ["controller", "--address", address or ADDRESS]
         self._commands |= {_numbered("controller", n): controller for n in range(standby + 1)}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._on_restart = on_restart
@@ -64,7 +65,7 @@ class Services:
         """
         if self._embedded:
             find_java(), find_jars()
-            self._embedded.port = self._embedded.port or _free_port()
+            self._embedded.port = self._embedded.port or _free_port(self._embedded.address)
         for name in (*self._backups, *self._commands):
             self._start(name)
         if self._embedded:
@@ -128,6 +129,8 @@ class Services:
         if len(self._restarted_at) > RESTARTS_MAX:
             log = self._folder / f"{name}.log"
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
+            if speaks_of_full_disk(tail):
+                raise full_disk(self._folder / f"what the {name} writes")
             raise RiprapError(f"the {name} keeps dying (last with code {code})\n{tail}", f"see {log}")
         self._on_restart(name, code)
 
@@ -136,9 +139,9 @@ def _numbered(name: str, index: int) -> str:
     return name if index == 0 else f"{name}.{index + 1}"
 
 
-def _free_port() -> int:
+def _free_port(address: str) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])
 
 

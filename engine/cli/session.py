@@ -10,15 +10,19 @@ from typing import Any
 
 from codec.errors import ConfigError, RiprapError
 from codec.events import EventLog
+from codec.files import cut_torn_line, remove_partial
 from controller.client import Client
+from controller.completeness import Expected
 from engine.cli.backup_servers import discard_storage
 from engine.cli.cluster import open_client
 from engine.cli.dataflow_preflight import DataflowSchema
 from engine.cli.display import Display
 from engine.cli.environment import describe
 from engine.cli.epochs import Committed
+from engine.cli.forgetting import forget_backups
 from engine.cli.holdout import holdout_metrics
 from engine.cli.injector import Injector
+from engine.cli.own_part import OwnPart
 from engine.cli.poller import Poller
 from engine.cli.profile_page import write_page
 from engine.cli.run_directory import EVENTS, LOGS, write_summary
@@ -26,7 +30,7 @@ from engine.cli.services import Services
 from engine.cli.snapshot import Rate, look
 from engine.cli.start import Start
 from engine.cli.state import ZOOKEEPER_DATA
-from engine.cli.summary import Facts, compose, stats_by_worker, times
+from engine.cli.summary import Facts, compose, left_out, stats_by_worker, times
 from engine.cli.targets import Targets, listener
 from engine.profiling import PROFILE
 
@@ -36,24 +40,28 @@ ANSWER_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 30.0
 """How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
 CANCEL_TIMEOUT_S = 3.0
-TERMINAL = ("COMPLETED", "FAILED", "CANCELLED")
+TERMINAL = ("COMPLETED", "FAILED", "CANCELLED", "UNREADABLE")
 
 
 class Session:
     """One `riprap run`. `run` returns the summary, whatever became of the job; what it started is gone then."""
 
     def __init__(self, start: Start, display: Display, zookeeper: str | None, standby: int) -> None:
-        self._start = start
+        self._start, self._zookeeper = start, zookeeper
         self._job = job = start.job
         self._run_dir = run_dir = start.run_dir
         self._display = display
         self._started_at = time.monotonic()
+        cut_torn_line(run_dir / EVENTS)  # of an attempt that found no room
+        remove_partial(run_dir)
         self._events = EventLog(run_dir / EVENTS)
         shutil.rmtree(run_dir / LOGS / ZOOKEEPER_DATA, ignore_errors=True)  # of a launcher that was killed
         if start.profile:
             shutil.rmtree(run_dir / PROFILE, ignore_errors=True)  # of an earlier attempt
         logs, backups = run_dir / LOGS, start.backups
-        self._services = Services(logs, zookeeper, standby, on_restart=self._note_restart, backups=backups)
+        self._part = OwnPart(zookeeper, start.attempt.run, start.attempt.number) if zookeeper else None
+        ensemble = self._part.connect_string if self._part else None
+        self._services = Services(logs, ensemble, standby, on_restart=self._note_restart, backups=backups)
         self._service_failures: list[dict[str, Any]] = []
         self._targets = Targets()
         self._leads: tuple[str, int | None] = ("", None)
@@ -72,21 +80,37 @@ class Session:
             self._display.close()
             self._services.stop()
             self._keep_zookeeper_log()
-            summary = self._summary()
+            self._remove_part()
+            try:
+                summary = self._sum_up()
+            finally:
+                self._events.close()
+                self._start.lock.close()
+        return summary
+
+    def _sum_up(self) -> dict[str, Any]:
+        """Write what is known of the job; what a completed one needed is given up only then."""
+        summary = self._summary()
+        try:
             write_summary(self._run_dir, summary)
-            if self._start.profile:
-                self._write_profile()
+        except OSError:
             if summary["completed"]:
-                discard_storage(self._start.backups)
-            self._events.close()
-            self._start.lock.close()
+                raise  # else why the job ended says more
+        if self._start.profile:
+            self._write_profile()
+        if summary["completed"]:
+            self._discard_backups()
         return summary
 
     def _run(self) -> None:
+        if self._part:
+            self._part.make()
         self._services.start()
         self._events.write("cluster_started", zookeeper=self._services.zookeeper, attempt=self._start.attempt.number)
         if self._job.unprotected:
             self._events.write("sink_unprotected", reason=self._job.unprotected)
+        for caution in self._job.cautions:
+            self._events.write("caution", text=caution)
         with open_client(self._services.zookeeper, ANSWER_TIMEOUT_S) as client:
             self._submit(client)
             poller = Poller(client, self._job.topology.job, LOOK_EVERY_S)
@@ -101,6 +125,15 @@ class Session:
                 raise
             finally:
                 poller.stop()
+            if self._zookeeper and self.status.get("phase") == "COMPLETED":
+                client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
+
+    def _discard_backups(self) -> None:
+        """A completed job needs its backups no more, wherever they are."""
+        discard_storage(self._start.backups)
+        if self._job.topology.backup.addresses:
+            for server in forget_backups(self.status):
+                self._events.write("backups_not_forgotten", server=server)
 
     def _submit(self, client: Client) -> None:
         """Submit until a controller takes the job: the first one is being elected."""
@@ -110,23 +143,12 @@ class Session:
         while True:
             self._services.supervise()
             try:
-                self._end_earlier_attempt(client)
                 return client.submit(self._job.topology.job, submission, str(self._run_dir))
             except ConfigError:
                 raise
             except RiprapError:
                 if time.monotonic() > deadline:
                     raise
-
-    def _end_earlier_attempt(self, client: Client) -> None:
-        """The user's ensemble still knows an attempt whose launcher was killed, and would start its workers again."""
-        job = self._job.topology.job
-        if self._start.attempt.number == 1 or client.jobs().get(job, "CANCELLED") in TERMINAL:
-            return
-        status = client.status(job)
-        if status["run_dir"] == str(self._run_dir) and status["phase"] not in TERMINAL:
-            client.cancel(job)
-            raise RiprapError(f"an earlier attempt at job {job} has not ended", "wait until it is CANCELLED")
 
     def _watch(self, poller: Poller) -> None:
         seen = 0.0
@@ -192,20 +214,30 @@ class Session:
     def _summary(self) -> dict[str, Any]:
         self._committed.refresh()
         topology = self._job.topology
+        status = {**self.status, "failures": [*(self.status.get("failures") or ()), *self._service_failures]}
         facts = Facts(
             job=topology.job,
             scheme=topology.scheme,
-            status={**self.status, "failures": [*(self.status.get("failures") or ()), *self._service_failures]},
+            status=status,
             epochs=self._committed.between(self._start.attempt.before[-1]),
             earlier=[self._committed.between(*bounds) for bounds in pairwise(self._start.attempt.before)],
             injected=self._injector.injected,
+            not_injected=self._injector.not_injected,
             started_at=self._started_at,
             environment=describe(),
+            shortfall=self._shortfall() if status.get("phase") == "COMPLETED" else "",
         )
         summary = compose(facts)
         if summary["completed"]:
             summary["metrics"] |= holdout_metrics(summary["model"].get("path"), topology)
         return summary
+
+    def _shortfall(self) -> str:
+        """What `epochs.csv` lacks of the stream: the controller knows only what it was told."""
+        topology = self._job.topology
+        sinks = [str(worker) for stage in topology.sinks for worker in topology.tasks(stage)]
+        expected = Expected.from_topology(topology.to_dict() | {"schema": self._job.schema.fields()})
+        return expected.shortfall(self._committed.accounts(left_out(self.status, sinks)))
 
     def _write_profile(self) -> None:
         topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])
@@ -220,6 +252,13 @@ class Session:
         if (data / "zookeeper.log").exists():
             shutil.move(data / "zookeeper.log", self._run_dir / LOGS / "zookeeper.log")
         shutil.rmtree(data, ignore_errors=True)
+
+    def _remove_part(self) -> None:
+        try:
+            if self._part:
+                self._part.remove()
+        except RiprapError as error:  # the job's end is what counts; the next attempt removes it
+            self._events.write("zookeeper_not_cleared", reason=str(error))
 
     def _note_restart(self, name: str, code: int) -> None:
         service = "controller" if name.startswith("controller") else name  # as a fault target, whichever leads

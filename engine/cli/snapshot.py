@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.cli.summary import stats_by_worker
+from engine.cli.metrics import combine
+from engine.cli.summary import newest_of, stats_by_worker
 
 RATE_WINDOW_S = 2.0
+
+
+@dataclass(frozen=True)
+class SlowCall:
+    """A call of a worker's operator that has not returned for long, and the line that it is at."""
+
+    worker: str
+    name: str
+    line: str
+    seconds: float
+
+    @property
+    def where(self) -> str:
+        """The call, whichever task of the stage is in it."""
+        return f"{self.name} of {self.worker.rpartition('.')[0]}"
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.worker} has not returned for {self.seconds:.0f} s ({self.line})"
 
 
 @dataclass(frozen=True)
@@ -28,6 +47,9 @@ class Snapshot:
     recomputed_items: int
     lost_items: int
     faults: tuple[str, ...] = field(default=())
+    calls: tuple[SlowCall, ...] = field(default=())
+    crashes: tuple[tuple[str, int, str], ...] = field(default=())
+    """Worker, incarnation and how it ended, of those that ended themselves."""
 
     @property
     def alive(self) -> int:
@@ -58,7 +80,6 @@ def look(
     """Compose a snapshot; what the controller does not say yet is left empty."""
     lives = stats_by_worker(status)
     every = [one for stats in lives.values() for one in stats]
-    metrics: Mapping[str, float] = next((one["metrics"] for one in reversed(every) if one.get("metrics")), {})
     workers = status.get("workers") or {}
     return Snapshot(
         job=str(status.get("job", "")),
@@ -67,10 +88,22 @@ def look(
         items=items,
         total_items=total_items,
         items_per_second=rate,
-        metrics=metrics,
+        metrics={name: value for name, value in combine(newest_of(lives)).items() if value is not None},
         workers=tuple((name, one.get("incarnation", 0), one.get("state", "")) for name, one in workers.items()),
         decoded_items=sum(one.get("decoded_items", 0) for one in every),
         recomputed_items=sum(one.get("recomputed_items", 0) for one in every),
         lost_items=sum(one.get("lost_items", 0) for one in every),
         faults=faults,
+        calls=tuple(_slow_calls(workers)),
+        crashes=tuple(
+            (one["worker"], one["incarnation"], one["ended"])
+            for one in status.get("failures") or ()
+            if one.get("ended")
+        ),
     )
+
+
+def _slow_calls(workers: Mapping[str, Any]) -> Iterator[SlowCall]:
+    for name, one in workers.items():
+        if one.get("call"):
+            yield SlowCall(name, one["call"], one["call_line"], one["call_ms"] / 1000)

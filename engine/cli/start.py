@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codec.errors import ConfigError
-from engine.cli.attempts import ATTEMPTS, Attempt, Attempts
+from engine.cli.attempts import ATTEMPTS, Attempt, Attempts, submit_again_command
 from engine.cli.backup_servers import BackupServer, servers_of_run
 from engine.cli.epochs import Committed
 from engine.cli.preflight import Job, check_job
@@ -28,10 +28,11 @@ class Start:
 
 
 def start_anew(
-    topology: str, sets: Sequence[str], faults: Sequence[str], faults_file: str | None, out: str | None
-) -> Start:
-    """The first attempt at a job; ConfigError for whatever is wrong with it or with `out`."""
-    job = check_job(topology, sets, faults, faults_file)
+    topology: str, sets: Sequence[str], faults: Sequence[str], faults_file: str | None, out: str | None,
+    verify: bool = True,
+) -> Start:  # fmt: skip
+    """The first attempt at a job; ConfigError for whatever is wrong with it or with `out`, DataError for its input."""
+    job = check_job(topology, sets, faults, faults_file, verify)
     run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
     return _begin(job, run_dir, Attempts(run_dir))
 
@@ -44,6 +45,7 @@ def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -
     _check_is_run_directory(run_dir)
     attempts = Attempts(run_dir)
     try:
+        _check_is_no_clusters(run_dir, attempts)
         job = check_job(str(run_dir / TOPOLOGY), (), faults, faults_file)
         return _begin(job, run_dir, attempts)
     except BaseException:
@@ -52,14 +54,15 @@ def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -
 
 
 def _begin(job: Job, run_dir: Path, attempts: Attempts) -> Start:
-    before = _epochs(job, run_dir)
+    before = committed_epochs(job, run_dir)
     if any(before):
         _check_can_go_on(job, run_dir, attempts)
     attempt = attempts.begin(before)
     return Start(job, run_dir, attempt, servers_of_run(job.topology, run_dir, attempt.run), attempts)
 
 
-def _epochs(job: Job, run_dir: Path) -> list[int]:
+def committed_epochs(job: Job, run_dir: Path) -> list[int]:
+    """The last epoch that each sink has committed."""
     committed = Committed(run_dir, sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks))
     committed.refresh()
     return committed.epochs
@@ -72,8 +75,16 @@ def _check_is_run_directory(run_dir: Path) -> None:
         )
     if not (run_dir / ATTEMPTS).is_file():
         raise ConfigError(
-            f"--resume {run_dir}: its job was submitted to a cluster, and only `riprap run` can be resumed",
-            "bring the cluster up again with `riprap up`: its jobs go on by themselves",
+            f"--resume {run_dir}: it has no {ATTEMPTS}, so it is not known what was started there",
+            "put the file back, or run the job from the start",
+        )
+
+
+def _check_is_no_clusters(run_dir: Path, attempts: Attempts) -> None:
+    if attempts.servers is not None:
+        raise ConfigError(
+            f"--resume {run_dir}: its job was submitted to a cluster, which keeps its states",
+            f"go on with: {submit_again_command(str(run_dir), None)}",
         )
 
 
@@ -85,7 +96,11 @@ def _check_can_go_on(job: Job, run_dir: Path, attempts: Attempts) -> None:
     if not why and folders and not any(Path(folder).is_dir() for folder in folders):
         why = f"the backup storage is gone: {', '.join(folders)}"
     if why:
-        raise ConfigError(
-            f"--resume {run_dir}: the job has committed epochs and its sink cannot be restored; {why}",
-            f"run it from the start: riprap run {run_dir / TOPOLOGY}",
-        )
+        refuse_to_resume(run_dir, why, f"run it from the start: riprap run {run_dir / TOPOLOGY}")
+
+
+def refuse_to_resume(run_dir: Path, why: str, remedy: str) -> None:
+    """Raise the ConfigError of a job that has committed epochs and cannot go on behind them."""
+    raise ConfigError(
+        f"--resume {run_dir}: the job has committed epochs and its sink cannot be restored; {why}", remedy
+    )

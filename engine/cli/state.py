@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from codec.errors import ConfigError
+from codec.files import replace
+from codec.json_text import to_json
 from engine.cli.backup_servers import STORAGE
 
 ZOOKEEPER_DATA = ".zookeeper"
@@ -36,10 +38,7 @@ def state_folder() -> Path:
 
 def write_state(state: State) -> None:
     """Replace the state file in one step."""
-    path = state_folder() / "up.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(asdict(state)))
-    os.replace(partial, path)
+    replace(state_folder() / "up.json", to_json(asdict(state)))
 
 
 def read_state() -> State | None:

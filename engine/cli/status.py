@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from codec.json_text import to_json
 from engine.cli.options import json_option, zookeeper_option
 
 
@@ -28,7 +28,7 @@ def command(job: str | None, zookeeper: str | None, as_json: bool) -> None:
     with open_client(zookeeper) as client:
         answer: Any = client.status(job) if job else client.jobs()
     if as_json:
-        click.echo(json.dumps(answer, default=str))
+        click.echo(to_json(answer))
     elif job:
         click.echo(job_text(answer))
     else:
@@ -49,6 +49,7 @@ def job_text(status: Mapping[str, Any]) -> str:
         lines.append(
             f"  {name:<16} #{worker['incarnation']:<3} {worker['state']:<9} pid {worker['pid'] or '-':<8}"
             f" epoch {worker['epoch']:<8} {worker['items']:>14,} items  {worker['restarts']} restarts"
+            + (f"  in {worker['call']} for {worker['call_ms'] / 1000:.0f} s" if worker.get("call") else "")
         )
     for failure in status.get("failures") or ():
         lines.append(f"  lost {failure['worker']}#{failure['incarnation']}: {failure['reason']}")

@@ -2,42 +2,105 @@
 
 from __future__ import annotations
 
-import json
-import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.options import json_option, set_option, zookeeper_option
+from codec.errors import ConfigError
+from codec.json_text import to_json
+from engine.cli.options import (
+    fault_option,
+    faults_file_option,
+    json_option,
+    no_verify_option,
+    out_option,
+    set_option,
+    zookeeper_option,
+)
+
+if TYPE_CHECKING:
+    from controller.client import Client
+    from engine.cli.cluster_start import ClusterStart
 
 
 @click.command("submit")
-@click.argument("topology", type=click.Path())
+@click.argument("topology", type=click.Path(), required=False)
 @set_option
-@click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
+@fault_option
+@faults_file_option
+@out_option
+@click.option("--resume", metavar="JOB", help="Go on with a job that ended before it was complete.")
 @zookeeper_option
+@no_verify_option
 @json_option
-def command(topology: str, sets: tuple[str, ...], out: str | None, zookeeper: str | None, as_json: bool) -> None:
+def command(
+    topology: str | None,
+    sets: tuple[str, ...],
+    faults: tuple[str, ...],
+    faults_file: str | None,
+    out: str | None,
+    resume: str | None,
+    zookeeper: str | None,
+    no_verify: bool,
+    as_json: bool,
+) -> None:
     """Submit a topology to a running cluster, and return at once.
+
+    With --resume a job that failed or was cancelled goes on from its last durable epoch, as `riprap run --resume` does;
+    JOB is its name, or its run directory. Faults are those of `riprap run` (see there), but hit workers alone; the
+    controller orders them and the agents of the workers carry them out.
 
     \b
     Example:
       riprap submit configs/kmeans_higgs.yaml --set input.repeat=10
       riprap status kmeans_higgs
+      riprap submit --resume kmeans_higgs
     """
     from engine.cli.cluster import open_client
+    from engine.cli.cluster_start import check_faults, submit_anew
     from engine.cli.preflight import check_job
-    from engine.cli.run_directory import make_run_directory
     from engine.cli.state import find_backups
 
-    job = check_job(topology, sets)
-    submission = job.submission(uuid.uuid4().hex[:12], 1, find_backups(zookeeper))
-    if job.unprotected or not submission["backup"]["servers"]:
-        reason = job.unprotected or "the cluster has no backup server"
-        click.echo(f"note: a lost sink would end this job: {reason}", err=True)
+    if resume is None and topology is None:
+        raise ConfigError("there is nothing to submit", "name a TOPOLOGY, or a job with --resume")
+    if resume is not None and (topology or sets or out):
+        raise ConfigError("--resume goes on with a job as it began", "leave out TOPOLOGY, --set and --out")
+    verify = not no_verify
+    job = check_job(topology, sets, faults, faults_file, verify=verify) if topology is not None else None
+    if job is not None:
+        check_faults(job)
     with open_client(zookeeper) as client:
-        run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
-        client.submit(job.topology.job, submission, str(run_dir))
+        if job is not None:
+            start: ClusterStart | None = submit_anew(job, out, find_backups(zookeeper))
+        else:
+            start = _again(str(resume), client, faults, faults_file, verify)
+        if start is not None:
+            _submit(start, client, zookeeper, as_json)
+
+
+def _again(
+    name: str, client: Client, faults: Sequence[str], faults_file: str | None, verify: bool
+) -> ClusterStart | None:
+    """The next attempt at a job; None, and a word about it, when it has completed."""
+    from engine.cli.cluster_start import find_run_directory, submit_again
+    from engine.cli.run_directory import read_summary
+
+    run_dir = find_run_directory(name, client)
+    if (summary := read_summary(run_dir)).get("completed"):
+        click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
+        return None
+    return submit_again(run_dir, client, faults, faults_file, verify)
+
+
+def _submit(start: ClusterStart, client: Client, zookeeper: str | None, as_json: bool) -> None:
+    job, run_dir = start.job.topology.job, str(start.run_dir)
+    if start.unprotected:
+        click.echo(f"note: a lost sink would end this job: {start.unprotected}", err=True)
+    for caution in start.job.cautions:
+        click.secho(f"warning: {caution}", fg="yellow", err=True)
+    client.submit(job, start.submission(zookeeper), run_dir)
     if as_json:
-        click.echo(json.dumps({"job": job.topology.job, "run_dir": str(run_dir)}))
+        click.echo(to_json({"job": job, "run_dir": run_dir}))
     else:
-        click.echo(f"submitted {job.topology.job}; its traces go to {run_dir}")
+        click.echo(f"submitted {job}; its traces go to {run_dir}")

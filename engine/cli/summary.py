@@ -7,30 +7,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from codec.clock import clock_id
 from engine.cli.epochs import EpochRow
+from engine.cli.losses import losses
+from engine.cli.metrics import combine
 
 Stats = Mapping[str, Any]
+CLOCK_ID = clock_id()
 
 
 BACKUPS = (
-    "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes", "punctuation_backups", "replayed_items",
+    "records", "record_bytes", "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes",
+    "punctuation_backups", "replayed_items",
 )  # fmt: skip
-"""What the persisting schemes of general topologies saved: records of states, items, bytes."""
+"""What workers saved, in all; of it what the schemes of general topologies did: records of states, items, bytes."""
 
 
 @dataclass(frozen=True)
 class Injected:
-    """One fault that was injected; `at` is monotonic seconds, `incarnation` 0 for services."""
+    """One fault that was injected; `at` is monotonic seconds of `clock`, `incarnation` 0 for services."""
 
     target: str
     incarnation: int
     action: str
     at: float
+    clock: str = CLOCK_ID
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a summary is made of. `status` is the controller's last answer, `started_at` when `riprap run` began.
+    """What a summary is made of. `status` is the controller's last answer, `started_at` when `riprap run` began, or the
+    controller took the job; None where that was on another clock.
 
     `epochs` are those committed since then, `earlier` those of each attempt before that at the same job.
     """
@@ -41,9 +48,15 @@ class Facts:
     epochs: Sequence[EpochRow]
     earlier: Sequence[Sequence[EpochRow]] = ()
     injected: Sequence[Injected] = ()
-    started_at: float = 0.0
+    not_injected: Mapping[str, str] = field(default_factory=dict)
+    """Fault -> why it did not happen."""
+    started_at: float | None = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    shortfall: str = ""
+    """What of the stream `epochs.csv` lacks, though the controller holds the job for completed."""
+    one_host: bool = True
+    """Whether the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
 
 
 def compose(facts: Facts) -> dict[str, Any]:
@@ -57,30 +70,31 @@ def compose(facts: Facts) -> dict[str, Any]:
     rows = [row for attempt in (*facts.earlier, facts.epochs) for row in attempt]
     items = sum(row.items for row in rows)
     items_now = sum(row.items for row in facts.epochs)
-    first_emit = _first_emit(every, facts.epochs, facts.started_at)
-    seconds = _seconds(first_emit, every, facts.epochs)
-    seconds += sum(_seconds(_first_emit([], attempt), [], attempt) for attempt in facts.earlier)
+    first_emit, seconds = _span(facts, every)
+    seconds += sum(_span_of_rows(attempt) for attempt in facts.earlier)
     bytes_sent = _by_edge(every, "bytes_sent")
-    model, metrics = _sinks_view(stats, "model"), _metrics(stats)
+    model, metrics = _sinks_view(stats, "model"), combine(newest_of(stats))
     return {
         "job": facts.job,
         "scheme": facts.scheme,
-        "completed": facts.status.get("phase") == "COMPLETED",
+        "completed": facts.status.get("phase") == "COMPLETED" and not facts.shortfall,
+        "shortfall": facts.shortfall,
         "attempts": len(facts.earlier) + 1,
         "items": items,
         "seconds": seconds,
         "items_per_second": items / seconds if seconds else 0.0,
-        "epochs": len(rows),
+        "epochs": len({row.epoch for row in rows}),
         "epoch_latency_ms": _latency([row.latency_ms for row in rows]),
-        "startup_seconds": first_emit - facts.started_at if first_emit is not None else None,
+        "startup_seconds": _difference(first_emit, facts.started_at),
         "bytes_sent": bytes_sent,
         "bytes_shared": _by_edge(every, "bytes_shared"),
         "bytes_per_item": sum(bytes_sent.values()) / items_now if items_now else 0.0,
+        "faults_not_injected": dict(facts.not_injected),
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
         **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "backups": {name: _total(every, name) for name in BACKUPS},
-        "lost": {"items": _total(every, "lost_items"), "states": _total(every, "lost_states")},
+        "lost": losses(stats),
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),
         "model": model,
@@ -103,11 +117,23 @@ def stats_by_worker(status: Mapping[str, Any]) -> dict[str, list[Stats]]:
     return lives
 
 
+def left_out(status: Mapping[str, Any], sinks: Iterable[str]) -> list[int]:
+    """Items of committed epochs that stay lost, as each sink last counted them."""
+    lives = stats_by_worker(status)
+    return [int(max(_numbers(lives.get(sink, []), "left_out_items"), default=0)) for sink in sinks]
+
+
+def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:
+    """The statistics of the latest incarnation of every worker."""
+    return {worker: lives[-1] for worker, lives in stats.items() if lives}
+
+
 def match_failures(injected: Sequence[Injected], recorded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each failure once: injected faults with what the controller saw of them, then what came by itself.
 
-    Times in ms count from the injection, or from the detection of a failure that nobody injected. A fault that nobody
-    noticed (a short stop) has no detection.
+    Times in ms count from the injection, or from the detection of a failure that nobody injected; those that began on
+    another controller's clock than they ended on are not known. A fault that nobody noticed (a short stop) has no
+    detection.
     """
     left = [dict(record) for record in recorded]
     failures = []
@@ -115,7 +141,8 @@ def match_failures(injected: Sequence[Injected], recorded: Iterable[Mapping[str,
         record = _record_of(fault, left)
         if record:
             left.remove(record)
-        failures.append(_failure(fault.target, fault.incarnation, fault.action, fault.at, fault.at, record or {}))
+        since = fault.at if record and _comparable(fault, record) else None
+        failures.append(_failure(fault.target, fault.incarnation, fault.action, fault.at, since, record or {}))
     for record in left:
         worker, incarnation = str(record.get("worker")), record.get("incarnation", 0)
         failures.append(
@@ -128,9 +155,14 @@ def _record_of(fault: Injected, records: list[dict[str, Any]]) -> dict[str, Any]
     """The controller's record of the incarnation that was hit; a stop that was slow to show may come much later."""
     for record in records:
         same = (record.get("worker"), record.get("incarnation")) == (fault.target, fault.incarnation)
-        if same and (record.get("detected_at") or 0.0) >= fault.at:
+        if same and (not _comparable(fault, record) or (record.get("detected_at") or 0.0) >= fault.at):
             return record
     return None
+
+
+def _comparable(fault: Injected, record: Mapping[str, Any]) -> bool:
+    """Whether the fault and what was seen of it were timed by one clock."""
+    return record.get("clock", CLOCK_ID) == fault.clock
 
 
 def _failure(
@@ -144,6 +176,7 @@ def _failure(
         "worker": worker,
         "incarnation": incarnation,
         "action": action,
+        "ended": record.get("ended") or "",
         "injected_at": injected_at,
         "detected_ms": elapsed_ms("detected_at") if injected_at is not None else None,
         "restored_ms": elapsed_ms("restored_at"),
@@ -151,20 +184,42 @@ def _failure(
     }
 
 
-def _seconds(first: float | None, every: list[Stats], epochs: Sequence[EpochRow]) -> float:
-    """From the first item emitted to the last epoch committed; 0 when either is not known."""
-    last = max([*times(every, "last_commit_at"), *(row.committed_at for row in epochs)], default=None)
-    return max(0.0, last - first) if first is not None and last is not None else 0.0
+def _span(facts: Facts, every: list[Stats]) -> tuple[float | None, float]:
+    """When the first item was emitted, and the seconds from then to the last epoch committed.
+
+    On one host the rows of `epochs.csv` are also asked: nobody may have lived to say it.
+    """
+    rows = facts.epochs if facts.one_host else ()
+    first = _first_emit(every, rows, facts.started_at or 0.0)
+    last = max([*times(every, "last_commit_at"), *(row.committed_at for row in rows)], default=None)
+    if first is None or last is None:
+        return first, _span_of_rows(facts.epochs)
+    return first, max(0.0, last - first)
+
+
+def _difference(at: float | None, since: float | None) -> float | None:
+    return None if at is None or since is None else at - since
+
+
+def _span_of_rows(rows: Sequence[EpochRow]) -> float:
+    """The seconds from the first item to the last commit of the sink that took longest, each on its own clock."""
+    spans: dict[int, float] = {}
+    for clock in {row.clock for row in rows}:
+        mine = [row for row in rows if row.clock == clock]
+        began = min(row.committed_at - row.latency_ms / 1000 for row in mine)
+        spans[clock[0]] = spans.get(clock[0], 0.0) + max(row.committed_at for row in mine) - began
+    return max(spans.values(), default=0.0)
 
 
 def _first_emit(every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0) -> float | None:
     """As a worker said; if none of them lived to say it, the first epoch began its latency before its commit.
 
-    A sink that goes on where an earlier attempt ended also remembers the beginning of that; it lies before `since`.
+    A sink that goes on where an earlier attempt ended also remembers the beginning of that, and announces epochs that
+    were committed then; both lie before `since`.
     """
     said = (moment for moment in times(every, "first_emit_at") if moment >= since)
     began = (row.committed_at - row.latency_ms / 1000 for row in epochs)
-    return min(said, default=min(began, default=None))
+    return min(said, default=min((moment for moment in began if moment >= since), default=None))
 
 
 def _latency(values: list[float]) -> dict[str, float]:
@@ -191,12 +246,6 @@ def _sinks_view(stats: Mapping[str, list[Stats]], name: str) -> dict[str, Any]:
     if len(files) > 1:
         view["all"] = files
     return view
-
-
-def _metrics(stats: Mapping[str, list[Stats]]) -> dict[str, float]:
-    """As the first sink last reported them."""
-    metrics = [one["metrics"] for _, lives in sorted(stats.items()) for one in lives[-1:] if one.get("metrics")]
-    return dict(metrics[0]) if metrics else {}
 
 
 def times(every: Iterable[Stats], name: str) -> list[float]:

@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psutil
 
-
-class Victim:
-    """One process, held by pidfd; `incarnation` is 0 for a service."""
-
-    def __init__(self, pid: int, incarnation: int = 0) -> None:
-        self.pid = pid
-        self.incarnation = incarnation
-        self._pidfd = os.pidfd_open(pid)
-        self._killed = False
-
-    def signal(self, signum: signal.Signals) -> bool:
-        """Send a signal; False when the process is gone."""
-        try:
-            signal.pidfd_send_signal(self._pidfd, signum)
-        except ProcessLookupError:
-            return False
-        self._killed |= signum == signal.SIGKILL
-        return True
-
-    def alive(self) -> bool:
-        """Whether the process has neither ended nor been killed through this object (which it obeys in a moment)."""
-        if self._killed:
-            return False
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        return not poll.poll(0)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_pidfd"):
-            os.close(self._pidfd)
+from controller.effects import Victim
 
 
 class Targets:

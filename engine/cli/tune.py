@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from codec.json_text import to_json
 from engine.cli.options import json_option, set_option
 
 if TYPE_CHECKING:
@@ -53,11 +53,12 @@ def command(
     started.
     """
     from codec.errors import RiprapError
+    from codec.files import replace
     from engine.cli.tune_report import document, text
 
     tuning, folder = _tune(topology, sets, accuracy, metric, (pilot_items, failures, most), out)
-    (folder / RESULT).write_text(json.dumps(document(tuning), indent=2) + "\n")
-    click.echo(json.dumps(document(tuning), indent=2) if as_json else text(tuning))
+    replace(folder / RESULT, to_json(document(tuning), indent=2) + "\n")
+    click.echo(to_json(document(tuning), indent=2) if as_json else text(tuning))
     if tuning.proposal is None:
         raise RiprapError(
             f"no thresholds that were measured keep the loss at {accuracy:g} or below",
@@ -77,13 +78,14 @@ def _tune(
     asked, failures, most = sizes
     topology = check_job(file, sets).topology
     _check_scheme(topology)
+    acting = _acting(topology)
     total = max(stream_items(topology).values())
     items = pilot_items(asked, total, topology.micro_batch, failures)
     folder = make_run_directory(out, f"{topology.job}-tune", topology.to_dict())
     click.echo(f"pilots of {items:,} items in {folder}", err=True)
     faults = kills(topology, -(-items // topology.micro_batch), failures)
     pilots = Pilots(str(folder / TOPOLOGY), topology, folder, faults)
-    return _measure(pilots, Quantity(metric), target, (items, total), most), folder
+    return _measure(pilots, Quantity(metric), target, (items, total), (most, acting)), folder
 
 
 def _check_scheme(topology: Topology) -> None:
@@ -96,23 +98,39 @@ def _check_scheme(topology: Topology) -> None:
         )
 
 
-def _measure(pilots: Pilots, quantity: Quantity, target: float, items: tuple[int, int], most: int) -> Tuning:
+def _acting(topology: Topology) -> tuple[str, ...]:
+    """The thresholds that can be tuned; what is said of the others. ConfigError when there is none."""
+    from codec.errors import ConfigError
+    from engine.cli.inert import BEHIND, acting, reaches, said
+
+    found = acting(topology)
+    silent = [said(name, reach) for name, reach in reaches(topology).items() if not reach.acts and reach.inert]
+    if not found:
+        raise ConfigError(f"no threshold acts on job {topology.job}: {'. '.join(silent)}", BEHIND)
+    for why in silent:
+        click.echo(f"not tuned: {why}", err=True)
+    return found
+
+
+def _measure(
+    pilots: Pilots, quantity: Quantity, target: float, items: tuple[int, int], asked: tuple[int, tuple[str, ...]]
+) -> Tuning:
     """The pilots: undisturbed, without fault tolerance, then those that the search asks for."""
     from engine.cli.tune_report import Tuning
     from engine.cli.tune_search import choose, for_the_whole
 
-    pilot, total = items
+    (pilot, total), acting = items, asked[1]
     section = pilots.topology.fault_tolerance
     start = _start_of(section)
     reference = _run(pilots, "undisturbed", NONE, pilot, disturbed=False)
     quantity.sizes(reference)  # says at once if there is no such thing
     unprotected = _run(pilots, "none", NONE, pilot, disturbed=True)
-    measured = _search(pilots, quantity, reference, target, pilot, most)
+    measured = _search(pilots, quantity, reference, target, pilot, asked)
     chosen = choose(measured, target)
     growth = None
     if chosen is not None and section["window"] == "none" and pilot < total:
         growth = _growth(pilots, quantity, reference, pilot)
-    proposal = for_the_whole(chosen.setting, pilot, total, growth or 0.0) if chosen else None
+    proposal = for_the_whole(chosen.setting, pilot, total, growth or 0.0, acting) if chosen else None
     none = _measured(start, unprotected, quantity.loss(reference, unprotected))
     rate = reference.summary["items_per_second"]
     return Tuning(
@@ -121,13 +139,14 @@ def _measure(pilots: Pilots, quantity: Quantity, target: float, items: tuple[int
 
 
 def _search(
-    pilots: Pilots, quantity: Quantity, reference: Outcome, target: float, items: int, most: int
-) -> list[Measured]:
+    pilots: Pilots, quantity: Quantity, reference: Outcome, target: float, items: int,
+    asked: tuple[int, tuple[str, ...]],
+) -> list[Measured]:  # fmt: skip
     from engine.cli.tune_search import search
 
     section = pilots.topology.fault_tolerance
     measured: list[Measured] = []
-    asking = search(_start_of(section), target, most)
+    asking = search(_start_of(section), target, *asked)
     try:
         setting = next(asking)
         while True:

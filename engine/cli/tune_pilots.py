@@ -44,7 +44,8 @@ class Pilots:
     def run(self, name: str, section: Mapping[str, Any], items: int, disturbed: bool) -> Outcome:
         """Run one to its end; JobFailed when it does not complete."""
         sets = [f"fault_tolerance={flow(section)}", *_limits(self.topology, items)]
-        start = start_anew(self.file, sets, self.faults if disturbed else (), None, str(self.folder / name))
+        faults, out = self.faults if disturbed else (), str(self.folder / name)
+        start = start_anew(self.file, sets, faults, None, out, verify=False)  # the input was, once for all pilots
         summary, failure = run_to_end(start, NoDisplay(), None, 0)
         if failure is not None:
             raise failure

@@ -6,7 +6,7 @@ Pure: pilots are run by whoever drives the search.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ NARROW = 4.0
 DIGITS = 2
 """Significant digits of a proposal."""
 
+THRESHOLDS = ("theta", "l", "gamma")
+
 
 class Setting(NamedTuple):
     """The user's thresholds Theta, L and Gamma of scheme `approximate` (AF 3.4)."""
@@ -25,13 +27,15 @@ class Setting(NamedTuple):
     l: float  # noqa: E741
     gamma: float
 
-    def scaled(self, factor: float) -> Setting:
-        """All three larger or smaller; 0 and infinity stay, and Gamma is at least 1."""
-        return Setting(self.theta * factor, self.l * factor, max(1.0, self.gamma * factor))
+    def scaled(self, factor: float, acting: Collection[str] = THRESHOLDS) -> Setting:
+        """Those that act larger or smaller; 0 and infinity stay, and Gamma is at least 1."""
+        larger = Setting(self.theta * factor, self.l * factor, max(1.0, self.gamma * factor))
+        return self._replace(**{name: getattr(larger, name) for name in acting})
 
-    def rounded(self) -> Setting:
-        """Not more than these, in few digits."""
-        return Setting(_round_down(self.theta), _round_down(self.l), max(1.0, _round_down(self.gamma)))
+    def rounded(self, acting: Collection[str] = THRESHOLDS) -> Setting:
+        """Not more than these, those that act in few digits."""
+        fewer = Setting(_round_down(self.theta), _round_down(self.l), max(1.0, _round_down(self.gamma)))
+        return self._replace(**{name: getattr(fewer, name) for name in acting})
 
 
 @dataclass(frozen=True)
@@ -51,29 +55,31 @@ class Measured:
         return not self.state_backups and not self.item_backups
 
 
-def search(start: Setting, target: float, pilots: int) -> Generator[Setting, Measured, None]:
+def search(
+    start: Setting, target: float, pilots: int, acting: Collection[str] = THRESHOLDS
+) -> Generator[Setting, Measured, None]:
     """Yields settings to be measured, at most `pilots`, and is sent what was measured of each.
 
-    First all three thresholds together, in the ratio of `start`: by decades, until a loss above `target` and one not
-    above it stand beside each other, then between these. Then each of the three alone at the value that was too large
-    for all together.
+    Thresholds that do not act (engine/cli/inert.py) stay what they are. First the others together, in the ratio of
+    `start`: by decades, until a loss above `target` and one not above it stand beside each other, then between these.
+    Then each of them alone at the value that was too large for all together.
     """
     good: float | None = None
     bad: float | None = None
     factor, left = 1.0, pilots
     while left and (good is None or bad is None or bad / good > NARROW):
-        measured = yield start.scaled(factor)
+        measured = yield start.scaled(factor, acting)
         left -= 1
         if measured.loss <= target:
             good = factor
         else:
             bad = factor
-        if (bad is None and measured.idle) or start.scaled(STEP) == start:
+        if (bad is None and measured.idle) or start.scaled(STEP, acting) == start:
             return
         factor = _next_factor(good, bad)
     if good is None or bad is None:
         return
-    best, larger = start.scaled(good), start.scaled(bad)
+    best, larger = start.scaled(good, acting), start.scaled(bad, acting)
     for field in Setting._fields[:left]:
         candidate = best._replace(**{field: getattr(larger, field)})
         if candidate not in (best, larger) and (yield candidate).loss <= target:
@@ -93,12 +99,14 @@ def choose(measured: Sequence[Measured], target: float) -> Measured | None:
     return max(sound, key=lambda one: sum(map(_magnitude, one.setting)), default=None)
 
 
-def for_the_whole(setting: Setting, pilot_items: int, items: int, growth: float) -> Setting:
+def for_the_whole(
+    setting: Setting, pilot_items: int, items: int, growth: float, acting: Collection[str] = THRESHOLDS
+) -> Setting:
     """The thresholds for a stream of `items`, whose results are larger than the pilot's by its length to the `growth`.
 
     An error of Theta + L * alpha over all of the stream (AF 3.5) is then the same part of the result.
     """
-    return setting.scaled((items / pilot_items) ** growth).rounded()
+    return setting.scaled((items / pilot_items) ** growth, acting).rounded(acting)
 
 
 def _within(low: Setting, high: Setting) -> bool:

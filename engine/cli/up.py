@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 
 from codec.errors import RiprapError
+from codec.json_text import to_json
 from engine.cli.options import json_option
 from engine.cli.state import State, read_state, remove_state, started_ticks, state_folder, write_state
 
@@ -23,7 +23,7 @@ SUPERVISE_EVERY_S = 0.2
 @click.option("--zookeeper", metavar="HOST:PORT", help="Use this ensemble, not an embedded server.")
 @click.option("--standby", type=click.IntRange(0, 4), default=1, show_default=True, help="Standby controllers.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The embedded ZooKeeper's port (default: free).")
-@click.option("--address", default="", metavar="IP", help="Where other hosts reach this one (default: one host only).")
+@click.option("--address", default="", metavar="IP", help="Where other hosts reach this one (default: they do not).")
 @click.option("--backups", type=click.IntRange(0, 5), default=1, show_default=True, help="Backup servers.")
 @click.option("--foreground", is_flag=True, help="Stay in the foreground until interrupted.")
 @json_option
@@ -40,20 +40,33 @@ def command(
       riprap up --standby 1
       riprap submit configs/svm_higgs.yaml
       riprap down
+      riprap up --address 10.0.0.7 --port 2181   # and `riprap agent --zookeeper 10.0.0.7:2181` on further hosts
     """
     state = read_state()
     if state is None and foreground:
         _serve(zookeeper, standby, port, address, backups)
         return
+    if state is None:
+        address = _own_address(address, zookeeper)
     already = state is not None
     state = state or _start(zookeeper, standby, port, address, backups)
     if as_json:
         known = {"already": already, "zookeeper": state.zookeeper, "pid": state.pid, "backups": state.backups}
-        click.echo(json.dumps(known))
+        click.echo(to_json(known))
     else:
         word = "already up" if already else "up"
         named = f"backup servers {', '.join(state.backups)}" if state.backups else "no backup server"
         click.echo(f"{word}: ZooKeeper {state.zookeeper}, {named}, supervisor {state.pid}, logs in {state.folder}")
+
+
+def _own_address(given: str, zookeeper: str | None) -> str:
+    """What this host's services listen at; with an ensemble of the user's, by default, what is seen from there."""
+    from controller.addresses import ONE_HOST, address_towards, is_loopback, own_address
+
+    if given or not zookeeper:
+        return own_address(given) if given else ONE_HOST
+    seen = address_towards(zookeeper)
+    return ONE_HOST if is_loopback(seen) else seen
 
 
 def _start(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,13 @@ from engine.dataflow.progress import Progress, link_key
 from engine.dataflow.reader import Reader
 from engine.dataflow.task import DataflowTask, WindowJournal
 from engine.dataflow.threads import ComputeThreads
-from engine.schemes import DATAFLOW_SCHEMES
+from engine.schemes import dataflow_scheme
 from engine.schemes.dataflow import Bench
 from engine.schemes.scheme import Port
 from operators.dataflow.base import DataflowOperator, Place
 from operators.dataflow.inputs import Input, open_input
 from operators.loading import load_operator, make_operator
-
-PREPARE_SHARE = 0.8  # of the stall timeout, so that the error that names the operator comes before the worker is killed
+from operators.shard_checks import Checks
 
 
 def is_dataflow(topology: Topology) -> bool:
@@ -39,20 +38,20 @@ def place_of(topology: Topology, me: WorkerId) -> Place:
     return Place(me.index, tasks[me.stage], upstream, downstream, topology.seed)
 
 
-def input_of(topology: Topology, me: WorkerId) -> Input:
-    """The part of the input that a source's task reads; DataError when it cannot be read."""
-    source = topology.input_of(me.stage)
+def input_of(topology: Topology, stage: str, verified: Sequence[str], index: int = 0, parallelism: int = 1) -> Input:
+    """The part of the input that a task of a source reads; DataError when it cannot be read.
+
+    What is `verified` (see operators/shard_checks.py) is not looked at again.
+    """
+    source = topology.input_of(stage)
     assert source.path is not None, "checked before the job was submitted"
-    return open_input(source.path, source.repeat, source.limit, me.index, topology.stages[me.stage].parallelism)
+    checks = Checks(source.verify, source.bad_rows, verified)
+    return open_input(source.path, source.repeat, source.limit, index, parallelism, checks)
 
 
-def windows_of(topology: Topology) -> tuple[int, int]:
+def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int, int]:
     """How many windows the job has, and the items of its largest source."""
-    totals = {}
-    for stage in topology.sources:
-        source = topology.input_of(stage)
-        assert source.path is not None, "checked before the job was submitted"
-        totals[stage] = open_input(source.path, source.repeat, source.limit).items
+    totals = {stage: input_of(topology, stage, verified).items for stage in topology.sources}
     largest = max(totals.values())
     return max(1, -(-largest // topology.micro_batch)), sum(totals.values())
 
@@ -64,7 +63,7 @@ class DataflowParts:
         self.topology, self.schema = topology, schema
         self.layout = DataflowLayout.of(topology, me)
         self.gate = DataflowGate(self.layout)
-        self.scheme = DATAFLOW_SCHEMES[topology.scheme]
+        self.scheme = dataflow_scheme(topology.fault_tolerance)
         self.window = self.scheme.window
 
     def make_task(self, port: Port, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> DataflowTask:
@@ -80,9 +79,12 @@ class DataflowParts:
         pace = Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})
         reader = None
         if layout.is_source:
-            reader = Reader(input_of(topology, layout.me), self.schema["windows"], topology.links.block_bytes)
-        threads = ComputeThreads(operator, stage.threads, topology.cluster.stall_timeout_s * PREPARE_SHARE)
+            verified = self.schema.get("verified", ())
+            source = input_of(topology, layout.me.stage, verified, layout.me.index, stage.parallelism)
+            reader = Reader(source, self.schema["windows"], topology.links.block_bytes)
+        threads = ComputeThreads(operator, stage.threads)
         task = DataflowTask(layout, port, operator, outlet, pace, reader, journal, first_life, threads)
-        bench = Bench(layout, port, operator, outlet.progress, outlet, task.inbox, self.schema["items"])
+        parts = (layout, port, operator, outlet.progress, outlet, task.inbox)
+        bench = Bench(*parts, self.schema["items"], topology.backup.cpu_share)
         task.use(self.scheme(bench, topology.fault_tolerance))
         return task

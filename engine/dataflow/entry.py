@@ -33,7 +33,8 @@ class Entry:
     record: int = 0
     """The record that it was saved as; 0 while it was not."""
     acknowledged: bool = False
-    processed: bool = False
+    turn: int = 0
+    """Its place in the order of processing, which feedback does not keep to; 0 while it was not processed."""
     first: int = 0
     """The first of its items that is not processed."""
     prepared: Items | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codec.blocks import Block, Kind
+from codec.clock import is_opened
 from codec.errors import FrameError
 from codec.ids import WorkerId
 from engine.dataflow.layout import DataflowLayout
@@ -57,6 +58,6 @@ def _is_end(meta: dict[str, Any]) -> bool:
     return (
         meta.get("items").__class__ is int
         and meta["items"] >= 0
-        and meta.get("opened_at").__class__ is float
+        and is_opened(meta)
         and meta.get("last").__class__ is bool
     )

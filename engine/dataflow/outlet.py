@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from codec.blocks import Block, Key, Kind
+from codec.clock import opened
 from codec.errors import JobFailed
+from codec.files import replacing
 from codec.ids import Epoch, WorkerId
 from engine.dataflow.layout import DataflowLayout, Joint
 from engine.dataflow.progress import At, Cause, Heard, LinkKey, Progress, link_key
@@ -109,6 +110,7 @@ class Outlet:
         self._cause: tuple[LinkKey, int] = ((0, 0), 0)
         self._siblings: dict[LinkKey, int] = {}
         self._dealt = 0
+        self._written: set[Path] = set()
 
     def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
         """What is sent from now on comes of this block."""
@@ -129,16 +131,18 @@ class Outlet:
         folder = self._run_dir / "output"
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}.{self.layout.me.index}.{self.epoch}.npz"
-        partial = folder / f".{path.name}.part.npz"
-        np.savez(partial, **arrays)  # type: ignore[arg-type]
-        os.replace(partial, path)
+        if path not in self._written and path.exists():
+            return  # a former life closed the window, and had lost nothing of it
+        self._written.add(path)
+        with replacing(path) as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def punctuate(self, items: int, opened_at: float, last: bool) -> None:
         """Close the window on all data links; its items are shared out, so that they add up at the destinations."""
         links = [link for link in self.links.values() if not link.joint.feedback]
         for i, link in enumerate(links):
             share = items * (i + 1) // len(links) - items * i // len(links)
-            meta = {"items": share, "opened_at": opened_at, "last": last}
+            meta = {"items": share, "last": last} | opened(opened_at, self.port.now())
             self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
 
     def _joint(self, joints: list[Joint], stage: str | None) -> Joint:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from codec.blocks import Block, Kind
+from codec.clock import CLOCK
 from codec.ids import WorkerId
 from engine.layout import Edge
 
@@ -105,7 +106,7 @@ class Progress:
     closed: dict[LinkKey, int] = field(default_factory=dict)
     """The last window that each input link has closed."""
     windows: dict[int, tuple[int, float]] = field(default_factory=dict)
-    """Of windows that some input links have closed: the items, and when the window was opened."""
+    """Of windows that some input links have closed: the items, and when the window was opened (inf: not known)."""
     sent: dict[LinkKey, At] = field(default_factory=dict)
     feedback: dict[LinkKey, int] = field(default_factory=dict)
     """The window of the newest feedback that was taken in, by link."""
@@ -134,6 +135,7 @@ class Progress:
             "done": [[*link, heard.pack()] for link, heard in self.done.items()],
             "closed": [[*link, epoch] for link, epoch in self.closed.items()],
             "windows": [[epoch, *window] for epoch, window in self.windows.items()],
+            "clock": CLOCK,
             "sent": [[*link, *at] for link, at in self.sent.items()],
             "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
             "failures": self.failures,
@@ -151,7 +153,7 @@ class Progress:
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): epoch for edge, task, epoch in fields["closed"]},
-            {epoch: (items, opened_at) for epoch, items, opened_at in fields["windows"]},
+            {epoch: (items, at if fields["clock"] == CLOCK else math.inf) for epoch, items, at in fields["windows"]},
             {(edge, task): At(number, items) for edge, task, number, items in fields["sent"]},
             {(edge, task): epoch for edge, task, epoch in fields["feedback"]},
             list(fields["failures"]),

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from codec.blocks import Block, Key, Kind
+from codec.clock import opened
 from codec.ids import Epoch
 
 
@@ -62,7 +63,7 @@ class Reader:
         epoch = Epoch(self.epoch)
         if self.position == end:
             self.epoch += 1
-            meta = {"items": end - start, "opened_at": self._opened_at or now, "last": self.finished}
+            meta = {"items": end - start, "last": self.finished} | opened(self._opened_at or now, now)
             return Block(Kind.PUNCTUATION, epoch, Key(0, 0, self.row(epoch), 0), meta=meta)
         stop = min(self.position + self.block_items, end)
         arrays = self.source.read(self.position, stop)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from codec.blocks import Block, Kind
+from codec.clock import opened, opened_here
+from codec.errors import JobFailed
 from codec.ids import Epoch, WorkerId
 from engine.dataflow.entry import Entry
 from engine.dataflow.layout import DataflowLayout, Joint
+from engine.dataflow.losses import Limits, recovery_of
 from engine.dataflow.outlet import Outlet
 from engine.dataflow.pace import Pace
 from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
@@ -20,7 +23,10 @@ from engine.dataflow.threads import ComputeThreads
 from engine.layout import Edge
 from engine.schemes.dataflow import DataflowScheme
 from engine.schemes.scheme import Boundary, Port
-from operators.dataflow.base import DataflowOperator
+from operators.dataflow.base import DataflowOperator, Items
+
+EARLIER_MAX = 32
+"""Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
 
 
 class WindowJournal(Protocol):
@@ -51,6 +57,7 @@ class DataflowTask:
         self.feedback: deque[Entry] = deque()
         self.scheme: DataflowScheme
         self.items = self.lost = 0
+        self._recovery: dict[str, Any] = {}
         self.running = False
         self._fresh = fresh
         self._begun = False
@@ -67,6 +74,19 @@ class DataflowTask:
     def use(self, scheme: DataflowScheme) -> None:
         """Set the scheme, which in turn works on the parts of this task."""
         self.scheme = self.outlet.scheme = scheme
+        if not self._fresh and not scheme.saves:
+            self._note_recovery(0)
+
+    def _note_recovery(self, failure: int) -> None:
+        self._recovery = self._recovery_of(self.scheme.lacks, failure, self.progress.epoch)
+        lacked = self.scheme.lacked or [self.scheme.lacks] * (failure - 1)
+        windows = zip(lacked, self.progress.failures, strict=False)
+        earlier = [self._recovery_of(one, i, at) for i, (one, at) in enumerate(windows, 1)]
+        self._recovery["earlier"] = earlier[-EARLIER_MAX:]
+
+    def _recovery_of(self, lacks: Limits, failure: int, window: int) -> dict[str, Any]:
+        lacks = lacks._replace(unacknowledged=0) if self.layout.is_sink else lacks
+        return recovery_of(self.operator.state, lacks, failure, window)
 
     # what the worker asks
     @property
@@ -84,6 +104,11 @@ class DataflowTask:
         """At a destination: whether all windows are closed, and that is safe."""
         return self.progress.last and self.scheme.safe
 
+    @property
+    def recovery(self) -> Mapping[str, Any]:
+        """What this life may lack of what the one before it had; empty for the first one."""
+        return self._recovery and {**self._recovery, "items_lost": self.lost}
+
     def model(self) -> dict[str, np.ndarray]:
         """What was computed, by name."""
         return self.operator.results()
@@ -92,6 +117,11 @@ class DataflowTask:
         """How well the job does."""
         return self.operator.metrics()
 
+    @property
+    def combines(self) -> Mapping[str, str]:
+        """How its metrics become the job's where several tasks report them."""
+        return self.operator.combines
+
     def start(self) -> None:
         """All workers are up, or were once: the input may be read."""
         self.running = True
@@ -99,6 +129,9 @@ class DataflowTask:
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved."""
         entries = self.scheme.restore(state, items)
+        for entry in entries:
+            self._tell_on_our_clock(entry.block)
+        self._note_recovery(len(self.progress.failures))
         self.inbox += [entry for entry in entries if entry.block.kind != Kind.FEEDBACK]
         self.feedback += [entry for entry in entries if entry.block.kind == Kind.FEEDBACK]
         self.port.count("replayed_items", sum(entry.block.items for entry in entries))
@@ -128,8 +161,15 @@ class DataflowTask:
         if heard.known and block.key.s_index > heard.at.items:
             self.lost += block.key.s_index - heard.at.items
         heard.note(block)
+        self._tell_on_our_clock(block)
         life, stage = self.port.incarnation(sender), self._inputs[edge].stage
         self._take(Entry(self._next_number(), link_of, block, edge, sender, block.seq, life, stage))
+
+    def _tell_on_our_clock(self, block: Block) -> None:
+        """A punctuation may come from another host, or from what a former life saved there."""
+        if block.kind == Kind.PUNCTUATION:
+            now = self.port.now()
+            block.meta.update(opened(opened_here(block.meta, now), now))
 
     def on_worker_failed(self, worker: WorkerId) -> None:
         """A worker that was up is down."""
@@ -237,7 +277,7 @@ class DataflowTask:
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first
-        entry.first = self.operator.process_data(items, before, self.outlet)
+        entry.first = self._first_left(self.operator.process_data(items, before, self.outlet), before, items)
         self.items += entry.first - before
         self.progress.partial[entry.link, identity(entry.block)] = entry.first
         if entry.first >= entry.block.items:
@@ -245,6 +285,17 @@ class DataflowTask:
         state = self.operator.state
         if state is not None and state.exceeded:
             self.scheme.on_crossed()
+
+    def _first_left(self, returned: int, before: int, items: Items) -> int:
+        """What `process_data` returned; JobFailed when that is no item of the block behind those that were done."""
+        if not isinstance(returned, int | np.integer) or not before <= returned <= items.count:
+            kind = type(self.operator)
+            raise JobFailed(
+                f"{kind.__module__}:{kind.__qualname__}.process_data returned {returned!r} for items {before} to"
+                f" {items.count}",
+                "let it return the number of the first item that is left: items.count when all are processed",
+            )
+        return int(returned)
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
@@ -272,7 +323,9 @@ class DataflowTask:
 
     def _close(self, epoch: Epoch, last: bool) -> None:
         """All inputs have closed the window."""
-        items, opened_at = self.progress.windows.pop(epoch, (0, self.port.now()))
+        now = self.port.now()
+        items, began = self.progress.windows.pop(epoch, (0, now))
+        opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
         self._end_window(epoch)
         self.progress.last = last
         self.outlet.punctuate(items, opened_at, last)

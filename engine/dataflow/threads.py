@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
 from codec.blocks import Kind
@@ -25,8 +25,8 @@ class ComputeThreads:
     first block, so they run on the CPUs to which the worker has been pinned by then.
     """
 
-    def __init__(self, operator: DataflowOperator, threads: int = 1, deadline_s: float = 60.0) -> None:
-        self._operator, self._deadline_s = operator, deadline_s
+    def __init__(self, operator: DataflowOperator, threads: int = 1) -> None:
+        self._operator = operator
         helpers = threads - 1 if operator.prepares else 0
         self.ahead = AHEAD * helpers
         """How many of the next blocks may be prepared before their turn."""
@@ -47,10 +47,10 @@ class ComputeThreads:
     def items(self, entry: Entry) -> Items:
         """The prepared items of the block whose turn has come, the same object each time; raises what `prepare` raised.
 
-        JobFailed when a helper does not end in time.
+        It waits for a helper as long as `prepare` takes; `engine/calls.py` tells of a long one.
         """
         if entry.prepared is None:
-            entry.prepared = self._prepared(entry.items) if entry.work is None else self._result(entry.work, entry)
+            entry.prepared = self._prepared(entry.items) if entry.work is None else self._result(entry.work)
         return entry.prepared
 
     def close(self) -> None:
@@ -59,15 +59,9 @@ class ComputeThreads:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def _result(self, work: Future[Items], entry: Entry) -> Items:
+    def _result(self, work: Future[Items]) -> Items:
         while not work.done() and self._waiting:
             self._prepare_next()
-        if not work.done() and not wait([work], self._deadline_s).done:
-            raise JobFailed(
-                f"{type(self._operator).__name__}.prepare has not ended after {self._deadline_s:g} s, for "
-                f"{entry.block.items} items of window {entry.block.epoch}",
-                "see what it waits for: with threads: 1 it is called in the worker's one compute thread",
-            )
         return work.result()
 
     def _prepare_next(self) -> None:

@@ -6,6 +6,7 @@ parts/          what several schemes share
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from engine.schemes.dataflow import DataflowScheme
 from engine.schemes.plans import plan_for
 from engine.schemes.scheme import Scheme
 
-__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "make_scheme", "plan_for"]
+__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "dataflow_scheme", "make_scheme", "plan_for"]
 
 MakeHalf = Callable[[Layout, Mapping[str, Any]], Scheme]
 
@@ -34,6 +35,14 @@ DATAFLOW_SCHEMES: dict[str, type[DataflowScheme]] = {
     "mini_batch": mini_batch.MiniBatch,
     "upstream_backup": upstream_backup.UpstreamBackup,
 }
+
+
+def dataflow_scheme(fault_tolerance: Mapping[str, Any]) -> type[DataflowScheme]:
+    """The scheme of a general topology. Thresholds that are all infinite promise nothing, which is `none`."""
+    name = fault_tolerance["scheme"]
+    if name == "approximate" and all(fault_tolerance[limit] == math.inf for limit in ("theta", "l", "gamma")):
+        name = "none"
+    return DATAFLOW_SCHEMES[name]
 
 
 def make_scheme(layout: Layout, fault_tolerance: Mapping[str, Any]) -> Scheme:

@@ -3,14 +3,17 @@
 state       A backup begins where the divergence crosses a part of theta. Nobody waits for it: input is acknowledged
             only while the state differs from what is durable by no more than theta. What is processed beyond that is
             acknowledged when a durable state includes it, and until then its sender can send it again. A source goes
-            back to its last backup, so it loses nothing and needs no theta; its backups are made twice a second, of
-            large states less often.
+            back to its last backup, so it loses nothing and needs no theta; its backups are made by a timer.
 items       acknowledged on receipt as long as at most l of those that wait are not saved. Beyond that the sender keeps
             them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
             that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
-punctuation always saved, and what operators put out when they close a window.
+punctuation acknowledged when a durable state includes it, and so is what operators put out when they close a window.
+            It costs no backup of its own: the sender keeps it, and what it sends behind it, until the next one.
+feedback    that nobody waits for (ASP) is acknowledged at once: newer feedback follows.
 output      at most gamma items are unacknowledged, beyond that the task waits; a block of more is saved, then sent. A
             source needs no bound: it goes back to what its receivers have.
+
+All of this decides what is acknowledged; how soon the next backup is made only decides when (parts/pacing.py).
 """
 
 from __future__ import annotations
@@ -20,25 +23,25 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codec.blocks import Block
+from codec.blocks import Block, Kind
 from engine.dataflow.entry import Entry
 from engine.dataflow.outlet import OutLink
-from engine.dataflow.progress import LinkKey
+from engine.dataflow.progress import LinkKey, link_key
 from engine.schemes.dataflow import Bench, DataflowScheme
+from engine.schemes.parts.pacing import Pacing
 from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
 from engine.schemes.parts.thresholds import Limits, Thresholds
 
 TRIGGER = 0.5
 """The part of theta that starts a backup of the state."""
-PAUSE_S, PAUSE = 0.05, 100
-"""From one backup of the state to the next, unless a sender waits for it: so long at least, and so many times as long
-as making it took."""
+NEAR = 0.5
+"""The part of that beyond which kernels stop at the item; before, the divergence is looked at behind each block."""
 HALF_FULL = 0.5
 """The part of a link's window beyond which its sender is taken to wait for acknowledgements."""
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
-SAVE_BYTES_S = 8e6
-"""Backups of a source's state take no more of the backup server than this."""
+MUCH_BYTES, LOOK_AGAIN_S, PATIENCE_S = 1 << 16, 0.01, 1.0
+"""A source's backup holds its output that has not arrived: while that is so much, it waits for acknowledgements."""
 SAVE_ABOVE = 0.1
 """The part of theta by which an entry of a state must have changed to be in a partial backup, where it can tell."""
 URGENT = 0.5
@@ -69,12 +72,21 @@ class Approximate(DataflowScheme):
         """Whether the failure before this life is durable. Until then nothing may be lost: a life that ends before is
         one that no later life knows of, and its thresholds would be used once more."""
         self._durable = 0
-        self._covered = 0
-        """The last entry that a durable state includes."""
-        self._saving = 0  # the last one that the state under way includes
+        self._turn = 0
+        """The last entry that was processed, in this order; so are `_covered`, the last one that a durable state
+        includes, and `_saving`, that the state under way does."""
+        self._covered = self._saving = 0
         self._under_way = 0.0  # the divergence that it was saved for
-        self._save_again_at = 0.0
+        self._emptied = False
+        """Whether the state was emptied since its last backup: nobody knows how far it was from what is durable."""
         self._refused = False
+        self._pacing = Pacing(bench.port, bench.cpu_share, SAVE_EVERY_S if bench.layout.is_source else 0.0)
+        self._unawaited = {
+            link_key(joint.edge, worker)
+            for joint in bench.layout.inputs
+            if not joint.awaited
+            for worker in joint.workers
+        }
         self._set_limits()
 
     def _set_limits(self) -> None:
@@ -84,19 +96,45 @@ class Approximate(DataflowScheme):
         self._set_theta()
 
     def _set_theta(self) -> None:
-        """Kernels stop where a backup can be made, and only there."""
+        """Kernels stop nowhere, before `_look` says so."""
         state = self.bench.operator.state
         if state is not None and not self.bench.layout.is_source:
-            state.theta = self.limits.theta * TRIGGER if self._may_save() else math.inf
-            state.save_above = self.limits.theta * SAVE_ABOVE
+            state.theta, state.save_above = math.inf, self.limits.theta * SAVE_ABOVE
+            state.share = self.limits.share * TRIGGER
+
+    def _look(self) -> None:
+        """Make the backup that is due. Kernels stop at the item only when theta is near: what a block does beyond it is
+        not acknowledged before it is durable, so the bound holds wherever they stop."""
+        state = self.bench.operator.state
+        if state is None or not self._may_save():
+            return
+        if self.bench.layout.is_source:
+            self._save_state()
+            return
+        state.theta = self.limits.theta * TRIGGER
+        if state.exceeded:
+            self._save_state()
+        elif state.state_divergence() <= state.theta * NEAR:
+            state.theta = math.inf
 
     def _may_save(self) -> bool:
-        return self._is_durable and self.bench.port.now() >= self._save_again_at
+        return self._is_durable and self._pacing.is_due and not self._is_crowded()
+
+    def _is_crowded(self) -> bool:
+        """At a source: so much of its output has not arrived that a backup had better wait, for a while."""
+        if not self.bench.layout.is_source or self._pacing.late_s > PATIENCE_S:
+            return False
+        if sum(block.nbytes for _, block in self._pending()) <= MUCH_BYTES:
+            return False
+        self._pacing.put_off(LOOK_AGAIN_S)
+        return True
 
     def _divergence(self) -> float:
         """How far the state is from what is durable, at most."""
         state = self.bench.operator.state
-        return 0.0 if state is None else self._under_way + state.state_divergence()
+        if state is None:
+            return 0.0
+        return self._under_way + (math.inf if self._emptied else state.state_divergence())
 
     def _pending(self) -> list[tuple[LinkKey, Block]]:
         """What has not arrived; of feedback only what somebody waits for, as models are large."""
@@ -104,11 +142,10 @@ class Approximate(DataflowScheme):
         return [(key, block) for key, block in outlet.pending() if outlet.links[key].joint.awaited]
 
     def _save_state(self) -> None:
-        self._under_way, self._saving = self._divergence(), self.bench.progress.included
+        self._under_way, self._saving, self._emptied = self._divergence(), self._turn, False
         began = self.bench.port.now()
         self.recorder.save_state(self._pending())
-        ended = self.bench.port.now()
-        self._save_again_at = ended + max(PAUSE_S, PAUSE * (ended - began))
+        self._pacing.made(began, self.recorder.size)
         self._set_theta()
 
     @property
@@ -119,11 +156,14 @@ class Approximate(DataflowScheme):
         bench, recovered = self.bench, Recovered(state, records)
         former = recovered.progress or bench.progress
         before = self.thresholds.after(former.failures, former.epoch)
+        lacked = [self.thresholds.after(former.failures[:i], epoch) for i, epoch in enumerate(former.failures)]
         take_over(bench.progress, recovered, bench.operator.state)
         self.recorder.go_on_from(recovered.version)
         replayed = recovered.latest_run()
         bench.outlet.put_back(recovered.extras)
-        lacks = Limits(0, 0, 0) if bench.layout.is_source or bench.operator.state is None else before
+        self.lacks = Limits(0, 0, 0) if bench.layout.is_source else before
+        self.lacked = [] if bench.layout.is_source else lacked
+        lacks = Limits(0, 0, 0) if bench.operator.state is None else self.lacks
         bench.operator.recovered(lacks.theta, int(lacks.items))
         self._counted = False
         self._set_limits()
@@ -132,6 +172,9 @@ class Approximate(DataflowScheme):
 
     def on_receive(self, entry: Entry) -> None:
         if entry.is_input:
+            return
+        if entry.link in self._unawaited:
+            self.bench.acknowledge(entry)
             return
         self._unsaved.append(entry)
         early = not is_punctuation(entry.block) and not self._kept[entry.link]
@@ -143,9 +186,9 @@ class Approximate(DataflowScheme):
         self._kept[entry.link] += 1
         if entry.block.meta.get("urgent"):
             self._save_waiting()
-            self._save_again_at = 0.0
+            self._pacing.press()
         elif self._kept[entry.link] > self.window * HALF_FULL and self._is_durable:
-            self._save_again_at = 0.0
+            self._pacing.press()
 
     def _acknowledge(self, entry: Entry) -> None:
         self._kept[entry.link] -= 1
@@ -162,33 +205,27 @@ class Approximate(DataflowScheme):
         self._refused = bool(self._unsaved)
 
     def may_process(self, entry: Entry) -> bool:
-        """Punctuation is saved when its turn has come, if not before."""
-        state = self.bench.operator.state
-        if state is not None and state.theta == math.inf and self._may_save():
-            self._set_theta()
-            if self._is_old() if self.bench.layout.is_source else state.exceeded:
-                self._save_state()
-        if entry.is_input or entry.record or not is_punctuation(entry.block):
-            return True
-        return self._save_block(entry)
+        """Always; a backup that has become due is made first."""
+        self._look()
+        return True
 
     def _save_block(self, entry: Entry) -> bool:
         """Save an entry behind a state that includes all before it that nobody else will have: its record tells a new
         life that all of that has come. False when the store has no room."""
-        if any(one.processed and not one.record and one.number > self._saving for one in self._queue):
+        if any(not one.record and one.turn > self._saving for one in self._queue):
             self._save_state()
         return not self.recorder.full and self.recorder.save_block(entry)
-
-    def _is_old(self) -> bool:
-        interval_s = max(SAVE_EVERY_S, self.recorder.state_bytes / SAVE_BYTES_S)
-        return self.bench.port.now() >= self._save_again_at + interval_s
 
     def on_crossed(self) -> None:
         if self._may_save():
             self._save_state()
 
     def on_processed(self, entry: Entry) -> None:
+        self._turn += 1
+        entry.turn = self._turn
         self._leaving.append(entry)
+        if entry.block.kind != Kind.PUNCTUATION:  # else `on_window` must be told first
+            self._look()
 
     def on_left(self) -> None:
         while self._leaving:
@@ -201,7 +238,6 @@ class Approximate(DataflowScheme):
         if entry.acknowledged:
             self._exposed -= entry.block.items
         else:
-            entry.processed = True
             self._queue.append(entry)
             self._release()
 
@@ -213,7 +249,7 @@ class Approximate(DataflowScheme):
             if self._may_save():
                 self._save_state()
             else:
-                self.bench.port.alarm(PAUSE_S)
+                self.bench.port.alarm(self._pacing.wait_s)
 
     def on_alarm(self) -> None:
         self._release()
@@ -221,14 +257,14 @@ class Approximate(DataflowScheme):
     def _is_safe(self, entry: Entry) -> bool:
         if entry.record:
             return entry.record <= self._durable
-        return entry.processed and (entry.number <= self._covered or self._divergence() <= self.limits.theta)
+        if entry.turn <= self._covered:
+            return True
+        return not is_punctuation(entry.block) and self._divergence() <= self.limits.theta
 
     def on_window(self, epoch: int) -> None:
+        """No backup is due for it: what closed the window is kept by its senders."""
         state = self.bench.operator.state
-        if state is not None and state.cleared:
-            self._save_state()
-        elif not self.bench.layout.is_source:
-            self.recorder.save_progress(self._pending())
+        self._emptied |= state is not None and state.cleared
         self._set_limits()
 
     def may_leave(self, link: OutLink, block: Block) -> bool:
@@ -253,7 +289,7 @@ class Approximate(DataflowScheme):
     def on_sender_lost(self, link: LinkKey) -> None:
         """A source that starts again goes on behind what has come."""
         self._save_waiting()
-        if self._kept[link] and self.bench.operator.state is not None:
+        if self._kept[link]:
             self._save_state()
 
     def settled(self, link: LinkKey) -> bool:
@@ -267,7 +303,6 @@ class Approximate(DataflowScheme):
             if not self._counted:
                 self._counted = True
                 self._set_limits()
-        self._set_theta()
         self._release()
         if self._refused:
             self._save_waiting()

@@ -13,6 +13,7 @@ from typing import Any
 from codec.blocks import Block
 from engine.dataflow.entry import Entry
 from engine.dataflow.layout import DataflowLayout
+from engine.dataflow.losses import EVERYTHING, NOTHING, Limits
 from engine.dataflow.outlet import Outlet, OutLink
 from engine.dataflow.progress import LinkKey, Progress
 from engine.dataflow.receipts import Receipts
@@ -33,6 +34,8 @@ class Bench:
     """What was received and is not processed, oldest first."""
     items: int
     """The items of the job's input, all tasks together."""
+    cpu_share: float = 0.01
+    """Of the CPU time that the task uses, what its backups may take while nobody waits for them."""
 
     def __post_init__(self) -> None:
         self.receipts = Receipts(self.layout, self.port)
@@ -61,6 +64,10 @@ class DataflowScheme:
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         self.bench = bench
+        self.lacks: Limits = NOTHING if self.exact else EVERYTHING
+        """What this life may lack at most of what the one before it had, where there was one."""
+        self.lacked: list[Limits] = []
+        """The same of the failures before that; empty where all were alike."""
 
     def on_receive(self, entry: Entry) -> None:
         """A block came in, or was read from the input; it stands last in the inbox."""

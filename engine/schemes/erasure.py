@@ -18,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from codec.blocks import Block, Key, Kind
-from codec.codes import make_code
+from codec.codes import load_code
 from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
 from engine.schemes.parts.dealer import PIECES_MAX, Dealer
 from engine.schemes.parts.hedge import Hedge
+from engine.schemes.parts.patience import make_patience
 from engine.schemes.parts.placement import rotate
 from engine.schemes.parts.relay import Relay
 from engine.schemes.parts.shelf import Shelf
@@ -35,17 +38,19 @@ from engine.schemes.scheme import Port, Ready, Scheme
 class ErasureSource(Dealer):
     """Algorithm 1: emits data blocks at once, and encodes a row when its last one is on its way.
 
-    A row is encoded in one pass: folding in block by block, as the paper does item by item, would read and write the
-    parity k times. Without `incremental` an epoch is encoded when all of it is there, and sent after that (the baseline
-    of LEC Exp#3).
+    So data never waits for encoding, and in an epoch of several rows parity of the first leaves while later ones are
+    still read. A row is encoded in one pass: folding in block by block, as the paper does item by item, would read and
+    write the parity k times. Without `incremental` an epoch is encoded when all of it is there, and sent after that
+    (the baseline of LEC Exp#3).
     """
 
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options["k"])
         self.r = options["r"]
         self.incremental = options.get("incremental", True)
-        self.unit = self.enough = self.k
-        self.code = make_code(options["code"], self.k, self.r)
+        self.enough = self.k
+        self.unit = self.k * options.get("rows", 1)
+        self.code = load_code(options["code"], self.k, self.r)
         self._order: tuple[WorkerId, ...] = ()
         self._row: list[Block] = []
 
@@ -164,10 +169,12 @@ class ErasureSink(Collector):
     def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options["k"])
         self.r = options["r"]
-        self.pieces = Pieces(make_code(options["code"], self.k, self.r))
-        self.hedge = Hedge(self.r, options["hedge_ms"] / 1000)
+        self.pieces = Pieces(load_code(options["code"], self.k, self.r))
+        self.hedge = Hedge(self.r, make_patience(options["hedge"]))
         self._watched = Epoch(0)
         self._decoded = 0  # blocks of the current epoch
+        self._gave_up_at: float | None = None
+        self._bill: tuple[Epoch, float, int] | None = None
         self._advised: frozenset[WorkerId] = frozenset()
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
@@ -187,6 +194,15 @@ class ErasureSink(Collector):
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         super().on_epoch(port, epoch, items, last)
         self.pieces.forget(epoch)
+        if self._bill is not None and self._bill[0] == epoch:
+            _, since, blocks = self._bill
+            self.hedge.patience.paid(port.now() - since, blocks)
+            self._bill = None
+
+    def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
+        if self.hedge.heard(sender, port.now()):
+            self._set_alarm(port)
+        return super().on_receive(port, edge, sender, block)
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         self.hedge.lost(worker)
@@ -210,13 +226,15 @@ class ErasureSink(Collector):
                 port.report("avoided", epoch=self.committed, workers=names)
 
     def on_alarm(self, port: Port) -> Ready:
-        late = self.hedge.give_up(port.now())
-        if late:
-            self._advise(port)
-            port.report("hedge", epoch=self.current, workers=sorted(map(str, late)))
-            return self.progress(port)
+        late = self.hedge.give_up(port.now(), port.stands_still)
         self._set_alarm(port)
-        return ()
+        if not late:
+            return ()
+        self._gave_up_at = port.now()
+        self._advise(port)
+        stopped = sorted(str(worker) for worker in late if port.stands_still(worker))
+        port.report("hedge", epoch=self.current, workers=sorted(map(str, late)), stopped=stopped)
+        return self.progress(port)
 
     def at_ease(self, ledger: Ledger) -> bool:
         return super().at_ease(ledger) and not self.hedge.stragglers
@@ -227,7 +245,10 @@ class ErasureSink(Collector):
         port.count("rows", len(self.rows(ledger)))
         if self._decoded:
             port.report("decode", epoch=epoch, blocks=self._decoded)
+            if self._gave_up_at is not None:
+                self._bill = (epoch, self._gave_up_at, self._decoded)
             self._decoded = 0
+        self._gave_up_at = None
 
     def progress(self, port: Port, arrived: Block | None = None) -> list[Any]:
         ready = super().progress(port, arrived)
@@ -311,15 +332,30 @@ class ErasureSink(Collector):
             self.settle(ledger, (row.row, i), block)
             port.count("decoded_items", len(array))
             blocks.append(block)
+        if not self.pieces.code.exact:
+            self._report_spread(port, row, blocks)
         port.count("decoded_rows")
         self._decoded += len(lacking)
         return blocks
+
+    def _report_spread(self, port: Port, row: Row, decoded: list[Block]) -> None:
+        """Over the real numbers a NaN or an infinity of one block spreads to what is decoded beside it."""
+        spread = [block.key.s_index for block in decoded if not np.isfinite(block.arrays[0]).all()]
+        if spread:
+            remedy = "gf256 decodes bit for bit"
+            port.report("decoded_not_finite", epoch=row.epoch, row=row.row, s_indexes=spread, remedy=remedy)
 
 
 class HybridSink(ErasureSink):
     """The pieces are linear parts, from which non-linear results are recomputed (Algorithm 4)."""
 
     linear = True
+
+    def admits_piece(self, block: Block, block_count: int) -> bool:
+        """The same, and no result comes without its linear part, a row an item."""
+        if block.kind == Kind.RESULT and (block.attachment is None or len(block.attachment) != block.items):
+            return False
+        return super().admits_piece(block, block_count)
 
 
 class LazySink(ErasureSink):

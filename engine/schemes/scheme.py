@@ -56,11 +56,18 @@ class Port(Protocol):
     def is_up(self, worker: WorkerId) -> bool:
         """Whether that latest incarnation is alive as far as is known here."""
 
+    def stands_still(self, worker: WorkerId) -> bool:
+        """Whether the system says that the process of a worker of this host is stopped: nothing will come from it until
+        it is continued. False for one that runs, that merely is slow, or of which nothing can be known here."""
+
     def alarm(self, seconds: float) -> None:
         """Call `on_alarm` once, this much later; a new alarm replaces the one before."""
 
     def now(self) -> float:
         """Seconds of a monotonic clock."""
+
+    def cpu(self) -> float:
+        """Seconds of CPU that this worker has used."""
 
     def count(self, name: str, n: int = 1) -> None:
         """Add to a statistic of this worker."""

@@ -18,13 +18,14 @@ from engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
 from engine.schemes.scheme import Port, Scheme
 from engine.tasks.processor import ProcessorTask
 from engine.tasks.sink import Journal, SinkTask
-from engine.tasks.source import SourceTask
+from engine.tasks.source import SourceTask, counted
 from engine.tasks.task import Task
-from operators.base import Context, Operator, Processor, Sink, Source
+from operators.base import Context, Processor, Sink, Source, ThreeStageOperator
+from operators.classes import CLASSES
 from operators.loading import make_operator
 
 ITEM_BYTES = 8  # of one column
-T = TypeVar("T", bound=Operator)
+T = TypeVar("T", bound=ThreeStageOperator)
 
 WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
 
@@ -47,7 +48,8 @@ class ThreeStageParts:
 def make_task(
     topology: Topology, schema: Mapping[str, Any], layout: Layout, scheme: Scheme, port: Port, journal: Journal | None
 ) -> Task:
-    """The task of `layout.me`. `schema` holds the input's `columns` and `label`, as the submitter found them.
+    """The task of `layout.me`. `schema` holds the input's `columns` and `label`, as the submitter found them, and what
+    it `verified`.
 
     Raises ConfigError where an operator cannot be made or opened, or an epoch would have too many blocks.
     """
@@ -57,8 +59,9 @@ def make_task(
         seed=topology.seed,
         index=layout.me.index,
         parallelism=topology.stages[layout.me.stage].parallelism,
-        input=asdict(topology.input),
+        input=asdict(topology.input) | {"verified": schema.get("verified", ())},
         empty=port.empty,
+        classes=tuple(schema.get("classes", CLASSES)),
     )
     task = _task(topology, layout, scheme, port, context, journal)
     task.columns = len(context.columns)
@@ -74,13 +77,16 @@ def _task(
         assert journal is not None
         sink = _operator(topology, layout.me.stage, Sink)
         sink.processor = _open(_operator(topology, layout.processors[0].stage, Processor), context)
-        return SinkTask(layout, scheme, port, _open(sink, context), journal)
+        task = SinkTask(layout, scheme, port, _open(sink, context), journal)
+        task.must_be_finite = not topology.keeps_bad_rows
+        return task
     return ProcessorTask(layout, scheme, port, lambda: _open(_operator(topology, layout.me.stage, Processor), context))
 
 
 def window_blocks(topology: Topology, schema: Mapping[str, Any]) -> int:
     """Blocks that a link may have unacknowledged: enough for the epochs under way, and for what a receiver may lag."""
     blocks = -(-topology.micro_batch * len(schema["columns"]) * ITEM_BYTES // topology.links.block_bytes)
+    blocks = max(blocks, topology.fault_tolerance.get("k", 1) * topology.fault_tolerance.get("rows", 1))
     stage_tasks = max(stage.parallelism for stage in topology.stages.values())
     epochs = max(topology.links.window_epochs, LAG_SHARES + 1) + 1
     return max(WINDOW_BLOCKS_MIN, epochs * (blocks + stage_tasks))
@@ -88,8 +94,7 @@ def window_blocks(topology: Topology, schema: Mapping[str, Any]) -> int:
 
 def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port, context: Context) -> SourceTask:
     source = _open(_operator(topology, layout.me.stage, Source), context)
-    if source.items is None:
-        raise NotImplementedError("a source without an end")
+    assert source.items is not None, "checked before the job was submitted"
     links = topology.links
     blocks = -(-topology.micro_batch * 8 * len(context.columns) // links.block_bytes)
     if min(blocks, topology.micro_batch) > BLOCKS_MAX:
@@ -97,8 +102,9 @@ def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port,
             f"an epoch of {topology.micro_batch} items would be cut into {blocks} blocks; {BLOCKS_MAX} are the most",
             "Raise links.block_bytes, or lower micro_batch.",
         )
+    read = counted(source, topology.stages[layout.me.stage].operator)
     return SourceTask(
-        layout, scheme, port, source.read, source.items, topology.micro_batch, links.block_bytes, links.window_epochs
+        layout, scheme, port, read, source.items, topology.micro_batch, links.block_bytes, links.window_epochs
     )
 
 

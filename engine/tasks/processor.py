@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from codec.blocks import Block, Key, Kind
 from codec.ids import Epoch, WorkerId
 from engine.layout import Edge, Layout
@@ -132,7 +134,14 @@ class ProcessorTask(Task):
             parity = items if linear is None else linear
             result = Block(Kind.PARITY, block.epoch, block.key, arrays=(parity,), meta=block.meta)
         else:
-            arrays = operator.process_data(items) if linear is None else operator.process_nonlinear(linear, items)
+            arrays = tuple(_result(operator, linear, items))
             self.items += block.items
-            result = Block(Kind.RESULT, block.epoch, block.key, block.items, tuple(arrays), linear, block.meta)
+            result = Block(Kind.RESULT, block.epoch, block.key, block.items, arrays, linear, block.meta)
         self.scheme.on_emit(self.port, result, block)
+
+
+def _result(operator: Processor, linear: np.ndarray | None, items: np.ndarray) -> Sequence[np.ndarray]:
+    """What is sent of a block beside its linear part: nothing where that says it all (LEC III-D)."""
+    if linear is None:
+        return operator.process_data(items)
+    return () if operator.is_linear else operator.process_nonlinear(linear, items)

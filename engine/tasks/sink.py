@@ -8,7 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from codec.blocks import Block, Key, Kind
+from codec.clock import opened_here
 from codec.ids import Epoch, WorkerId
+from engine.finite import are_finite, check_model
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Boundary, Port, Ready, Scheme
 from engine.tasks.task import Task
@@ -48,6 +50,8 @@ class SinkTask(Task):
     def __init__(self, layout: Layout, scheme: Scheme, port: Port, operator: Sink, journal: Journal) -> None:
         super().__init__(layout, scheme, port)
         self.operator, self.journal = operator, journal
+        self.must_be_finite = False
+        """Whether a model with NaN or infinity fails the job, at its epoch."""
         self.safe = False
         """Whether the last epoch is committed and durable."""
         self._results: dict[Epoch, dict[Key, Sequence[np.ndarray]]] = {}
@@ -71,6 +75,10 @@ class SinkTask(Task):
     def metrics(self) -> Mapping[str, float]:
         return self.operator.metrics()
 
+    @property
+    def combines(self) -> Mapping[str, str]:
+        return self.operator.combines
+
     def restore(self, state: Block | None, items: Sequence[Block] = ()) -> None:
         """Go on from what a former life saved (see `_save`); from the beginning when that is nothing."""
         if state is None:
@@ -93,7 +101,7 @@ class SinkTask(Task):
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         if block.kind == Kind.PUNCTUATION and "opened_at" in block.meta and block.epoch > self.epoch:
-            self._opened_at[block.epoch] = block.meta["opened_at"]
+            self._opened_at[block.epoch] = opened_here(block.meta, self.port.now())
         super().on_block(edge, sender, block)
 
     def on_worker_restored(self, worker: WorkerId) -> None:
@@ -128,16 +136,25 @@ class SinkTask(Task):
 
     def _result(self, block: Block) -> Sequence[np.ndarray]:
         if block.kind == Kind.RESULT:
-            return block.arrays
+            return self._delivered(block)
         self.port.count("recomputed_items", block.items)  # decoded data: LEC's Recompute
         recompute = self.operator.recompute_linear if self.scheme.linear else self.operator.recompute
         return recompute(block.arrays[0])
+
+    def _delivered(self, block: Block) -> Sequence[np.ndarray]:
+        """A result as its processor sent it; of linear work that is the linear part alone."""
+        if self.scheme.linear and self.operator.processor.is_linear:
+            assert block.attachment is not None, "the scheme admits no other"
+            return self.operator.recompute_linear(block.attachment)
+        return block.arrays
 
     def _commit(self, boundary: Boundary) -> None:
         results = self._results.pop(boundary.epoch, {})
         for key in sorted(results):
             self.operator.aggregate(results[key])
         feedback = self.operator.commit(boundary.epoch)
+        if self.must_be_finite and not are_finite(feedback):
+            check_model(boundary.epoch, self.operator.model())
         if self.layout.trains:
             self.operator.processor.process_feedback(feedback)
         self.epoch = boundary.epoch

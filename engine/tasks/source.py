@@ -12,6 +12,7 @@ from codec.ids import Epoch, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Port, Ready, Scheme
 from engine.tasks.task import Task
+from operators.base import Source
 
 Read = Callable[[int, int], np.ndarray]
 
@@ -22,6 +23,23 @@ def cut(item_count: int, item_bytes: int, block_bytes: int, unit: int) -> int:
     count = max(1, -(-item_count * item_bytes // max(1, block_bytes)))
     count = -(-count // unit) * unit
     return max(1, -(-item_count // count))
+
+
+def counted(source: Source, operator: str) -> Read:
+    """`source.read`, with a JobFailed that names the `operator` where it does not return the rows it was asked for."""
+
+    def read(start: int, stop: int) -> np.ndarray:
+        items = source.read(start, stop)
+        rows = len(items) if isinstance(items, np.ndarray) and items.ndim else None
+        if rows != stop - start:
+            found = type(items).__name__ if rows is None else f"{rows} rows"
+            raise JobFailed(
+                f"{operator}: read({start}, {stop}) returned {found} instead of {stop - start} rows",
+                f"correct {type(source).__qualname__}.read, or the number of items that its `open` sets",
+            )
+        return items
+
+    return read
 
 
 class SourceTask(Task):

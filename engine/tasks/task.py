@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,11 +29,15 @@ class Runs(Protocol):
     @property
     def saves(self) -> bool: ...
     @property
+    def recovery(self) -> Mapping[str, Any]: ...
+    @property
     def done(self) -> bool: ...
     def start(self) -> None: ...
     def restore(self, state: Block | None, items: Sequence[Block]) -> None: ...
     def model(self) -> Mapping[str, np.ndarray]: ...
     def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def combines(self) -> Mapping[str, str]: ...
     def admits(self, block: Block) -> bool: ...
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None: ...
     def on_worker_failed(self, worker: WorkerId) -> None: ...
@@ -62,6 +66,11 @@ class Task:
         return False
 
     @property
+    def recovery(self) -> Mapping[str, Any]:
+        """What this life may lack of what the one before it had: nothing that is not counted in `lost`."""
+        return {}
+
+    @property
     def done(self) -> bool:
         """At a sink: whether all of the stream is committed, and that is safe."""
         return False
@@ -78,6 +87,11 @@ class Task:
 
     def metrics(self) -> Mapping[str, float]:
         """At a sink: how well the job does."""
+        return {}
+
+    @property
+    def combines(self) -> Mapping[str, str]:
+        """How its metrics become the job's where several tasks report them (operators/base.py)."""
         return {}
 
     def admits(self, block: Block) -> bool:

@@ -5,9 +5,9 @@ Like all operators it knows no engine. Blocks of many items are handed over; wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -76,6 +76,16 @@ class DataflowOperator(Operator):
 
     state: State | None = None
     """What is backed up and restored. Everything else that an operator keeps must follow from it, or is lost."""
+
+    combines: ClassVar[Mapping[str, str]] = {}
+    """How a metric of several tasks becomes the job's: name -> "sum", or "mean" (weighted by each task's items).
+
+    One that is not named is reported for each task.
+    """
+
+    only_windows = False
+    """Whether it puts out nothing but the result of a window as it closes it. Such output is never lost, whatever the
+    thresholds are (AF 3.4.2: punctuation)."""
 
     def start(self, place: Place) -> None:
         """Called once, before any other method."""

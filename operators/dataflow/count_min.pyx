@@ -184,6 +184,8 @@ class CountMin(State):
     A partial backup holds the counters that differ by more than `spared` from the last one; compensation is always saved.
     """
 
+    window = "hopping"
+
     def __init__(self, width=8000, seed=0, limit=np.inf):
         if not 0 < width <= WIDTH_MAX:
             raise ValueError(f"a row of {width} counters; 1 to {WIDTH_MAX} are possible")

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from codec.errors import ConfigError, DataError
+from operators.classes import check_binary
 from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
 from operators.dataflow.dense import add_gradients
 from operators.options import positive, whole_number
@@ -26,6 +27,8 @@ class WindowGradient(State):
     what its loss would change in the step at the end of a window that has as many items as the one before, from each of
     `tasks` tasks.
     """
+
+    window = "hopping"
 
     model: np.ndarray
     total: np.ndarray
@@ -111,6 +114,8 @@ class WindowGradient(State):
 class LocalGradient(DataflowOperator):
     """Source stage: sums the gradients of its items of a window under the model that was fed back last."""
 
+    only_windows = True
+
     def __init__(self, label: int = 0) -> None:
         self._label = whole_number("label", label, 0)
         self.state: WindowGradient = WindowGradient()
@@ -119,8 +124,10 @@ class LocalGradient(DataflowOperator):
         self.state = WindowGradient(place.parallelism)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Dense items: one float64 matrix, the label (0 or 1) in the column `label`."""
+        """Dense items: one float64 matrix, the label (0 or 1) in the column `label`. DataError for other labels."""
         try:
+            if first == 0 and not self.state.tallies[0]:  # a window's first block
+                check_binary(items.arrays[0][:, self._label], f"in column {self._label}")
             return self.state.add(np.ascontiguousarray(items.arrays[0], np.float64), first, self._label)
         except (ValueError, TypeError, IndexError) as error:
             raise DataError(

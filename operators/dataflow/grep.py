@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import groupby
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -71,6 +72,8 @@ class MergedLines(State):
     A window that is closed is in its file: what is not saved of it by then never will be, and what was saved of it is
     dropped when the next window is closed.
     """
+
+    window = "hopping"
 
     def __init__(self) -> None:
         self.saved: list[Part] = []
@@ -149,6 +152,8 @@ def parts_of(about: np.ndarray, data: np.ndarray, offsets: np.ndarray) -> list[P
 
 class MergeLines(DataflowOperator):
     """Destination: writes the lines of each window, by the task that sent them and in their order, and counts them."""
+
+    combines: ClassVar[Mapping[str, str]] = {"lines": "sum"}
 
     def __init__(self) -> None:
         self.state: MergedLines = MergedLines()

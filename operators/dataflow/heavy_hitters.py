@@ -10,6 +10,7 @@ import numpy as np
 from codec.errors import ConfigError, DataError
 from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
 from operators.dataflow.count_min import ROWS, CountMin, estimate
+from operators.dataflow.records import unpacked
 from operators.options import number, positive, whole_number
 from operators.states.base import Backup, State
 
@@ -21,12 +22,14 @@ FOUND = np.dtype([("epoch", "<i8"), ("flow", "<u8"), ("bytes", "<i8")])
 
 
 class LocalSketch(DataflowOperator):
-    """Source stage: counts the bytes of each flow in a sketch, and sends it with its candidates when a window ends.
+    """Source stage, or behind one: counts the bytes of each flow in a sketch, which it sends when a window ends.
 
     A flow of more than `threshold` bytes sends more than threshold / parallelism through one of the tasks. Candidates
     are all flows above that share less `slack` bytes, the most that failures may lose here (Theta + L * packet size;
     half the share unless given). So none is missed as long as the bounds hold.
     """
+
+    only_windows = True
 
     def __init__(
         self,
@@ -57,9 +60,9 @@ class LocalSketch(DataflowOperator):
         self.state = CountMin(self._width, place.seed, share - slack)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Packets: one structured array with the fields `flow` (uint64) and `size` (uint32)."""
+        """Packets: records with the fields `flow` (uint64) and `size` (uint32)."""
         try:
-            return self.state.add(items.arrays[0], first, *self._fields)
+            return self.state.add(unpacked(items.arrays), first, *self._fields)
         except ValueError as error:
             raise DataError(f"the input has no packets: {error}", "Prepare it with riprap prep packets.") from error
 
@@ -82,6 +85,8 @@ class Window:
 
 class MergedSketches(State):
     """The open windows' sketches and what was found in the closed ones. Divergence: maximum difference of a counter."""
+
+    window = "hopping"
 
     def __init__(self, width: int) -> None:
         self.width = width

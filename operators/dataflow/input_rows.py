@@ -10,6 +10,7 @@ import numpy as np
 
 from codec.errors import DataError
 from operators import shard_files
+from operators.shard_checks import NOTHING, Checks, checked
 from operators.shard_files import REMEDY, MappedRows, bytes_of
 from operators.shards import Shards
 
@@ -107,14 +108,15 @@ class LineRows:
         return np.concatenate([text for text, _ in pieces]), np.concatenate([np.zeros(1, np.int64), *bounds])
 
 
-def open_records(path: str, manifest: dict[str, Any]) -> RecordRows:
+def open_records(path: str, manifest: dict[str, Any], checks: Checks = NOTHING) -> RecordRows:
     """Map record shards, structured arrays of the manifest's `dtype`. DataError when the directory is not whole."""
     name = shard_files.manifest_name(path)
     shard_files.check_format(name, manifest, RECORDS)
     dtype = _record_dtype(name, manifest.get("dtype"))
     shard_files.check_shards(name, manifest)
     mapped = [shard_files.map_file(path, shard, dtype, (shard["rows"],)) for shard in manifest["shards"]]
-    return RecordRows(MappedRows(*zip(*mapped, strict=True)), dtype)
+    found = checked(path, manifest, mapped, checks)
+    return RecordRows(MappedRows(found.arrays, found.maps), dtype)
 
 
 def _record_dtype(name: str, described: Any) -> np.dtype:
@@ -131,7 +133,7 @@ def _record_dtype(name: str, described: Any) -> np.dtype:
     return dtype
 
 
-def open_lines(path: str, manifest: dict[str, Any]) -> LineRows:
+def open_lines(path: str, manifest: dict[str, Any], checks: Checks = NOTHING) -> LineRows:
     """Map line shards, bytes and offsets of lines. DataError when the directory is not whole."""
     name = shard_files.manifest_name(path)
     shard_files.check_format(name, manifest, LINES)
@@ -147,4 +149,5 @@ def open_lines(path: str, manifest: dict[str, Any]) -> LineRows:
         texts.append(text)
         maps.append(mapped)
         offsets.append(bounds)
+    checked(path, manifest, list(zip(texts, maps)), checks._replace(bad_rows="keep"))
     return LineRows(MappedRows(texts, maps), offsets)

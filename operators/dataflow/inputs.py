@@ -11,6 +11,7 @@ from codec.errors import ConfigError, DataError
 from operators import shard_files
 from operators.dataflow.input_rows import LINES, RECORDS, InputRows, Kind, MatrixRows, open_lines, open_records
 from operators.dataflow.raw_text import open_raw, raw_files
+from operators.shard_checks import NOTHING, Checks, fingerprint
 from operators.shards import FORMAT as MATRIX
 from operators.shards import open_shards
 
@@ -62,8 +63,9 @@ class Input:
 
 
 def open_input(
-    path: str | os.PathLike[str], repeat: int = 1, limit: int | None = None, index: int = 0, parallelism: int = 1
-) -> Input:
+    path: str | os.PathLike[str], repeat: int = 1, limit: int | None = None, index: int = 0, parallelism: int = 1,
+    checks: Checks = NOTHING,
+) -> Input:  # fmt: skip
     """Open what task `index` of `parallelism` streams of a directory of shards, of a .txt(.gz) file or a directory.
 
     ConfigError for numbers out of range, DataError when the input is neither, or is not whole.
@@ -72,21 +74,35 @@ def open_input(
         raise ConfigError(f"input.repeat is {repeat}, input.limit {limit}", "Both must be at least 1.")
     if not 0 <= index < parallelism:
         raise ConfigError(f"task {index} of {parallelism} source tasks", "Tasks are numbered from 0.")
-    rows, schema = _open_rows(os.fspath(path))
+    rows, schema = _open_rows(os.fspath(path), checks)
     return Input(rows, schema, repeat, limit, index, parallelism)
 
 
-def _open_rows(path: str) -> tuple[InputRows, dict[str, Any]]:
+def verify_input(path: str, checks: Checks) -> tuple[str, int]:
+    """Look at all of an input directory once: its fingerprint for `Checks.verified`, and the rows that are dropped.
+
+    DataError as in `open_input`. An input that is no directory of shards is left to its source.
+    """
+    if not os.path.exists(shard_files.manifest_name(path)):
+        return "", 0
+    manifest = shard_files.read_manifest(path)
+    if manifest.get("format") not in (MATRIX, RECORDS, LINES):
+        return "", 0
+    rows, _ = _open_rows(path, checks)
+    return fingerprint(path, manifest), manifest["rows"] - rows.rows
+
+
+def _open_rows(path: str, checks: Checks) -> tuple[InputRows, dict[str, Any]]:
     if files := raw_files(path):
         return open_raw(files), {"format": "text", "files": files}
     manifest = shard_files.read_manifest(path)
     found = manifest.get("format")
     if found == MATRIX:
-        return MatrixRows(open_shards(path)), manifest
+        return MatrixRows(open_shards(path, checks)), manifest
     if found == RECORDS:
-        return open_records(path, manifest), manifest
+        return open_records(path, manifest, checks), manifest
     if found == LINES:
-        return open_lines(path, manifest), manifest
+        return open_lines(path, manifest, checks), manifest
     raise DataError(
         f'{shard_files.manifest_name(path)}: expected "format" to be {MATRIX}, {RECORDS} or {LINES}, found {found!r}',
         shard_files.REMEDY,

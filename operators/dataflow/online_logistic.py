@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from codec.errors import ConfigError, DataError
+from operators.classes import check_binary
 from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from operators.dataflow.records import unpacked
 from operators.dataflow.sgd import PARAMETERS_MAX, SparseModel
 from operators.options import positive, whole_number
 from operators.states import Vector
@@ -24,11 +28,13 @@ def parameters_option(value: object) -> int:
 
 
 class LocalModel(DataflowOperator):
-    """Source stage: trains on its part of the items, one after the other, by steps of eta / sqrt(t).
+    """Source stage, or behind one: trains on its part of the items, one after the other, by steps of eta / sqrt(t).
 
     After every `report_every` items and at each punctuation it sends the parameters that changed. Every `holdout`-th
     item is predicted before it is trained on (0: none). State: the parameters; divergence: Euclidean.
     """
+
+    combines: ClassVar[Mapping[str, str]] = {"tested": "sum", "prediction_rate": "mean"}
 
     def __init__(
         self, parameters: int = PARAMETERS, eta: float = 0.5, report_every: int = 1000, holdout: int = 10
@@ -38,12 +44,14 @@ class LocalModel(DataflowOperator):
         self.state: SparseModel = SparseModel(count, positive("eta", eta), tenth)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Sparse items: one structured array with `label` (float32), `indexes` (uint32) and `values` (float32)."""
-        state = self.state
+        """Sparse items: records with `label` (float32), `indexes` (uint32) and `values` (float32)."""
+        state, records = self.state, self._records(items)
+        if first == 0 and "label" in (records.dtype.names or ()):
+            check_binary(records["label"], "of the records")
         while first < items.count:
             stop = min(items.count, first + self._report_every - state.trained % self._report_every)
             try:
-                first = state.train(items.arrays[0], first, stop)
+                first = state.train(records, first, stop)
             except ValueError as error:
                 raise DataError(
                     f"the input cannot be trained on: {error}",
@@ -54,6 +62,12 @@ class LocalModel(DataflowOperator):
             if state.exceeded:
                 break
         return first
+
+    def _records(self, items: Items) -> np.ndarray:
+        try:
+            return unpacked(items.arrays)
+        except ValueError as error:
+            raise DataError(f"the input cannot be trained on: {error}", "Prepare it with riprap prep.") from error
 
     def process_feedback(self, items: Items, out: Emitter) -> None:
         self.state.merge(*items.arrays)

@@ -6,12 +6,15 @@ Haas and Hellerstein, "Ripple joins for online aggregation" (1999), on Bernoulli
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 
 from codec.errors import ConfigError, DataError
 from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from operators.dataflow.records import unpacked
 from operators.options import number, whole_number
 from operators.states import HashMap, Number
 from operators.states.base import Backup, State
@@ -46,7 +49,7 @@ def join_keys(records: np.ndarray) -> np.ndarray:
 
 
 class SamplePackets(DataflowOperator):
-    """Source stage, one for each side: sends the keys of a sample to the tasks that their hash chooses.
+    """Source stage, or behind one, for each side: sends the keys of a sample to the tasks that their hash chooses.
 
     A packet's position in the task's stream decides whether it is sampled, with a probability of `rate`. The two stages
     should have different `salt`s, so that they sample independently. State: the position; divergence: the difference of
@@ -64,10 +67,10 @@ class SamplePackets(DataflowOperator):
         self._seed = int(words[0])
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Packets: one structured array with `time_ns` (int64) and `destination` (16 bytes)."""
+        """Packets: records with `time_ns` (int64) and `destination` (16 bytes)."""
         position, stop = int(self.state.value), first + self._room(items.count - first)
         try:
-            packets = items.arrays[0][["time_ns", "destination"]][first:stop]
+            packets = unpacked(items.arrays)[["time_ns", "destination"]][first:stop]
             chosen = sample(position, position + stop - first, self._rate, self._seed)
             keys = join_keys(packets[chosen])
         except (IndexError, KeyError, ValueError) as error:
@@ -146,6 +149,8 @@ class RippleJoin(DataflowOperator):
     The estimate of all pairs is their number divided by rate^2. Its interval holds the truth with a probability of
     `confidence`; after failures it is wider, as fewer packets were sampled (Theorem 3).
     """
+
+    combines: ClassVar[Mapping[str, str]] = {"joined": "sum", "estimate": "sum"}  # each key is joined by one task
 
     def __init__(self, rate: float = 0.1, confidence: float = 0.95) -> None:
         self._rate = number("rate", rate, 1e-9, 1.0)

@@ -3,6 +3,7 @@
 An object is used by one thread at a time. Arrays come contiguous and of the right type (operators.states.checks).
 """
 
+from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
@@ -18,12 +19,12 @@ cdef extern from "entries.h" nogil:
         uint8_t *changed
         int64_t *list
         int64_t listed, count, counted
-        double line
+        double line, part
     int64_t entries_update(Entries *entries, const int64_t *indexes, const Cell *amounts, int64_t n, double theta, int kind,
                            int assign)
     void entries_replace(Entries *entries, const Cell *values, int kind)
-    const double NO_LINE
-    void entries_draw(Entries *entries, double line, int integer)
+    const double NO_LINE, NO_PROMISE
+    void entries_draw(Entries *entries, double line, double part, int integer)
     void entries_settle_listed(Entries *entries)
     void entries_settle(Entries *entries)
     double entries_divergence(const Entries *entries, int kind)
@@ -89,7 +90,7 @@ cdef class Cells:
         self.kind = DIVERGENCES.index(divergence)
         self.integer = dtype == np.int64
         self.at.count = self.at.counted = count
-        self.at.line = NO_LINE
+        self.at.line, self.at.part = NO_LINE, NO_PROMISE
         self.hold(np.zeros(room, dtype), np.zeros(room, dtype), np.zeros(room, np.uint8), np.empty(room, np.int64))
 
     cdef hold(self, values, saved, changed, listed):
@@ -151,15 +152,18 @@ cdef class Cells:
             with nogil:
                 entries_replace(&self.at, <const Cell *>&values[0], self.kind)
 
-    def draw_line(self, double most):
-        """Of divergence maximum: do not count as changed what differs by at most `most` from the last backup.
+    def draw_line(self, double most, double promised):
+        """Of divergence maximum: do not count as changed what differs by at most `most` from the last backup, unless it
+        differs by more than the part `promised` of its value there; then the divergence is infinite, too.
 
-        0 is no line: all that is touched counts. All entries are looked at when the line is another than before.
+        0 is no line: all that is touched counts. An infinite part is no promise. All entries are looked at when the
+        line or the part is another than before.
         """
         cdef double line = most if most > 0.0 and self.kind == MAXIMUM else NO_LINE
-        if line != self.at.line:
+        cdef double part = promised if isfinite(promised) and self.kind == MAXIMUM else NO_PROMISE
+        if line != self.at.line or part != self.at.part:
             with nogil:
-                entries_draw(&self.at, line, self.integer)
+                entries_draw(&self.at, line, part, self.integer)
 
     def settle_changes(self):
         """The changes were saved; what else differs, by no more than the line, is what is left of the divergence."""

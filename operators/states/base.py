@@ -29,6 +29,24 @@ class State:
     """Where the divergence is the greatest difference of an entry, those that differ from the last backup by at most
     this stay out of partial ones: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
 
+    share: float = 1.0
+    """The part of what a state promises of each entry that a failure may take away; a scheme sets it as it sets theta,
+    lower with each failure, so that all failures together do not break the promise."""
+
+    window: str = "none"
+    """How it forgets: `hopping`, it begins anew every `window_epochs` micro-batches; `sliding`, it holds the last so
+    many; `decaying`, what it holds fades; or not at all."""
+
+    window_epochs: int = 1
+
+    def forgets(self, window: str, epochs: int) -> bool:
+        """Whether what failures took is gone from it once thresholds of this window take them for forgotten."""
+        if window in ("none", "decaying"):
+            return window in ("none", self.window)
+        if window == "hopping":
+            return self.window == "hopping" and epochs % self.window_epochs == 0
+        return self.window in ("hopping", "sliding") and epochs >= self.window_epochs
+
     @property
     def spared(self) -> float:
         """The difference up to which entries stay out: `save_above`, or 0 where theta would still be exceeded then."""

@@ -3,7 +3,8 @@
  * The divergence is kept while values change: the sum of distances (or of their squares) loses an entry's old distance
  * and gains its new one. It is kept as a pair of doubles, so that rounding does not add up however long it runs. The
  * maximum only grows until the next backup: an entry that comes back leaves an upper bound. Of the maximum only those
- * entries are listed that went beyond a line; the others may stay out of partial backups, as they are close.
+ * entries are listed that went beyond a line; the others may stay out of partial backups, as they are close. An entry may
+ * also be promised to stay within a part of its copy: one that does not is listed, and makes the divergence infinite.
  */
 #ifndef RIPRAP_ENTRIES_H
 #define RIPRAP_ENTRIES_H
@@ -19,7 +20,8 @@
 
 enum { MANHATTAN, EUCLIDEAN, MAXIMUM, CARDINALITY };
 
-#define NO_LINE (-1.0) /* every entry that is touched is listed */
+#define NO_LINE (-1.0)    /* every entry that is touched is listed */
+#define NO_PROMISE (-1.0) /* entries may differ from their copies by any part of them */
 
 typedef union {
     double real;
@@ -27,7 +29,8 @@ typedef union {
 } Cell;
 
 /* Invariant: the `listed` first members of `list` are the entries with `changed` set, each once; an entry that is not
- * among them differs from its copy by at most `line` (not at all where the line is NO_LINE). */
+ * among them differs from its copy by at most `line` (not at all where the line is NO_LINE), and by no more of it than
+ * `part`. */
 typedef struct {
     Cell *values, *saved;
     uint8_t *changed;
@@ -35,6 +38,8 @@ typedef struct {
     int64_t listed, count, counted; /* counted: entries at the last backup */
     double sum, rest;               /* distances, or the greatest one in `sum` */
     double line;                    /* of the maximum: how far an entry must be from its copy to be listed */
+    double part;                    /* of the maximum: which part of its copy an entry may differ by, or NO_PROMISE */
+    int64_t broken;                 /* whether some entry differed by more since the last backup */
 } Entries;
 
 /* Knuth's sum of two: what rounding takes off `sum` goes to `rest`. */
@@ -62,7 +67,7 @@ INLINE double entries_divergence(const Entries *entries, int kind)
     if (kind == CARDINALITY)
         return (double)(entries->count - entries->counted);
     if (kind == MAXIMUM)
-        return entries->sum;
+        return entries->broken ? INFINITY : entries->sum;
     if (total != total)
         return INFINITY;
     return total <= 0.0 ? 0.0 : kind == EUCLIDEAN ? sqrt(total) : total;
@@ -74,6 +79,13 @@ INLINE void entries_enlist(Entries *entries, int64_t at)
     entries->list[entries->listed++] = at;
 }
 
+/* Whether an entry at this distance from its copy is further than promised; a new one always is, its copy being 0. */
+INLINE int breaks(const Entries *entries, double distance, Cell saved, int integer)
+{
+    double size = integer ? fabs((double)saved.integer) : fabs(saved.real);
+    return entries->part >= 0.0 && !(distance <= entries->part * size);
+}
+
 INLINE void entries_put(Entries *entries, int64_t at, Cell value, int kind, int integer)
 {
     Cell old = entries->values[at], saved = entries->saved[at];
@@ -83,6 +95,8 @@ INLINE void entries_put(Entries *entries, int64_t at, Cell value, int kind, int 
         if (!(now <= entries->sum))
             entries->sum = now == now ? now : INFINITY;
         beyond = !(now <= entries->line);
+        if (breaks(entries, now, saved, integer))
+            beyond = 1, entries->broken = 1;
     } else if (kind != CARDINALITY) {
         double now = distance(value, saved, integer), before = distance(old, saved, integer);
         accumulate(entries, kind == EUCLIDEAN ? now * now : now);
@@ -152,16 +166,22 @@ static void entries_replace(Entries *entries, const Cell *values, int kind)
             entries_put(entries, i, values[i], kind, 0);
 }
 
-/* Draw another line, and list what is beyond it. */
-static void entries_draw(Entries *entries, double line, int integer)
+/* Draw another line, promise another part, and list what is beyond. */
+static void entries_draw(Entries *entries, double line, double part, int integer)
 {
     for (int64_t i = 0; i < entries->listed; i++)
         entries->changed[entries->list[i]] = 0;
     entries->listed = 0;
     entries->line = line;
-    for (int64_t i = 0; i < entries->count; i++)
-        if (!(distance(entries->values[i], entries->saved[i], integer) <= fmax(line, 0.0)))
+    entries->part = part;
+    entries->broken = 0;
+    for (int64_t i = 0; i < entries->count; i++) {
+        double now = distance(entries->values[i], entries->saved[i], integer);
+        int broken = breaks(entries, now, entries->saved[i], integer);
+        entries->broken |= broken;
+        if (broken || !(now <= fmax(line, 0.0)))
             entries_enlist(entries, i);
+    }
 }
 
 /* The listed entries were saved: from now on they count from here, and the others differ by no more than the line. */
@@ -174,7 +194,7 @@ static void entries_settle_listed(Entries *entries)
         entries->saved[at] = entries->values[at];
         entries->changed[at] = 0;
     }
-    entries->listed = 0;
+    entries->listed = entries->broken = 0;
     entries->counted = entries->count;
     entries->sum = entries->line == NO_LINE ? 0.0 : fmin(entries->sum, entries->line);
     entries->rest = 0.0;

@@ -22,12 +22,18 @@ class HashMap(CellsState):
 
     Keys are handed in and out as arrays: int64, or a pair of bytes (uint8) and n + 1 offsets (int64), where the first
     offset need not be 0. Backups are (keys, values) or (bytes, offsets, values).
+
+    `relative`, with divergence `maximum`, promises of each key that it never lacks more than this part of its value; a
+    new key is never lost. The divergence is infinite while that depends on a backup.
     """
 
-    def __init__(self, key: str = "int64", divergence: str = "manhattan", values: str = "float64") -> None:
+    def __init__(
+        self, key: str = "int64", divergence: str = "manhattan", values: str = "float64", relative: float = math.inf
+    ) -> None:
         self.key = one_of("key", key, KINDS)
         self.divergence = one_of("divergence", divergence, DIVERGENCES)
         self._dtype = VALUES[one_of("values", values, tuple(VALUES))]
+        self.relative = _promise(relative, divergence)
         self._packed = key == "bytes"
         self._table, self._cells = self._fresh()
 
@@ -57,6 +63,10 @@ class HashMap(CellsState):
     def items(self) -> tuple[Keys, np.ndarray]:
         """All keys in the order in which they came, and their values; copies."""
         return self._table.contents, self._cells.values.copy()
+
+    def entries(self) -> tuple[Keys, np.ndarray]:
+        """What `add` makes the same map of; copies."""
+        return self.items()
 
     def _fresh(self) -> tuple[KeyTable, Cells]:
         return KeyTable(self._packed, secrets.randbits(64)), Cells(0, self.divergence, self._dtype)
@@ -96,6 +106,15 @@ class HashMap(CellsState):
     def _empty(self) -> None:
         self._table.clear()
         self._cells.clear(0)
+
+
+def _promise(relative: float, divergence: str) -> float:
+    """ValueError where it cannot be kept."""
+    if not relative >= 0:
+        raise ValueError(f"relative must be 0 or more, not {relative}")
+    if relative < math.inf and divergence != "maximum":
+        raise ValueError(f"relative needs the divergence maximum, not {divergence}, which is not of single keys")
+    return relative
 
 
 def flat(keys: Keys, *others: np.ndarray) -> Arrays:

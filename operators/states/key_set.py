@@ -45,6 +45,10 @@ class KeySet(TrackedState):
         """All keys in the order in which they came; copies."""
         return self._table.contents
 
+    def entries(self) -> tuple[Keys]:
+        """What `add` makes the same set of; copies."""
+        return (self.items(),)
+
     def state_divergence(self) -> float:
         """The number of keys that came since the last backup."""
         return float(len(self._table) - self._saved)

@@ -23,6 +23,10 @@ class Number(ArrayState):
         """The number."""
         return float(self._cells.values[0])
 
+    def entries(self) -> tuple[np.ndarray, ...]:
+        """What `add` makes the same number of."""
+        return (self._cells.values.copy(),)
+
     def add(self, amounts: Any) -> int:  # type: ignore[override]
         """Add amounts, one item each; how many were applied: up to and with the one that exceeds theta."""
         return self._cells.update(None, column(amounts, np.float64, "amounts"), self.theta, False)

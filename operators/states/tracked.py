@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,13 +95,17 @@ class CellsState(TrackedState):
 
     _cells: Cells
 
+    relative: float = math.inf
+    """What is promised of each entry: it never lacks more than this part of its value, all failures together."""
+
     def state_divergence(self) -> float:
-        """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8)."""
-        return self._cells.divergence
+        """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8), and infinite
+        where an entry is further from it than promised."""
+        return self._lined().divergence
 
     def _lined(self) -> Cells:
         """The cells, told which differences are spared now."""
-        self._cells.draw_line(self.spared)
+        self._cells.draw_line(self.spared, self.relative * self.share)
         return self._cells
 
     def _has_changed(self) -> bool:

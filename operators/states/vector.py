@@ -58,6 +58,10 @@ class ArrayState(CellsState):
             raise ValueError(f"an array of shape {values.shape} cannot replace one of shape {self._shape}")
         self._lined().replace(np.require(values.reshape(-1), np.float64, ["C", "A"]))
 
+    def entries(self) -> tuple[np.ndarray, ...]:
+        """What `add` makes the same array of; copies."""
+        return np.arange(len(self._cells)), self._cells.values.copy()
+
     def _update(self, indexes: Any, amounts: Any, assign: bool) -> int:
         where, values = column(indexes, np.int64, "indexes"), column(amounts, np.float64, "values")
         return self._lined().update(where, values, self.theta, assign)

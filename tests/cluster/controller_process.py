@@ -1,4 +1,4 @@
-"""Runs a controller, or an agent of toy workers, as a process of its own: `controller_process.py ROLE ZK [HOST]`."""
+"""Runs a controller or an agent of toy workers as a process: `controller_process.py ROLE ZK [HOST [ADDRESS]]`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def main() -> int:
     """Be what the first argument says, and die with the process that started this one."""
     logging.basicConfig(level=logging.INFO, format="%(process)d %(name)s %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    role, zookeeper, *host = sys.argv[1:]
+    role, zookeeper, *place = sys.argv[1:]
     try:
         if role == "controller":
             run_controller(zookeeper, die_with_parent=True)
         elif role == "agent":
-            run_agent(zookeeper, host[0], entry="toy_worker:main", die_with_parent=True)
+            run_agent(zookeeper, *place, entry="toy_worker:main", die_with_parent=True)
         else:
             launch_and_hang(data_dir=zookeeper)
     except RiprapError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,10 +139,21 @@ def test_a_write_whose_answer_was_lost_is_made_again(chroot: str) -> None:
     session.disconnect(client)
 
 
-def test_a_foreign_node_is_an_error_that_names_it(chroot: str) -> None:
+def test_jobs_that_cannot_be_read_are_named_and_the_others_loaded(chroot: str) -> None:
     client: KazooClient = session.connect(chroot)
-    Store(client, term=5).save(SPEC, record(1), create=True)
-    client.set(paths.job_state("job"), b"scribble")
-    with pytest.raises(DataError, match="/riprap/jobs/job/state"):
-        Store(client, term=6).load()
+    leader = Store(client, term=5)
+    for name in ("job", "scribbled", "newer", "lost"):
+        leader.save(replace(SPEC, name=name), record(1), create=True)
+    client.set(paths.job_state("scribbled"), b"scribble")
+    client.set(paths.job_spec("newer"), b'{"version": 2}')
+    client.delete(paths.job_state("lost"))
+    client.create(paths.job("empty"))
+    later = Store(client, term=6)
+    assert later.load() == {"job": (SPEC, record(1))}
+    assert later.unreadable.keys() == {"scribbled", "newer", "lost", "empty"}
+    assert "znode /riprap/jobs/scribbled/state" in str(later.unreadable["scribbled"])
+    assert "of version 2" in str(later.unreadable["newer"])
+    assert all(error.remedy for error in later.unreadable.values())
+    with pytest.raises(DataError, match="scribbled/state"):
+        leader.save(replace(SPEC, name="scribbled"), record(2), create=False)
     session.disconnect(client)

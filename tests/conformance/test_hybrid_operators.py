@@ -48,6 +48,11 @@ def test_both_parts_together_are_the_whole(pair: Pair) -> None:
         assert bits(processor.process_nonlinear(received(linear, offset), None)) == expected
 
 
+def test_whose_linear_part_travels_alone() -> None:
+    """The sink makes of it what the processor would have: `test_both_parts_together_are_the_whole`."""
+    assert {name for name, pair in HYBRID.items() if pair.open()[0].is_linear} == {"regression_prediction"}
+
+
 @pytest.mark.parametrize("name", ["stable", "vandermonde"])
 def test_results_follow_from_decoded_linear_parts_after_any_two_losses(pair: Pair, name: str) -> None:
     processor, sink = trained(pair)

@@ -38,7 +38,7 @@ from operators import (
     svm,
     synthetic,
 )
-from operators.base import Context, Operator, Processor, Sink, Source
+from operators.base import Context, Operator, Processor, Sink, Source, ThreeStageOperator
 from operators.dataflow.base import DataflowOperator
 from operators.prediction import Predictions
 from prep_spark.shards import write_manifest
@@ -97,6 +97,7 @@ SOURCES: dict[type[Source], dict[str, Any]] = {
     synthetic.Classification: {"items": 170, "features": 5, "distinct": 70},
 }
 BASES = {
+    ThreeStageOperator,
     *(base.Operator, base.Source, base.Processor, base.Sink),
     *(per_item.ItemSource, per_item.ItemProcessor),
     *(linear.LinearGradient, linear.LinearModel, linear.LinearClassifier),
@@ -135,6 +136,10 @@ def received(array: np.ndarray, offset: int = 1) -> np.ndarray:
 def bits(arrays: Sequence[np.ndarray]) -> list[bytes]:
     """The arrays' bytes."""
     return [array.tobytes() for array in arrays]
+
+
+def test_operators_of_general_topologies_have_no_method_that_nobody_calls() -> None:
+    assert not hasattr(DataflowOperator, "open"), "start is theirs"
 
 
 def test_every_class_of_the_package_is_registered() -> None:

@@ -32,8 +32,8 @@ WINDOW = 400
 COLUMNS = 3
 SCHEMES: tuple[dict[str, Any], ...] = (
     {"scheme": "none"},
-    {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100, "attachment": "lazy"},
-    {"scheme": "erasure", "code": "stable", "k": 2, "r": 1, "hedge_ms": 100, "attachment": "eager"},
+    {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "lazy"},
+    {"scheme": "erasure", "code": "stable", "k": 2, "r": 1, "hedge": 100, "attachment": "eager"},
     {"scheme": "reactive"},
     {"scheme": "replication", "copies": 2},
 )

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_shards(folder / "shards", rows=50_000)
     repeat = ("repeat: 1", f"repeat: {ITEMS // 50_000}")
     shards = ("path: shards", f"path: {folder / 'shards'}")
-    patient = ("r: 1}", "r: 1, hedge_ms: 60000}")  # else who is lost may be one that jitter has left with parity alone
+    patient = ("r: 1}", "r: 1, hedge: none}")  # else who is lost may be one that jitter has left with parity alone
     write_topology(folder / "job.yaml", sets=[repeat, shards, patient, ("micro_batch: 500", "micro_batch: 10000")])
     return folder
 

@@ -131,12 +131,25 @@ def write_shards(directory: Path, rows: int = 5000, weights: Sequence[float] = (
     label = (features @ weights > 0).astype(float)
     columns = ["label", *(f"x{number}" for number in range(len(weights)))]
     np.save(directory / "part-00000.npy", np.column_stack([label, features]))
+    _write_manifest(directory, rows, columns)
+    return directory
+
+
+def change_rows(directory: Path, change: Callable[[np.ndarray], None]) -> np.ndarray:
+    """Change the rows (label first) of what `write_shards` wrote, in place; returns them."""
+    rows: np.ndarray = np.load(directory / "part-00000.npy")
+    change(rows)
+    np.save(directory / "part-00000.npy", rows)
+    _write_manifest(directory, len(rows), json.loads((directory / "manifest.json").read_text())["columns"])
+    return rows
+
+
+def _write_manifest(directory: Path, rows: int, columns: Sequence[str]) -> None:
     content = (directory / "part-00000.npy").read_bytes()
     shard = {"file": "part-00000.npy", "rows": rows, "bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
     manifest = {"format": "riprap-shards", "version": 1, "dtype": "<f8", "rows": rows}
     manifest |= {"columns": columns, "label": "label", "shards": [shard]}
     (directory / "manifest.json").write_text(json.dumps(manifest))
-    return directory
 
 
 def write_topology(
@@ -162,6 +175,18 @@ fault_tolerance: {{scheme: erasure, code: gf256, k: 2, r: 1}}
         text = text.replace(old, new)
     path.write_text(text)
     return path
+
+
+def undisturbed_model(directory: Path, *sets: str) -> dict[str, np.ndarray]:
+    """The model of the whole job of `write_topology`, by name, from a run in which nothing happens."""
+    write_shards(directory / "shards")
+    cli = Cli(directory)
+    try:
+        ended = cli.run("run", str(write_topology(directory / "job.yaml")), "--out", "out", *sets)
+        assert ended.returncode == 0, ended.stderr
+        return dict(np.load(directory / "out" / "model.npz"))
+    finally:
+        cli.kill_all()
 
 
 def _is_new_run(arguments: Sequence[str]) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
-from cli_harness import Cli, write_topology
+from cli_harness import Cli, change_rows, write_topology
 
 OPERATOR_THAT_CANNOT_BE_IMPORTED = "import nothing_of_that_name\n"
 
@@ -121,6 +122,22 @@ def test_a_shard_that_is_missing_or_cut_short(cli: Cli, check_refused: Callable[
     check_refused("run", "job.yaml", words="line 1")
 
 
+def test_three_classes_are_refused_by_their_values(cli: Cli, check_refused: Callable[..., None]) -> None:
+    def relabel(rows: np.ndarray) -> None:
+        rows[-1, 0] = 2.0
+
+    change_rows(cli.directory / "shards", relabel)
+    check_refused("run", "job.yaml", words="the label label has the values 0 (item ")
+    check_refused("run", "job.yaml", words="2 (item 4,999): a model of two classes cannot tell them apart")
+
+
+def test_an_operator_that_exits_when_it_is_made(cli: Cli, check_refused: Callable[..., None]) -> None:
+    code = "import sys\nfrom operators.logistic_regression import Gradient as Sound\n\n\nclass Gradient(Sound):\n"
+    (cli.directory / "mine.py").write_text(f"{code}    def __init__(self):\n        sys.exit(4)\n")
+    write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
+    check_refused("run", "job.yaml", words="mine.py:7: sys.exit(4)", own_process=True)
+
+
 def test_the_users_own_line_is_shown_when_importing_it_fails(cli: Cli, check_refused: Callable[..., None]) -> None:
     (cli.directory / "mine.py").write_text(OPERATOR_THAT_CANNOT_BE_IMPORTED)
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
@@ -157,6 +174,49 @@ def test_a_processor_that_cannot_be_hybrid(cli: Cli, check_refused: Callable[...
     write_topology(cli.directory / "job.yaml", processor="whole:Whole")
     hybrid = "fault_tolerance={scheme: erasure, code: stable, k: 2, r: 1, attachment: hybrid}"
     check_refused("run", "job.yaml", "--set", hybrid, words=words, own_process=True)
+
+
+ENDLESS = """\
+from operators.shard_source import ShardSource
+
+
+class Endless(ShardSource):
+    def open(self, context):
+        super().open(context)
+        self.items = None
+"""
+
+
+@pytest.mark.parametrize("scheme", ["{scheme: erasure, code: gf256, k: 2, r: 1}", "{scheme: none}"])
+def test_a_source_without_an_end_is_refused_before_anything_starts(
+    cli: Cli, check_refused: Callable[..., None], scheme: str
+) -> None:
+    (cli.directory / "endless.py").write_text(ENDLESS)
+    words = "stages.source: endless:Endless has no end (its `items` is None), and streams without end are not supported"
+    sets = ("--set", "stages.source.operator=endless:Endless", "--set", f"fault_tolerance={scheme}")
+    check_refused("run", "job.yaml", *sets, words=words, own_process=True)
+
+
+NOT_MDS = """\
+class Sums:
+    def __init__(self, k, r):
+        self.k, self.r = k, r
+
+    def encode(self, data):
+        return [sum(data) for _ in range(self.r)]
+
+    def decode(self, blocks):
+        return [blocks.get(i, blocks[max(blocks)]) for i in range(self.k)]
+"""
+
+
+def test_a_code_that_breaks_a_law(cli: Cli, check_refused: Callable[..., None]) -> None:
+    (cli.directory / "sums.py").write_text(NOT_MDS)
+    scheme = 'fault_tolerance={scheme: erasure, code: "sums:Sums", k: 2, r: 1}'
+    words = (
+        "fault_tolerance.code: code 'sums:Sums' with k=2 and r=1 breaks a law of erasure codes: block 0 is not decoded"
+    )
+    check_refused("run", "job.yaml", "--set", scheme, words=words, own_process=True)
 
 
 def test_no_java(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -19,7 +19,7 @@ from kazoo.client import KazooClient
 
 from controller.zookeeper import EmbeddedZooKeeper
 
-LINES, REPEAT, WINDOW = 30_000, 15, 30_000
+LINES, REPEAT, WINDOW = 30_000, 60, 30_000
 WORDS_OF_A_LINE, WORDS = 10, 500
 THETA, L = 1000, 10
 ALPHA = 150
@@ -102,6 +102,11 @@ def counts_in(out: Path) -> Counter[str]:
     return found
 
 
+def victims(faults: list[str]) -> Counter[str]:
+    """How often each worker is killed."""
+    return Counter(fault.split(":")[1].split("@")[0] for fault in faults)
+
+
 def windows_in(out: Path) -> list[list[int]]:
     """The windows that each destination announced."""
     files = [(out / f"epochs.{index}.csv").read_text().splitlines()[1:] for index in (0, 1)]
@@ -121,7 +126,10 @@ def windows_in(out: Path) -> list[list[int]]:
 def test_each_word_is_counted_once_whoever_dies(job: Job, truth: Counter[str], scheme: str, faults: list[str]) -> None:
     summary = job(scheme, faults)
     assert summary["words"] == truth
-    assert summary["items"] == LINES * REPEAT and summary["lost"] == {"items": 0, "states": 0}
+    lost = summary["lost"]
+    assert summary["items"] == LINES * REPEAT and lost["items"] == lost["states"] == 0
+    assert Counter(one["worker"] for one in lost["recoveries"]) == victims(faults)
+    assert not any(one["divergence_max"] or one["items_max"] or one["output_max"] for one in lost["recoveries"])
     assert summary["windows"] == [list(range(1, REPEAT + 1))] * 2, "each window is announced once, in order"
 
 
@@ -143,11 +151,19 @@ def test_approximate_counts_stay_within_their_bound(job: Job, truth: Counter[str
     off = {word: abs(summary["words"][word] - count) for word, count in truth.items()}
     assert max(off.values()) <= THETA + (L + len(faults)) * ALPHA < min(truth.values()) / 2
     assert summary["windows"] == [list(range(1, REPEAT + 1))] * 2
+    recoveries, states = summary["lost"]["recoveries"], {"count.0": THETA / 4, "count.1": THETA / 4}
+    assert Counter(one["worker"] for one in recoveries) == victims(faults)
+    for one in recoveries:
+        assert one["divergence_max"] == states.get(one["worker"], 0) / 2 ** (one["failure"] - 1), "halved by each"
+        assert (one["state"] != "") == (one["worker"] in states) == (one["items_max"] > 0)
+    assert summary["lost"]["states"] == sum(victims(faults)[worker] for worker in states)
 
 
 def test_without_fault_tolerance_the_counts_of_the_dead_are_gone_and_no_others(job: Job, truth: Counter[str]) -> None:
     summary = job("none", ["kill:count.0@50%"])
-    found = summary["words"]
+    found, lost = summary["words"], summary["lost"]
+    assert [(one["worker"], one["divergence_max"]) for one in lost["recoveries"]] == [("count.0", None)]
+    assert lost["states"] == 1, "and all of it"
     assert all(found[word] <= count for word, count in truth.items())
     assert sum(found.values()) < 0.9 * sum(truth.values()), "half of the words had half of their counts there"
     kept = [word for word, count in truth.items() if found[word] == count]

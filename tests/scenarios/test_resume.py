@@ -12,12 +12,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_harness import Cli, await_that, write_shards, write_topology
+from cli_harness import Cli, await_that, undisturbed_model
 
 from controller.zookeeper import EmbeddedZooKeeper
 from engine.cli.run_directory import read_events
@@ -59,15 +58,9 @@ def test_whoever_is_killed_the_model_is_the_undisturbed_one(
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, np.ndarray]]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The model of the whole job, by name."""
-    directory = tmp_path_factory.mktemp("undisturbed")
-    write_shards(directory / "shards")
-    cli = Cli(directory)
-    ended = cli.run("run", str(write_topology(directory / "job.yaml")), "--out", "out", *SETS)
-    assert ended.returncode == 0, ended.stderr
-    yield dict(np.load(directory / "out" / "model.npz"))
-    cli.kill_all()
+    return undisturbed_model(tmp_path_factory.mktemp("undisturbed"), *SETS)
 
 
 def start_and_interrupt(cli: Cli, signum: int, *words: str) -> subprocess.CompletedProcess[str]:

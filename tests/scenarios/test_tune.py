@@ -50,7 +50,8 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
     assert tuned["measured"][0]["loss"] <= 0.05 and tuned["chosen"] in tuned["measured"]
     assert tuned["none"]["loss"] > 0.05, "without protection the killed destination loses its totals"
     assert tuned["growth"] == pytest.approx(1.0, abs=0.01), "counts grow as the stream does"
-    scaled = {name: 2.0 * tuned["chosen"][name] for name in ("theta", "l", "gamma")}
+    assert tuned["proposal"]["gamma"] == 100 and "gamma acts nowhere" in ended.stderr, "only the source puts out"
+    scaled = {name: 2.0 * tuned["chosen"][name] for name in ("theta", "l")}
     assert all(0.9 * value <= tuned["proposal"][name] <= value * 1.0001 for name, value in scaled.items())
     words.write_text(TOPOLOGY.replace(TOPOLOGY.splitlines()[-1], tuned["line"]))
     pasted = topologies.load(words, [f"input.path={cli.directory / 'text.txt'}"])
@@ -66,6 +67,10 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
     ("arguments", "said"),
     [
         (["--set", "fault_tolerance.scheme=mini_batch"], "has the scheme mini_batch, which has no thresholds to tune"),
+        (
+            ["--set", "stages.split.operator=operators.dataflow.gradient:LocalGradient"],
+            "no threshold acts on job words",
+        ),
         (["--set", "backup.servers=0"], "--set backup.servers=0: backup.servers: is 0"),
         (["--pilot-items", "400000"], "a pilot of 400,000 items has 2 windows, too few for 4 failures"),
         (["--set", "fault_tolerance.theta=-1"], "fault_tolerance.theta: is -1"),

@@ -7,11 +7,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from dataflow_jobs import KEYS
 
 from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from operators.states import Vector
+from operators.states import Decaying, HashMap, Vector, Windowed
 
 FEATURES = 3
+FACTOR = 0.5
 
 
 class Multiply(DataflowOperator):
@@ -103,4 +105,46 @@ def example(number: int) -> tuple[np.ndarray, float]:
 def learning() -> dict[str, Any]:
     """A source and the task that learns."""
     stages = {"a": _stage("bounds_jobs:Multiply", 1), "b": _stage("bounds_jobs:Learn", 1)}
+    return {"stages": stages, "edges": _joined("a", "b")}
+
+
+class Recent(DataflowOperator):
+    """Destination: the sum of the values of each key in the last windows."""
+
+    def __init__(self, window: str, window_epochs: int) -> None:
+        def make() -> Vector:
+            return Vector(KEYS)
+
+        fades = window == "decaying"
+        self.state = Decaying(make, FACTOR) if fades else Windowed(make, window, window_epochs)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        return first + self.state.add(items.epoch, rows[first:, 0].astype(np.int64), rows[first:, 1])
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        self.state.close(epoch)
+
+
+def recent(copies: int, window: str, window_epochs: int) -> dict[str, Any]:
+    """Two sources, and so many destinations that sum up the values of each key in the last windows."""
+    options = {"window": window, "window_epochs": window_epochs}
+    stages = {"a": _stage("bounds_jobs:Multiply", 2), "b": _stage("bounds_jobs:Recent", copies, **options)}
+    return {"stages": stages, "edges": _joined("a", "b")}
+
+
+class Tally(DataflowOperator):
+    """Destination: how often each key came. Each promises not to lack more than `relative` of it, and to be there."""
+
+    def __init__(self, relative: float) -> None:
+        self.state: HashMap = HashMap("int64", "maximum", "int64", relative)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        keys = items.arrays[0][first:, 0].astype(np.int64)
+        return first + self.state.add(keys, np.ones(len(keys), np.int64))
+
+
+def tallies(copies: int, relative: float) -> dict[str, Any]:
+    """Two sources, and so many destinations that count keys, most of which come once or twice."""
+    stages = {"a": _stage("bounds_jobs:Multiply", 2), "b": _stage("bounds_jobs:Tally", copies, relative=relative)}
     return {"stages": stages, "edges": _joined("a", "b")}

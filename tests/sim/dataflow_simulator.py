@@ -28,7 +28,7 @@ from engine.dataflow.reader import Reader
 from engine.dataflow.task import DataflowTask
 from engine.dataflow.threads import ComputeThreads
 from engine.layout import Edge
-from engine.schemes import DATAFLOW_SCHEMES
+from engine.schemes import dataflow_scheme
 from engine.schemes.dataflow import Bench
 from operators.loading import make_operator
 
@@ -143,7 +143,7 @@ class DataflowSimulation(Simulation):
         self.case, self.seed, self.rng = case, seed, random.Random(seed)
         self.now, self.events, self.order = 0.0, [], itertools.count()
         self.topology = dataflow_jobs.topology(case.shape, case.fault_tolerance)
-        self.scheme = DATAFLOW_SCHEMES[self.topology.scheme]
+        self.scheme = dataflow_scheme(self.topology.fault_tolerance)
         self.window = min(self.scheme.window, case.window) if self.topology.scheme != "upstream_backup" else 4096
         workers = self.topology.workers()
         self.layouts = {worker: DataflowLayout.of(self.topology, worker) for worker in workers}
@@ -185,6 +185,7 @@ class DataflowSimulation(Simulation):
         task = DataflowTask(layout, node, operator, outlet, Pace(stale), reader, journal, node.life == 1, threads)
         bench = Bench(layout, node, operator, outlet.progress, outlet, task.inbox, self.items)
         task.use(self.scheme(bench, topology.fault_tolerance))
+        task.scheme.window = self.window
         return task
 
     @property

@@ -40,15 +40,28 @@ class Weigh(Processor):
     def process_data(self, items: np.ndarray) -> list[np.ndarray]:
         return [np.array([float(int(items.sum()) * self.state % PRIME), float(len(items))])]
 
+    def process_linear(self, items: np.ndarray) -> np.ndarray:
+        return items * float(self.state % 97 + 1)
+
+    def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> list[np.ndarray]:
+        """Rounding takes away what a code over the real numbers is off by."""
+        return self.process_data(np.rint(linear))
+
     def process_feedback(self, feedback: Any) -> None:
         self.state = int(feedback[0][0])
+
+
+class WeighLinearly(Weigh):
+    """All but what its sink makes of the linear parts is linear."""
+
+    is_linear = True
 
 
 class Fold(Sink):
     """Sensitive to order, to repetition and to omission of results."""
 
-    def __init__(self) -> None:
-        self.state, self.items, self.processor = 1, 0, Weigh()
+    def __init__(self, processor: Weigh) -> None:
+        self.state, self.items, self.processor = 1, 0, processor
 
     def aggregate(self, result: Any) -> None:
         self.state = (self.state * 31 + int(result[0][0])) % PRIME
@@ -108,6 +121,7 @@ class Case:
     restart_s: float = 0.03
     faulty: tuple[str, ...] = ("processor",)
     disk_s: float = 0.004
+    weigh: type[Weigh] = Weigh
     kill_at_steps: tuple[tuple[int, str], ...] = ()
     """Workers to kill just before the so manieth event, whatever that is."""
     log: list[str] = field(default_factory=list)
@@ -143,6 +157,13 @@ class Node(LinkPort):
         self.sim.at(seconds, self.guard(lambda: self.task.on_alarm() if self.alarm_id == mine else None))
 
     def now(self) -> float:
+        return self.sim.now
+
+    def stands_still(self, worker: WorkerId) -> bool:
+        """Half of the workers are on another host, where nothing is known."""
+        return worker.index % 2 == 0 and self.sim.now < self.sim.nodes[worker].hung_until
+
+    def cpu(self) -> float:
         return self.sim.now
 
     def count(self, name: str, n: int = 1) -> None:
@@ -258,8 +279,8 @@ class Simulation:
                 task.start()
             return task
         if node.me in self.sinks:
-            return SinkTask(layout, scheme, node, Fold(), Notebook(self, node.me))
-        return ProcessorTask(layout, scheme, node, Weigh)
+            return SinkTask(layout, scheme, node, Fold(self.case.weigh()), Notebook(self, node.me))
+        return ProcessorTask(layout, scheme, node, self.case.weigh)
 
     def restore(self, node: Node) -> None:
         """Hand a new life what the lives before it saved: the newest state, and the items behind it."""

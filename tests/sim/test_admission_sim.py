@@ -16,8 +16,8 @@ from engine.layout import Edge
 
 SCHEMES = {
     "none": {"scheme": "none"},
-    "lazy": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20, "attachment": "lazy"},
-    "eager": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 20, "attachment": "eager"},
+    "lazy": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 20, "attachment": "lazy"},
+    "eager": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 20, "attachment": "eager"},
     "replication": {"scheme": "replication", "copies": 2},
 }
 FAULTS = {

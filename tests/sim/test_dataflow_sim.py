@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 
@@ -135,3 +136,12 @@ def test_no_source_runs_far_ahead_of_another(scheme: dict[str, object]) -> None:
 def test_a_seed_repeats_itself() -> None:
     case = DataflowCase(EXACT["mini_batch"], kills=2, hangs=1, cuts=1)
     assert run(case, 5, "repeats").case.log == run(case, 5, "repeats").case.log
+
+
+@pytest.mark.parametrize("shape", ["chain", "windows", "bsp"])
+def test_infinite_thresholds_demand_nothing(shape: str) -> None:
+    """All of them: not a record. Theta alone: no backup of a state merely because it diverges."""
+    infinite = APPROXIMATE | dict.fromkeys(("theta", "l", "gamma"), math.inf)
+    simulation = run(DataflowCase(infinite, shape), FIRST, f"infinite and {shape}")
+    assert not any(simulation.disk.values()) and not errors(simulation).any()
+    run(DataflowCase(infinite, shape, kills=3), FIRST, f"infinite and {shape}")

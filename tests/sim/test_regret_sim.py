@@ -1,8 +1,7 @@
-"""AF Theorem 1: the average regret of online learning still falls after k failures, as its formula says."""
+"""AF Theorem 1: the average regret of online learning still falls after k failures."""
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +15,10 @@ from engine.dataflow.task import DataflowTask
 ITEMS, SEEDS = 2400, 2
 THETA, L = 0.5, 32.0
 STEPWISE = (300, 600, 1200, 2400)
+MOST = 1.12
+"""Of the regret without failures. The theorem's own bound is of no use at this length: it is several times the regret
+of a model that never learns. Without halved thresholds eight failures make 1.16 and more, without restored models 4.5.
+"""
 APPROXIMATE = {
     "scheme": "approximate", "theta": THETA, "l": L, "gamma": 32.0, "beta": 1.0, "window": "none", "window_epochs": 1,
 }  # fmt: skip
@@ -69,8 +72,8 @@ def optimum() -> np.ndarray:
     return best
 
 
-def regrets(fault_tolerance: dict[str, Any], failures: int, seed: int) -> tuple[list[float], float]:
-    """The average regret over each of STEPWISE, and F^2, half of the largest squared distance to S*."""
+def regrets(fault_tolerance: dict[str, Any], failures: int, seed: int) -> list[float]:
+    """The average regret over each of STEPWISE."""
 
     class Failing(Learning):
         pass
@@ -83,29 +86,28 @@ def regrets(fault_tolerance: dict[str, Any], failures: int, seed: int) -> tuple[
     models, after = np.zeros((ITEMS, FEATURES)), simulation.nodes[simulation.sinks[0]].task.operator.state.values
     for number in reversed(range(ITEMS)):  # an item that was lost met the model that the next one met
         after = models[number] = simulation.seen.get(number, after)
-    best = optimum()
-    apart = losses(models) - losses(np.broadcast_to(best, models.shape))
-    return [float(apart[:t].mean()) for t in STEPWISE], float((np.square(models - best).sum(1) / 2).max())
+    apart = losses(models) - losses(np.broadcast_to(optimum(), models.shape))
+    return [float(apart[:t].mean()) for t in STEPWISE]
 
 
-def bound(failures: int, f2: float, t: int) -> float:
-    """The theorem's bound of the average regret after t items. H is 1, for examples have length 1, and so is alpha."""
-    h, alpha = 1.0, 1.0
-    cost = h * (THETA**2 + alpha * L**2) + f2 * failures * math.sqrt(t) + (h**2 + f2) * math.sqrt(t)
-    return cost / t
+def never_learning(t: int) -> float:
+    """The average regret of a model that stays 0."""
+    zero = np.zeros((ITEMS, FEATURES))
+    return float((losses(zero) - losses(np.broadcast_to(optimum(), zero.shape)))[:t].mean())
 
 
 @pytest.mark.parametrize("failures", [0, 4, 8])
 def test_the_regret_falls_after_failures(failures: int) -> None:
-    """Each time the stream has doubled it is lower, below the bound, and near that of an undisturbed run."""
-    undisturbed, _ = regrets(APPROXIMATE, 0, 0)
+    """Each time the stream has doubled it is lower, far below that of a model that never learns, and in the end near
+    that of an undisturbed run: eight failures cost no more than four, as they have half of what is left each."""
+    undisturbed = regrets(APPROXIMATE, 0, 0)
     for seed in range(SEEDS):
-        averages, f2 = regrets(APPROXIMATE, failures, seed)
+        averages = regrets(APPROXIMATE, failures, seed)
         assert all(later < 0.85 * earlier for earlier, later in pairwise(averages)), f"seed {seed}: {averages}"
-        assert all(0 < r < bound(failures, f2, t) for r, t in zip(averages, STEPWISE, strict=True)), averages
-        assert averages[-1] < 1.25 * undisturbed[-1], f"seed {seed}: {averages}, {undisturbed}"
+        assert all(0 < r < 0.4 * never_learning(t) for r, t in zip(averages, STEPWISE, strict=True)), averages
+        assert averages[-1] < MOST * undisturbed[-1], f"seed {seed}: {averages}, {undisturbed}"
 
 
 def test_the_regret_rises_when_failures_lose_the_model() -> None:
-    averages, _ = regrets({"scheme": "none"}, 8, 0)
+    averages = regrets({"scheme": "none"}, 8, 0)
     assert averages[-1] > averages[0]

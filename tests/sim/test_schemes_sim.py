@@ -11,23 +11,24 @@ import os
 from dataclasses import replace
 
 import pytest
-from simulator import Case, Simulation
+from simulator import Case, Simulation, WeighLinearly
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 
 def erasure(k: int, r: int, **options: object) -> dict[str, object]:
-    return {"scheme": "erasure", "code": "gf256", "attachment": "lazy", "k": k, "r": r, "hedge_ms": 20, **options}
+    return {"scheme": "erasure", "code": "gf256", "attachment": "lazy", "k": k, "r": r, "hedge": "cost", **options}
 
 
 EXACT = {
     "lazy-4-2": erasure(4, 2),
     "lazy-5-1": erasure(5, 1, code="xor"),
-    "lazy-2-2-of-6": erasure(2, 2),
-    "eager-4-2": erasure(4, 2, attachment="eager"),
+    "lazy-2-2-of-6": erasure(2, 2, hedge=20),
+    "eager-4-2": erasure(4, 2, attachment="eager", hedge=20),
     "eager-5-1": erasure(5, 1, code="xor", attachment="eager"),
-    "afterwards-4-2": erasure(4, 2, incremental=False),
+    "afterwards-4-2": erasure(4, 2, incremental=False, hedge="none"),
+    "hybrid-4-2": erasure(4, 2, code="stable", attachment="hybrid"),
     "reactive": {"scheme": "reactive"},
     "replication-2": {"scheme": "replication", "copies": 2},
     "replication-3": {"scheme": "replication", "copies": 3},
@@ -78,6 +79,14 @@ def test_the_model_is_that_of_an_undisturbed_run(scheme: str, fault: str) -> Non
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+def test_linear_work_gives_the_same_model_by_its_linear_parts_alone(fault: str) -> None:
+    alone = Case(EXACT["hybrid-4-2"], weigh=WeighLinearly, **FAULTS[fault])
+    expected = states(run(replace(alone, weigh=Case.weigh, kills=0, hangs=0, cuts=0), 0))
+    for seed in range(FIRST, FIRST + SEEDS):
+        assert states(run(alone, seed)) == expected, f"seed {seed}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_scheme_none_counts_what_it_lost_and_repeats_nothing(fault: str) -> None:
     case = Case({"scheme": "none"}, **FAULTS[fault])
     for seed in range(FIRST, FIRST + SEEDS):
@@ -117,7 +126,7 @@ def test_up_to_r_deaths_cost_no_request_to_the_source(attachment: str) -> None:
 @pytest.mark.parametrize("attachment", ["lazy-4-2", "eager-4-2"])
 def test_nothing_is_decoded_when_nothing_fails(attachment: str) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
-        simulation = run(Case({**EXACT[attachment], "hedge_ms": 100}), seed)
+        simulation = run(Case({**EXACT[attachment], "hedge": 100}), seed)
         assert not simulation.nodes[simulation.sinks[0]].counts.get("decoded_items"), f"seed {seed}"
 
 

@@ -11,10 +11,14 @@ ITEMS = EPOCHS * MICRO_BATCH
 PROCESSORS = 6
 LAUNCHER = "launcher"
 
-#: Scheme as the tables call it -> its section of the topology. All of them are exact.
+HYBRID = "erasure (4,2) hybrid"
+"""The one that is exact but for rounding."""
+
+#: Scheme as the tables call it -> its section of the topology.
 SCHEMES = {
     "erasure (4,2) lazy": "{scheme: erasure, code: gf256, k: 4, r: 2, attachment: lazy}",
     "erasure (4,2) eager": "{scheme: erasure, code: gf256, k: 4, r: 2, attachment: eager}",
+    HYBRID: "{scheme: erasure, code: stable, k: 4, r: 2, attachment: hybrid}",
     "erasure (5,1) xor": "{scheme: erasure, code: xor, k: 5, r: 1}",
     "replication 2x": "{scheme: replication, copies: 2}",
     "replication 3x": "{scheme: replication, copies: 3}",
@@ -75,7 +79,7 @@ class Schedule:
 
 
 def draw(seed: int, number: int) -> Schedule:
-    """A schedule of one to three hits; every scheme meets every role as its first within 54 consecutive numbers."""
+    """A schedule of one to three hits; every scheme meets every role as its first within 63 consecutive numbers."""
     rng = random.Random((seed << 32) + number)
     scheme = list(SCHEMES)[number % len(SCHEMES)]
     roles = [list(ROLES)[number // len(SCHEMES) % len(ROLES)]]

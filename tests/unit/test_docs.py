@@ -42,3 +42,9 @@ def test_the_example_of_the_operators_page_is_the_file() -> None:
 
 def test_the_examples_topology_is_sound() -> None:
     assert load(REPO / "examples/word_lengths.yaml").scheme == "erasure"
+
+
+def test_every_figure_is_shown_somewhere() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    figures = [path for form in ("svg", "png") for path in (REPO / "bench/results").glob(f"*.{form}")]
+    assert figures and [path.name for path in figures if f"/{path.name})" not in text] == []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +42,30 @@ BANNED = tuple(
 
 
 def tracked() -> list[Path]:
-    """The files under version control that are there."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode:
-        return [path for path in ROOT.rglob("*") if path.is_file() and not {".venv", "build"} & set(path.parts)]
+    """The files under version control that are there; in a copy without it, those that it would not ignore."""
+    if not (ROOT / ".git").exists():
+        return [path for path in ROOT.rglob("*") if path.is_file() and not ignored(path)]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     return [path for name in listed.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def ignored(path: Path) -> bool:
+    """By .gitignore, whose last pattern that matches decides."""
+    name, found = name_of(path), False
+    for line in (ROOT / ".gitignore").read_text().split():
+        pattern = line.removeprefix("!").rstrip("/")
+        if any(fnmatch(part, pattern) for part in (name, *Path(name).parts)):
+            found = not line.startswith("!")
+    return found
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 TRACKED = tracked()
 SOURCES = [path for path in TRACKED if path.suffix in (".py", ".pyx", ".pxd")]
 PRODUCT = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in (*ORDER, APART)]
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -142,8 +153,43 @@ def test_the_banned_words_would_be_found(line: str) -> None:
     assert map_search(line) and not map_search("a worker's homework, in /work" + "shop")
 
 
+def beyond_the_clone(path: Path, line: str) -> list[str]:
+    """What a line of a file names beside the clone: a path with too many `..`, or a parent of the repository."""
+    depth = len(path.relative_to(ROOT).parts) - 1
+    up = [found[0] for found in re.finditer(r"(?:\.\./)+[\w.]*", line) if found[0].count("../") > depth]
+    return up + [found[0] for found in re.finditer(r"parents\[(\d+)\]", line) if int(found[1]) > depth]
+
+
+def test_no_file_names_a_folder_beside_the_clone() -> None:
+    found = []
+    for path in TRACKED:
+        text = path.read_bytes()
+        for number, line in enumerate(() if b"\0" in text else text.decode(errors="replace").splitlines(), 1):
+            found += [f"{name_of(path)}:{number}: {word}" for word in beyond_the_clone(path, line)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("line", ["see ../../" + "shared/data", "Path(__file__).parents" + "[2] / 'shared'"])
+def test_a_folder_beside_the_clone_would_be_found(line: str) -> None:
+    assert beyond_the_clone(ROOT / "docs/guide.md", line)
+    assert not beyond_the_clone(ROOT / "tests/unit/test_repo.py", line), "there it is a folder of the clone"
+
+
 def test_no_file_is_large() -> None:
     assert not [name_of(path) for path in TRACKED if path.stat().st_size > FILE_BYTES_MAX]
+
+
+def test_a_copy_without_version_control_has_the_same_files() -> None:
+    assert not [name_of(path) for path in TRACKED if ignored(path)]
+    built = ("engine/rings.c", "codec/x.so", ".data/demo/a.npy", ".venv/bin/python")
+    assert all(ignored(ROOT / name) for name in built)
+
+
+@pytest.mark.parametrize(("task", "extras"), [("demo", set()), ("test", {"test"}), ("lint", {"test", "lint"})])
+def test_a_task_installs_what_it_needs(task: str, extras: set[str]) -> None:
+    done = subprocess.run(["make", "-nB", task], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(re.findall(r"project optional-dependencies (\w+)", done.stdout)) == extras
+    assert done.stdout.count("project dependencies)") == 1 and done.stdout.count("build_ext") == 1, "and compiles once"
 
 
 @pytest.fixture(scope="module")

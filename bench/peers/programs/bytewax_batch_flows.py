@@ -1,6 +1,7 @@
 """Heavy hitters in Bytewax: a record is an array of packets, and the state a NumPy count-min sketch."""
 
 from importlib.metadata import version
+from typing import Any
 
 import bytewax.operators as op
 import harness
@@ -17,12 +18,13 @@ SHIFT = np.uint64(64 - WIDTH_BITS)
 args = harness.arguments()
 hashes = np.empty(BLOCK, np.uint64)
 packets = harness.shards(args.data)
+State = tuple[int, np.ndarray]  # the window and its sketch
 
 
 class Blocks(StatelessSourcePartition):
     """(window, memory-mapped packets)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocks = (
             (window, shard[first : first + BLOCK])
             for window in range(args.passes)
@@ -30,7 +32,7 @@ class Blocks(StatelessSourcePartition):
             for first in range(0, len(shard), BLOCK)
         )
 
-    def next_batch(self):
+    def next_batch(self) -> list[Any]:
         harness.begin()
         return [next(self.blocks)]
 
@@ -38,11 +40,11 @@ class Blocks(StatelessSourcePartition):
 class Shards(DynamicSource):
     """All shards, by one worker."""
 
-    def build(self, step_id, worker_index, worker_count):
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Blocks:
         return Blocks()
 
 
-def add(state, record):
+def add(state: State | None, record: tuple[int, np.ndarray]) -> tuple[State, tuple[int, np.ndarray]]:
     """The sketch of the window with these packets; the flows of them whose estimate is above the threshold."""
     window, block = record
     last, counts = state or (window, np.zeros((len(ODD), WIDTH)))
@@ -60,7 +62,7 @@ def add(state, record):
     return (window, counts), (window, candidates[above])
 
 
-found = []
+found: list[Any] = []
 flow = Dataflow("flows")
 blocks = op.key_on("key", op.input("packets", flow, Shards()), lambda _: "sketch")
 op.output("heavy", op.stateful_map("add", blocks, add), TestingSink(found))

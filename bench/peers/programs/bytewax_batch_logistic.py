@@ -2,6 +2,7 @@
 
 import math
 from importlib.metadata import version
+from typing import Any
 
 import bytewax.operators as op
 import harness
@@ -11,15 +12,16 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.testing import TestingSink, run_main
 
 args = harness.arguments()
+Model = tuple[np.ndarray, int]
 
 
 class Blocks(StatelessSourcePartition):
     """Memory-mapped blocks of rows, the label first."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocks = harness.micro_batches(args.data, args.items, args.micro_batch)
 
-    def next_batch(self):
+    def next_batch(self) -> list[Any]:
         harness.begin()
         return [next(self.blocks)]
 
@@ -27,11 +29,11 @@ class Blocks(StatelessSourcePartition):
 class Shards(DynamicSource):
     """All shards, by one worker."""
 
-    def build(self, step_id, worker_index, worker_count):
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Blocks:
         return Blocks()
 
 
-def train(model, block):
+def train(model: Model | None, block: np.ndarray) -> tuple[Model, np.ndarray]:
     """One step of gradient descent; the model is its weights, the intercept first, and the epochs so far."""
     x, y = block[:, 1:], block[:, 0]
     weights, epoch = model or (np.zeros(block.shape[1]), 0)
@@ -41,7 +43,7 @@ def train(model, block):
     return (weights, epoch + 1), weights
 
 
-models = []
+models: list[Any] = []
 flow = Dataflow("logistic")
 batches = op.key_on("key", op.input("batches", flow, Shards()), lambda _: "model")
 op.output("models", op.stateful_map("train", batches, train), TestingSink(models))

@@ -3,6 +3,7 @@
 import collections
 import string
 from importlib.metadata import version
+from typing import Any
 
 import bytewax.operators as op
 import harness
@@ -19,10 +20,10 @@ args = harness.arguments()
 class Texts(StatelessSourcePartition):
     """The bytes of each file."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.files = iter(sorted(args.data.glob("*.txt")) * args.passes)
 
-    def next_batch(self):
+    def next_batch(self) -> list[Any]:
         harness.begin()
         return [next(self.files).read_bytes()]
 
@@ -30,17 +31,17 @@ class Texts(StatelessSourcePartition):
 class Folder(DynamicSource):
     """All files, by one worker."""
 
-    def build(self, step_id, worker_index, worker_count):
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Texts:
         return Texts()
 
 
-def add(counts, text):
+def add(counts: collections.Counter[bytes], text: bytes) -> collections.Counter[bytes]:
     """The counts with those of a text."""
     counts.update(text.translate(TABLE).split())
     return counts
 
 
-found = []
+found: list[Any] = []
 flow = Dataflow("words")
 texts = op.key_on("key", op.input("texts", flow, Folder()), lambda _: "all")
 op.output("totals", op.fold_final("count", texts, collections.Counter, add), TestingSink(found))

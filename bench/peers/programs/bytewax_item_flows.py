@@ -1,6 +1,8 @@
 """Heavy hitters in Bytewax: a record is a packet; each flow's bytes in a window are state under its key."""
 
+from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Any
 
 import bytewax.operators as op
 import harness
@@ -10,15 +12,16 @@ from bytewax.testing import TestingSink, run_main
 
 args = harness.arguments()
 packets = harness.shards(args.data)
+State = tuple[int, int]  # the window and its bytes
 
 
 class Packets(StatelessSourcePartition):
     """(flow, (window, bytes)) of each packet."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocks = self.read()
 
-    def read(self):
+    def read(self) -> Iterator[list[Any]]:
         for window in range(args.passes):
             for shard in packets:
                 for first in range(0, len(shard), 1000):
@@ -26,7 +29,7 @@ class Packets(StatelessSourcePartition):
                     sizes = [(window, size) for size in block["payload"].tolist()]
                     yield list(zip(map(str, block["flow"].tolist()), sizes))
 
-    def next_batch(self):
+    def next_batch(self) -> list[Any]:
         harness.begin()
         return next(self.blocks)
 
@@ -34,11 +37,11 @@ class Packets(StatelessSourcePartition):
 class Shards(DynamicSource):
     """All shards, by one worker."""
 
-    def build(self, step_id, worker_index, worker_count):
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Packets:
         return Packets()
 
 
-def add(state, packet):
+def add(state: State | None, packet: tuple[int, int]) -> tuple[State, tuple[int, ...]]:
     """The bytes of a flow in the window of its last packet; the window when they just crossed the threshold."""
     window, size = packet
     last, total = state or (window, 0)
@@ -47,7 +50,7 @@ def add(state, packet):
     return (window, before + size), (window,) if crossed else ()
 
 
-found = []
+found: list[Any] = []
 flow = Dataflow("flows")
 heavy = op.stateful_flat_map("add", op.input("packets", flow, Shards()), add)
 op.output("heavy", heavy, TestingSink(found))

@@ -3,6 +3,7 @@
 import math
 from datetime import timedelta
 from importlib.metadata import version
+from typing import Any
 
 import bytewax.operators as op
 import harness
@@ -12,15 +13,16 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.testing import TestingSink, run_main
 
 args = harness.arguments()
+Model = tuple[np.ndarray, int]
 
 
 class Rows(StatelessSourcePartition):
     """Tuples of floats, the label first."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocks = harness.micro_batches(args.data, args.items, 1000)
 
-    def next_batch(self):
+    def next_batch(self) -> list[Any]:
         harness.begin()
         return list(map(tuple, next(self.blocks).tolist()))
 
@@ -28,11 +30,11 @@ class Rows(StatelessSourcePartition):
 class Shards(DynamicSource):
     """All shards, by one worker."""
 
-    def build(self, step_id, worker_index, worker_count):
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Rows:
         return Rows()
 
 
-def train(model, batch):
+def train(model: Model | None, batch: list[Any]) -> tuple[Model, np.ndarray]:
     """One step of gradient descent; the model is its weights, the intercept first, and the epochs so far."""
     data = np.array(batch)
     x, y = data[:, 1:], data[:, 0]
@@ -43,7 +45,7 @@ def train(model, batch):
     return (weights, epoch + 1), weights
 
 
-models = []
+models: list[Any] = []
 flow = Dataflow("logistic")
 rows = op.key_on("key", op.input("rows", flow, Shards()), lambda _: "model")
 batches = op.collect("batch", rows, timeout=timedelta(minutes=1), max_size=args.micro_batch)

@@ -13,13 +13,13 @@ args = harness.arguments()
 split = re.compile("[a-z]+").findall
 
 
-def words(line):
+def words(line: str) -> list[str]:
     """Its words, in lower case."""
     harness.begin()
     return split(line.lower())
 
 
-found = []
+found: list[tuple[str, int]] = []
 flow = Dataflow("words")
 lines = op.input("lines", flow, DirSource(args.data, "*.txt", batch_size=1000))
 totals = op.count_final("count", op.flat_map("split", lines, words), lambda word: word)

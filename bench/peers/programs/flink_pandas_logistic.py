@@ -22,13 +22,13 @@ class Train(ScalarFunction):
 
     def __init__(self, last: int, learning_rate: float, told: str) -> None:
         self.last, self.learning_rate, self.told = last, learning_rate, told
-        self.weights, self.epoch = None, 0
+        self.weights, self.intercept, self.epoch = np.zeros(0), 0.0, 0
 
     def eval(self, label: pandas.Series, *attributes: pandas.Series) -> pandas.Series:
         """The columns of a batch."""
         x = np.stack([column.to_numpy() for column in attributes])
-        if self.weights is None:
-            self.weights, self.intercept = np.zeros(len(x)), 0.0
+        if not self.epoch:
+            self.weights = np.zeros(len(x))
         residual = 1 / (1 + np.exp(-(self.weights @ x + self.intercept))) - label.to_numpy()
         self.epoch += 1
         rate = self.learning_rate / math.sqrt(self.epoch)

@@ -11,7 +11,7 @@ TABLE = bytes(byte if byte in LETTERS else 32 for byte in range(256)).lower()
 
 args = harness.arguments()
 files = sorted(args.data.glob("*.txt"))
-counts = collections.Counter()
+counts: collections.Counter[bytes] = collections.Counter()
 harness.begin()
 for _ in range(args.passes):
     for file in files:

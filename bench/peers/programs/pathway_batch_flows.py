@@ -1,5 +1,7 @@
 """Heavy hitters in Pathway: a record is an array of packets, which a subscriber adds to a NumPy count-min sketch."""
 
+from typing import Any
+
 import harness
 import numpy as np
 import pathway as pw
@@ -19,7 +21,7 @@ class Blocks(pw.io.python.ConnectorSubject):
 
     deletions_enabled = False
 
-    def run(self):
+    def run(self) -> None:
         harness.begin()
         for window in range(args.passes):
             for shard in packets:
@@ -39,11 +41,11 @@ class Block(pw.Schema):
 class Sketches:
     """A sketch of each window, and the heavy flows of it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.counts = [np.zeros((len(ODD), WIDTH)) for _ in range(args.passes)]
-        self.heavy = [set() for _ in range(args.passes)]
+        self.heavy: list[set[int]] = [set() for _ in range(args.passes)]
 
-    def add(self, key, row, time, is_addition):
+    def add(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
         """The packets of a record."""
         counts, flows = self.counts[row["window"]], row["flow"].view(np.uint64)
         columns = hashes[: len(flows)].view(np.int64)

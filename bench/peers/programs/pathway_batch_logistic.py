@@ -1,6 +1,7 @@
 """Online logistic regression in Pathway: a record is a micro-batch, a NumPy array that a subscriber trains on."""
 
 import math
+from typing import Any
 
 import harness
 import numpy as np
@@ -15,7 +16,7 @@ class Blocks(pw.io.python.ConnectorSubject):
 
     deletions_enabled = False
 
-    def run(self):
+    def run(self) -> None:
         harness.begin()
         for block in harness.micro_batches(args.data, args.items, args.micro_batch):
             self.next(block=block)
@@ -30,10 +31,10 @@ class Block(pw.Schema):
 class Model:
     """Weights, the intercept first."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.weights, self.epoch = np.zeros(columns), 0
 
-    def add(self, key, row, time, is_addition):
+    def add(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
         """One step of gradient descent."""
         x, y = row["block"][:, 1:], row["block"][:, 0]
         residual = 1 / (1 + np.exp(-(x @ self.weights[1:] + self.weights[0]))) - y

@@ -2,6 +2,7 @@
 
 import collections
 import string
+from typing import Any
 
 import harness
 import pathway as pw
@@ -17,7 +18,7 @@ class Texts(pw.io.python.ConnectorSubject):
 
     deletions_enabled = False
 
-    def run(self):
+    def run(self) -> None:
         harness.begin()
         for _ in range(args.passes):
             for file in sorted(args.data.glob("*.txt")):
@@ -30,10 +31,10 @@ class Text(pw.Schema):
     text: bytes
 
 
-counts = collections.Counter()
+counts: collections.Counter[bytes] = collections.Counter()
 
 
-def on_change(key, row, time, is_addition):
+def on_change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
     """Count the words of a text."""
     counts.update(row["text"].translate(TABLE).split())
 

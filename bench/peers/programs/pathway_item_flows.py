@@ -1,6 +1,7 @@
 """Heavy hitters in Pathway: packets read by its CSV connector, grouped by window and flow, and filtered."""
 
 import os
+from typing import Any
 
 os.environ["PATHWAY_THREADS"] = "2"  # pays here, where no Python runs per packet
 
@@ -29,10 +30,10 @@ stream = pw.io.csv.read(args.scratch / "packets.csv", schema=Packet, mode="stati
 totals = stream.groupby(pw.this.window, pw.this.flow).reduce(
     pw.this.window, pw.this.flow, size=pw.reducers.sum(pw.this.size)
 )
-found = set()
+found: set[int] = set()
 
 
-def on_change(key, row, time, is_addition):
+def on_change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
     """A flow of a window that is heavy, or is so no more."""
     if row["window"] == args.passes - 1:
         (found.add if is_addition else found.discard)(int(row["flow"][1:]))

@@ -1,6 +1,7 @@
 """Online logistic regression in Pathway: a record is an item; a subscriber takes a step per micro-batch."""
 
 import math
+from typing import Any
 
 import harness
 import numpy as np
@@ -16,7 +17,7 @@ class Rows(pw.io.python.ConnectorSubject):
 
     deletions_enabled = False
 
-    def run(self):
+    def run(self) -> None:
         harness.begin()
         for block in harness.micro_batches(args.data, args.items, args.micro_batch):
             for row in block.tolist():
@@ -26,10 +27,11 @@ class Rows(pw.io.python.ConnectorSubject):
 class Model:
     """Weights, the intercept first, and the items of the micro-batch that is not complete."""
 
-    def __init__(self):
-        self.weights, self.epoch, self.rows = np.zeros(columns), 0, []
+    def __init__(self) -> None:
+        self.weights, self.epoch = np.zeros(columns), 0
+        self.rows: list[tuple[float, ...]] = []
 
-    def add(self, key, row, time, is_addition):
+    def add(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
         """An item; a step of gradient descent when the micro-batch is complete."""
         self.rows.append(tuple(row.values()))
         if len(self.rows) < args.micro_batch:

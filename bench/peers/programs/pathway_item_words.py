@@ -1,6 +1,7 @@
 """Word count in Pathway: lines read by its own connector, split, flattened, grouped and counted."""
 
 import re
+from typing import Any
 
 import harness
 import pathway as pw
@@ -18,10 +19,10 @@ def words(line: str) -> list[str]:
 lines = pw.io.plaintext.read(args.data, mode="static")
 found = lines.select(word=words(pw.this.data)).flatten(pw.this.word)
 totals = found.groupby(pw.this.word).reduce(pw.this.word, count=pw.reducers.count())
-counts = {}
+counts: dict[str, int] = {}
 
 
-def on_change(key, row, time, is_addition):
+def on_change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
     """Keep the newest count."""
     if is_addition:
         counts[row["word"]] = row["count"]

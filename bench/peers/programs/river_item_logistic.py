@@ -7,7 +7,7 @@ from river import linear_model, optim
 
 args = harness.arguments()
 model = linear_model.LogisticRegression(optimizer=optim.SGD(0.01), intercept_lr=0.01)
-names = None
+names: list[str] = []
 harness.begin()
 for block in harness.micro_batches(args.data, args.items, args.micro_batch):
     names = names or [f"x{column}" for column in range(1, block.shape[1])]

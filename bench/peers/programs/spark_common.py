@@ -65,6 +65,7 @@ def stop(spark: SparkSession) -> None:
     """End the session and its JVM, and wait, so that its memory counts as that of an ended child."""
     spark.stop()
     gateway = SparkContext._gateway
+    assert gateway is not None, "a session has one"
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(30)

@@ -30,7 +30,7 @@ for copy in range(args.passes + WARM):
         (stream / f"{copy:03d}-{file.name}").hardlink_to(file)
 spark = spark_common.session()
 schema = spark.read.parquet(str(min(stream.iterdir()))).schema
-heavy = []
+heavy: list[int] = []
 
 
 def window(batch: DataFrame, number: int) -> None:

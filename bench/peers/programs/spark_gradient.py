@@ -16,8 +16,8 @@ def sums(batch: DataFrame, weights: np.ndarray, intercept: float) -> np.ndarray:
         """The sums of a partition: one row of one array."""
         total = np.zeros(len(weights) + 2)
         for part in parts:
-            y, *x = (column.to_numpy() for column in part.columns)
-            x = np.stack(x)
+            y, *columns = (column.to_numpy() for column in part.columns)
+            x = np.stack(columns)
             residual = 1 / (1 + np.exp(-(weights @ x + intercept))) - y
             total += [*(x @ residual), residual.sum(), len(residual)]
         yield pa.record_batch([pa.array([total.tolist()])], names=["sums"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codec.blocks import Block, Key, Kind
+from codec.clock import opened
 from codec.ids import Epoch, Incarnation, WorkerId
 from engine.layout import Edge, Layout
 from engine.schemes.scheme import Port, Ready, Scheme
@@ -124,7 +125,7 @@ class Dealer(Scheme):
     def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
         self.emitted = epoch
         names = {str(worker): incarnation for worker, incarnation in self.participants.items()}
-        meta = {"items": items, "blocks": self.block_count, "last": last, "opened_at": self._opened_at}
+        meta = {"items": items, "blocks": self.block_count, "last": last} | opened(self._opened_at, port.now())
         self._punctuate(port, epoch, meta | {"participants": names, "active": self.active})
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:

@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from codec.ids import WorkerId
+from engine.schemes.parts.patience import Patience
 
-GAIN = 0.125
-GAIN_VARIATION = 0.25
-VARIATIONS = 4
-"""Of the retransmission timer of TCP, which solves the same problem (RFC 6298, section 2)."""
-EPOCHS = 3
-EPOCH_AT_FIRST_S = 1 / EPOCHS  # before one has been measured
+GAIN = 0.125  # of an epoch's smoothed time
+GAIN_LAG = 0.25
 PENALTY_S = 0.5
 PENALTY_MAX_S = 16.0
 SLOW_SHARE = 0.3  # of an epoch's time, by which a slow worker is later than the others
-SLOW_LEAST = 0.1  # of `least_s`: what is less is noise
+SLOW_LEAST_S = 0.01  # what is less is noise
 SLOW_FACTOR = 3  # times what the others differ among themselves
 SLOW_SAMPLES = 4
+
+IsStopped = Callable[[WorkerId], bool]
 
 
 class Hedge:
     """Watches who still owes results of the current epoch, and how late each worker is, epoch by epoch.
 
-    A *straggler* is given up now. The wait for the last few (at most `few` workers owe anything) is measured; when it
-    lasts longer than `least_s`, than the smoothed wait plus four times its variation, and than three usual epochs (on
-    busy cores even healthy workers pause for that long), those who owe are stragglers, and their results are decoded.
+    A *straggler* is given up now, and its results are decoded. The wait for the last few begins when at most `few`
+    workers owe anything, and anew with each of their results. It ends when the silence is longer than `patience`
+    allows, or as soon as the system says that those who owe stand still. A straggler is one until it is heard again,
+    or for its penalty.
 
     A *slow* worker is waited for, but `avoided`: it is later than the others in the mean over some epochs, by a good
     part of an epoch and by far more than they differ. The source deals to neither in later epochs, so that rows are
     spread over the others and nothing has to be decoded. Both are tried again after a penalty that doubles each time.
     """
 
-    def __init__(self, few: int, least_s: float) -> None:
-        self.few, self.least_s = few, least_s
+    def __init__(self, few: int, patience: Patience) -> None:
+        self.few, self.patience = few, patience
         self.stragglers: set[WorkerId] = set()
         self.avoided: set[WorkerId] = set()
         self._owed: Counter[WorkerId] = Counter()
         self._since: float | None = None
+        self._look_at = math.inf
+        self._silence_s = 0.0  # the longest of this epoch's wait
+        self._asked = False
         self._disturbed = False
-        self._wait_s = self._variation_s = 0.0
         self._epoch_s: float | None = None
         self._began_at = 0.0
         self._ended_at: float | None = None
@@ -48,34 +51,38 @@ class Hedge:
         self._lags: dict[WorkerId, tuple[int, float]] = {}
         self._penalties: dict[WorkerId, tuple[float, float]] = {}
 
-    @property
-    def delay_s(self) -> float:
-        """How long the last few are waited for."""
-        epoch_s = EPOCH_AT_FIRST_S if self._epoch_s is None else self._epoch_s
-        return max(self.least_s, self._wait_s + VARIATIONS * self._variation_s, EPOCHS * epoch_s)
-
     def begin(self, workers: Iterable[WorkerId], owed: Iterable[WorkerId], now: float) -> None:
         """The current epoch is emitted whole, to `workers`; `owed` names the holder of each block without a result."""
         self._owed = Counter(owed)
         self._late = {worker: 0.0 for worker in workers if worker not in self._owed}
-        self._since, self._disturbed, self._began_at = None, False, now
-        self._look(now)
+        self._since, self._silence_s, self._began_at = None, 0.0, now
+        self._asked = self._disturbed = False
+        self._wait(now)
 
     def owes(self, worker: WorkerId, pieces: int, now: float) -> None:
-        """A worker was asked for pieces of the current epoch; it gets the whole delay for its answer."""
+        """A worker was asked for pieces of the current epoch; the wait begins anew, for its answer."""
         self._owed[worker] += pieces
-        self._since, self._disturbed = now, True
+        self._asked = self._disturbed = True
+        self._wait(now)
+
+    def heard(self, worker: WorkerId, now: float) -> bool:
+        """Something came from a worker: it is no straggler, however late it is. True when the wait begins anew."""
+        if worker not in self.stragglers:
+            return False
+        self.stragglers.discard(worker)
+        return self._wait(now)
 
     def delivered(self, worker: WorkerId, now: float) -> bool:
-        """A piece of the current epoch came from its holder; True when the wait for the last few begins."""
+        """A piece of the current epoch came from its holder; True when the wait begins, or begins anew."""
         if worker not in self._owed:
             return False
         self._owed[worker] -= 1
-        if self._owed[worker] > 0:
-            return False
-        del self._owed[worker]
-        self._late[worker] = now - self._began_at
-        return self._look(now)
+        if self._owed[worker] <= 0:
+            del self._owed[worker]
+            self._late[worker] = now - self._began_at
+        if self._since is not None:
+            self._silence_s = max(self._silence_s, now - self._since)
+        return self._wait(now)
 
     def lost(self, worker: WorkerId) -> None:
         """A worker died: its next life is judged anew, and this epoch is no measure."""
@@ -92,46 +99,62 @@ class Hedge:
             self._epoch_s = took if self._epoch_s is None else self._epoch_s + GAIN * (took - self._epoch_s)
         self._ended_at = now
         if not self._disturbed and not self._owed:
-            if self._since is not None:
-                wait = now - self._since
-                self._variation_s += GAIN_VARIATION * (abs(wait - self._wait_s) - self._variation_s)
-                self._wait_s += GAIN * (wait - self._wait_s)
+            self.patience.waited(self._silence_s)
             self._judge(now)
         self._owed.clear()
         self._since = None
         self._pardon(now)
 
     def due(self, now: float) -> float | None:
-        """In how many seconds the present wait has lasted too long; None when there is nothing to wait for."""
-        return None if self._since is None else max(0.0, self._since + self.delay_s - now)
+        """In how many seconds `give_up` may have something to say; None when there is nothing to wait for."""
+        if self._since is None:
+            return None
+        at = min(self._look_at, self._ends_at(self._since))
+        return None if at == math.inf else max(0.0, at - now)
 
-    def give_up(self, now: float) -> set[WorkerId]:
-        """Those who owe and became stragglers now: the wait for them has lasted too long."""
-        if self._since is None or now < self._since + self.delay_s:
+    def give_up(self, now: float, is_stopped: IsStopped) -> set[WorkerId]:
+        """Those who owe and became stragglers now: all when the wait has lasted too long, else who stands still."""
+        if self._since is None:
             return set()
-        late = set(self._owed) - self.stragglers
+        late = self._awaited()
+        if now < self._ends_at(self._since):
+            if now < self._look_at:
+                return set()
+            late = {worker for worker in late if is_stopped(worker)}
+            self._look_at = now + (now - self._since)
         self.stragglers |= late
         for worker in late:
             self._avoid(worker, now)
-        self._since, self._disturbed = None, True
+        if late:
+            self._disturbed = True
+        if not self._awaited():
+            self._since = None
         return late
 
-    def _look(self, now: float) -> bool:
-        waited_for = len(self._owed.keys() - self.stragglers)
-        if self._since is None and 0 < waited_for <= self.few:
-            self._since = now
-            return True
-        return False
+    def _ends_at(self, since: float) -> float:
+        blocks = sum(self._owed[worker] for worker in self._awaited())
+        return since + (self.patience.answer_s if self._asked else self.patience.limit_s)(blocks)
+
+    def _awaited(self) -> set[WorkerId]:
+        return self._owed.keys() - self.stragglers
+
+    def _wait(self, now: float) -> bool:
+        """Begin to wait for the last few, or begin anew."""
+        awaited = len(self._awaited())
+        if not awaited or (awaited > self.few and not self._asked):
+            return False
+        self._since, self._look_at = now, now + self.patience.look_s
+        return True
 
     def _judge(self, now: float) -> None:
         """Take in how late each worker was, and avoid at most `few` that are slow."""
         for worker, late in self._late.items():
             samples, lag = self._lags.get(worker, (0, 0.0))
-            self._lags[worker] = (samples + 1, lag + max(GAIN_VARIATION, 1 / (samples + 1)) * (late - lag))
+            self._lags[worker] = (samples + 1, lag + max(GAIN_LAG, 1 / (samples + 1)) * (late - lag))
         ordered = sorted((lag for _, lag in self._lags.values()), reverse=True)
         usual = ordered[self.few] if len(ordered) > self.few else float("inf")
         for worker, (samples, lag) in list(self._lags.items()):
-            much = max(SLOW_SHARE * (self._epoch_s or 0.0), SLOW_LEAST * self.least_s)
+            much = max(SLOW_SHARE * (self._epoch_s or 0.0), SLOW_LEAST_S)
             apart = lag - usual > much and lag > SLOW_FACTOR * usual
             if samples >= SLOW_SAMPLES and apart and len(self.avoided) < self.few:
                 self._avoid(worker, now)

@@ -36,8 +36,8 @@ class Recorder:
         self.port, self.progress, self.state = port, progress, state
         self.state_number = 0
         """The record of the newest state."""
-        self.state_bytes = 0
-        """How much the last save of a state took."""
+        self.size = 0
+        """The bytes of the newest state or progress."""
         self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray]]] = deque()
         self._version = 0
         self._whole_bytes, self._part_bytes, self._parts = -1, 0, 0
@@ -106,8 +106,7 @@ class Recorder:
         meta |= {"state": len(backup.arrays), "extras": waiting, "types": [type_of(array) for array in arrays]}
         meta["pending"] = [[list(link), row] for link, row in pending.items()]
         arrays = [plain(array) for array in arrays]
-        size = sum(array.nbytes for array in arrays)
-        self.state_bytes = size if what == "state" else self.state_bytes
+        self.size = size = sum(array.nbytes for array in arrays)
         if backup.full:
             self._whole_bytes, self._part_bytes, self._parts = size, 0, 0
         else:

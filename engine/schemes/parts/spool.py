@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from codec.files import reserve
+
 FILE_BYTES = 64 << 20
 ALIGNMENT = 64
 
@@ -23,12 +25,13 @@ class Spool:
         self._used = 0
 
     def put(self, array: np.ndarray) -> np.ndarray:
-        """The same array on disk; itself when it is there already, or empty."""
+        """The same array on disk; itself when it is there already, or empty. OSError when there is no room."""
         if not array.nbytes or is_spooled(array):
             return array
         if self._used + array.nbytes > len(self._file):
             size = max(self._file_bytes, array.nbytes)
             with tempfile.TemporaryFile() as file:  # a mapping outlives its descriptor
+                reserve(file.fileno(), size, f"{tempfile.gettempdir()}/items kept at their sender")
                 self._file, self._used = np.memmap(file, np.uint8, "w+", shape=(size,)), 0
         place = self._file[self._used : self._used + array.nbytes]
         place[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

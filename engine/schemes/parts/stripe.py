@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codec.blocks import Block, Kind
-from codec.codes.code import Code
+from codec.codes import Code, CustomCode
 from codec.ids import Epoch
 
 
@@ -25,7 +25,7 @@ class Pieces:
     what would break that is turned away by `fits`, so that decoding cannot fail.
     """
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code | CustomCode) -> None:
         self.code = code
         self._pieces: dict[Row, dict[int, np.ndarray]] = {}
         self._counts: dict[Row, list[int]] = {}

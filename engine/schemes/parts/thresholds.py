@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Limits(NamedTuple):
-    """What one task may lose in one failure: state divergence, unprocessed items, unacknowledged items."""
-
-    theta: float
-    items: float
-    unacknowledged: float
+from engine.dataflow.losses import Limits
 
 
 class Thresholds:
@@ -25,14 +19,17 @@ class Thresholds:
 
     def __init__(self, options: Mapping[str, Any], copies: int, depth: int) -> None:
         self.window, self.length = options["window"], options["window_epochs"]
-        self.user = Limits(float(options["theta"]), float(options["l"]), float(options["gamma"]))
+        self.user = Limits(float(options["theta"]), float(options["l"]), float(options["gamma"]), 1.0)
         self._share = 2.0 * copies * float(options["beta"]) ** depth
 
     def after(self, failures: Sequence[int], epoch: int) -> Limits:
         """The limits in window `epoch` (micro-batches closed), `failures` being the windows of those before."""
         if self.window == "decaying":
             return self.user
-        return Limits(*(limit / self._share / 2.0 ** self.counted(failures, epoch) for limit in self.user))
+        half = 0.5 ** self.counted(failures, epoch)
+        theta, items, unacknowledged, share = self.user
+        own = half / self._share
+        return Limits(theta * own, items * own, unacknowledged * own, share * half / 2)
 
     def counted(self, failures: Sequence[int], epoch: int) -> int:
         """How many of the failures still count."""

@@ -20,6 +20,7 @@ from moto.server import ThreadedMotoServer
 from test_backup_store import found, save
 
 from backupserver import BackupClient, BackupUnavailable
+from backupserver.forget import forget
 from backupserver.storage import open_storage
 from backupserver.store import Store
 
@@ -114,6 +115,29 @@ def test_what_was_saved_is_restored_to_the_last_bit(cluster: Cluster) -> None:
     assert [record.meta for record in point.items] == [{"n": n} for n in range(20)]
     for record, (_, _, _, arrays) in zip(point.items, saved):
         assert all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(record.arrays, arrays))
+
+
+def test_a_forgotten_job_is_gone_from_servers_that_answer_and_its_last_worker_is_fenced(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    client = cluster.client(1, 1, 2)
+    client.open()
+    client.save(*state(1))
+    await_that(client, lambda: client.durable == 1)
+    nobody = cluster.address(3)
+    assert forget([cluster.address(1), cluster.address(2), nobody], "job", 2.0) == [nobody]
+    for epoch in range(2, 50):
+        client.save(*state(epoch))
+    await_that(client, lambda: client.fenced)
+    late = cluster.client(2, 1, 2)
+    with pytest.raises(BackupUnavailable, match="a newer life"):
+        late.open()
+    for one in (client, late):
+        one.close(0.0)  # a life that goes on asking would be taken for one of a new job of that name
+    for number in (1, 2):
+        cluster.kill(number)
+        cluster.start(number)
+        assert cluster.ask(number)["workers"] == 0, "for good"
 
 
 @pytest.mark.parametrize("durability", ["always", "interval", "never"])

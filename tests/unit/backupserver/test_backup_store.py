@@ -353,3 +353,45 @@ def test_all_types_of_the_wire_come_back(code: str) -> None:
     array = np.arange(6).astype(code).reshape(2, 3)
     packed = b"".join(map(bytes, pack_body({}, [array])))
     assert (unpack_body(memoryview(packed))[1][0] == array).all()
+
+
+def segments(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.segment"))
+
+
+def fill(store: Store, name: str, epochs: int) -> None:
+    for epoch in range(1, epochs + 1):
+        save(store, "item", epoch, 2 * epoch, name)
+        save(store, "state", epoch, 2 * epoch + 1, name)
+
+
+def test_a_forgotten_job_is_gone_for_good_and_no_other_is(tmp_path: Path) -> None:
+    gone, kept = ("one-a/sink.0", "one-a/processor.1"), ("one-b/sink.0", "two/sink.0")
+    store = Store(LocalStorage(str(tmp_path)))
+    for name in (*gone, *kept):
+        fill(store, name, 5)
+    truth = {name: found(store, name) for name in kept}
+    assert store.forget("one-a") == 2 and store.forget("one-a") == 0 and store.forget("nobody") == 0
+    for _ in range(3):  # it holds over restarts, before and after anything was compacted
+        assert not set(store.logs) & set(gone) and {name: found(store, name) for name in kept} == truth
+        assert store.is_forgotten(gone[0]) and not store.is_forgotten(kept[0])
+        closed(store)
+        store = Store(LocalStorage(str(tmp_path)))
+    closed(store)
+
+
+def test_the_segments_of_a_forgotten_job_are_deleted_and_so_is_its_end(tmp_path: Path) -> None:
+    store = Store(LocalStorage(str(tmp_path)), segment_bytes=2000)
+    fill(store, "two/sink.0", 1)
+    fill(store, "one/sink.0", 50)
+    truth, before = found(store, "two/sink.0"), store.statistics()["bytes"]
+    store.forget("one")
+    for _ in range(50):
+        store.compact()
+        store.segments.sync()
+    assert store.statistics()["bytes"] < before / 5
+    assert not store.is_forgotten("one/sink.0"), "nothing is left that it would have to keep away"
+    closed(store)
+    store = Store(LocalStorage(str(tmp_path)))
+    assert set(store.logs) == {"two/sink.0"} and found(store, "two/sink.0") == truth
+    closed(store)

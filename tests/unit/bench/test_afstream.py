@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.afstream import data
 from bench.afstream.convergence import Step, seconds_to, steps, target
 from bench.afstream.exp2_thresholds import recoveries
 from bench.afstream.exp4_online_join import pairs_of
 from bench.afstream.exp5_online_logistic import area
-from bench.afstream.jobs import Case, Job, Outcome, loss, percent, system_failures
+from bench.afstream.jobs import Case, Job, Outcome, loss, losses, percent, system_failures
+from bench.afstream.overhead import Pair, Workload, report
 from bench.afstream.settings import NONE, approximate
 from bench.afstream.tradeoff import FAILURES, Study, cases, label
 from configs.topology import load
@@ -37,10 +39,11 @@ def test_a_run_has_converged_when_its_norm_stays_low() -> None:
     assert math.isnan(seconds_to(Case([outcome([4, 2])]), 1.05)), "never"
 
 
-def test_losses_are_those_of_medians_and_need_runs() -> None:
-    base, case = Case([outcome([1], rate) for rate in (9.0, 10.0, 30.0)]), Case([outcome([1], 5.0)])
-    assert loss(case, base) == 0.5 and math.isnan(loss(Case(), base))
-    assert percent(0.047) == "4.7 %" and percent(loss(Case(), base)) == "-"
+def test_losses_are_medians_of_the_rounds_ratios_and_need_runs() -> None:
+    base, case = (Case([outcome([1], r) for r in rates]) for rates in ((9.0, 10.0, 30.0), (4.5, 8.0, 27.0)))
+    assert loss(case, base) == pytest.approx(0.2) and math.isnan(loss(Case([None] * 3), base))
+    assert losses(case, base) == "20.0 % (10.0 % to 50.0 %; 3 of 3)" and losses(Case([None] * 3), base) == "-"
+    assert percent(0.047) == "4.7 %" and percent(loss(Case([None]), base)) == "-"
 
 
 def test_a_system_failure_kills_every_worker_at_the_same_moment() -> None:
@@ -90,3 +93,32 @@ def test_every_case_is_a_sound_topology(tmp_path: Path) -> None:
     section = load(job.config, job.under(approximate(1.0, infinite)).sets).fault_tolerance
     assert (section["theta"], section["l"], section["gamma"]) == (1.0, infinite, 1000.0)
     assert load(job.config, job.under(NONE).sets).scheme == "none"
+
+
+def test_what_fault_tolerance_costs_is_the_median_of_ratios_within_pairs() -> None:
+    """Rounds differ by far more than the two runs of a round do."""
+    backups = {"records": 120, "record_bytes": 60_000}
+    pairs = []
+    for rate, lost in ((100.0, 0.01), (10.0, 0.02), (50.0, 0.03)):
+        without = outcome([1], rate, items=1000, seconds=2.0, cpu_seconds={"a.0": 1.0, "b.0": 1.0})
+        protected = outcome([1], rate * (1 - lost), items=1000, cpu_seconds={"a.0": 1.0, "b.0": 1.0 + lost})
+        pairs.append(Pair(without, Outcome(protected.summary | {"backups": backups}, [], [], [])))
+    row = report({"some": Workload(Job("any.yaml"), NONE, 0.01, "")}, {"some": pairs}).splitlines()[-1]
+    cells = [cell.strip() for cell in row.split("|")[1:-1]]
+    assert cells == ["some", "2", "2.0 %", "1.0 % to 3.0 %", "1.0 %", "1.0 %", "0.5 % to 1.5 %", "2", "1"]
+
+
+def test_text_is_the_repositorys_book_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "CACHE", tmp_path)
+    monkeypatch.delenv("RIPRAP_DATA", raising=False)
+    monkeypatch.chdir(ROOT)
+    made = data.text(10_000)
+    assert made.about == "real: tests/data/books, repeated"
+    assert len(list(Path(made.path).iterdir())) == 6 and made.rows == 6 * 1628
+
+
+def test_a_folder_of_the_users_own_is_named_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIPRAP_DATA", str(tmp_path))
+    assert data.real("books") is None
+    (tmp_path / "books").mkdir()
+    assert data.real("books") == tmp_path / "books" and data.shown("books") == "$RIPRAP_DATA/books"

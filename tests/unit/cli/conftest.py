@@ -21,7 +21,7 @@ def topology() -> Topology:
             "seed": 3,
             "stages": {name: {"operator": "m:C", "parallelism": n, "options": {}} for name, n in stages.items()},
             "edges": [{"from": a, "to": b, "partitioning": "full", "feedback": back} for a, b, back in EDGES],
-            "fault_tolerance": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100},
+            "fault_tolerance": {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100},
             "links": {"block_bytes": 262144, "window_epochs": 2},
             "backup": {"servers": 1, "storage": None, "durability": "interval", "interval_ms": 100},
             "cluster": {

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from engine.cli.display import LineDisplay, line, table
-from engine.cli.snapshot import Rate, Snapshot, look
+from engine.cli.snapshot import Rate, SlowCall, Snapshot, look
 
 STATUS: dict[str, Any] = {
     "job": "trial",
@@ -74,3 +74,27 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert rate.add(1.0, 100) == 100.0
     assert rate.add(2.0, 300) == 150.0
     assert rate.add(4.5, 300) == 0.0 or rate.add(4.5, 300) < 150.0
+
+
+def test_a_long_call_is_told_of_once_for_its_stage_and_again_when_it_has_grown() -> None:
+    stream = io.StringIO()
+    display = LineDisplay(stream)
+    for seconds in (2.1, 5.0, 19.0, 21.5):
+        calls = [SlowCall(f"processor.{n}", "process_data", "m.py:3", seconds) for n in (0, 1)]
+        display.show(snapshot(faults=(), calls=tuple(calls)))
+    told = [text for text in stream.getvalue().splitlines() if "has not returned" in text]
+    assert told == [
+        "process_data of processor.0 has not returned for 2 s (m.py:3)",
+        "process_data of processor.0 has not returned for 22 s (m.py:3)",
+    ]
+
+
+def test_a_worker_that_ends_itself_in_one_way_is_told_of_once() -> None:
+    stream = io.StringIO()
+    display = LineDisplay(stream)
+    status = {**STATUS, "failures": []}
+    for incarnation, ended in ((1, "exit status 3"), (2, ""), (3, "exit status 3"), (4, "signal SIGABRT")):
+        status["failures"].append({"worker": "processor.1", "incarnation": incarnation, "ended": ended})
+        display.show(look(status, 7, 700, 1400, 1.0, ()))
+    told = [text for text in stream.getvalue().splitlines() if "ended by" in text]
+    assert told == ["processor.1#1 ended by exit status 3", "processor.1#4 ended by signal SIGABRT"]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from codec.errors import ConfigError
 from configs.topology import Topology
+from controller.faults import Fault, Progress, When, is_due
 from engine.cli.fault_plan import plan_faults
-from engine.cli.faults import GRAMMAR, Fault, Progress, When, faults_of_file, is_due, parse_fault
+from engine.cli.faults import GRAMMAR, faults_of_file, parse_fault
 
 counts = st.integers(min_value=0, max_value=10**12)
 moments = st.one_of(
@@ -173,3 +174,10 @@ def test_servers_that_the_user_runs_are_not_hit(topology: Topology) -> None:
     topology = dataclasses.replace(topology, backup=dataclasses.replace(topology.backup, servers=["tcp://b:1"]))
     with pytest.raises(ConfigError, match="starts no backup server"):
         plan(topology, "kill:backup@epoch=1")
+
+
+def test_cut_is_not_offered_and_its_refusal_names_the_way(topology: Topology) -> None:
+    assert "cut" not in GRAMMAR
+    with pytest.raises(ConfigError) as caught:
+        plan(topology, "cut:processor.1@epoch=2,for=1s")
+    assert "use stop:processor.1@epoch=2,for=1s" in caught.value.remedy

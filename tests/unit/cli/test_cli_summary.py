@@ -23,6 +23,7 @@ CONTRACT = {
     "startup_seconds",
     "bytes_sent",
     "bytes_per_item",
+    "faults_not_injected",
     "failures",
     "decoded_items",
     "recomputed_items",
@@ -113,7 +114,7 @@ def test_dead_incarnations_count_too() -> None:
 
 def test_what_the_sink_says_of_itself() -> None:
     found = summary()
-    assert (found["decoded_items"], found["recomputed_items"], found["lost"]) == (500, 0, {"items": 3, "states": 0})
+    assert (found["decoded_items"], found["recomputed_items"], found["lost"]["items"]) == (500, 0, 3)
     assert found["model"] == {"sha256": "ab" * 32, "path": "/runs/x/model.npz"}
     assert found["metrics"] == {"loss": 0.5, "holdout_accuracy": 0.64}
 
@@ -124,6 +125,7 @@ def test_a_failure_tells_detection_restoration_and_catching_up_apart() -> None:
             "worker": "processor.1",
             "incarnation": 1,
             "action": "kill",
+            "ended": "",
             "injected_at": 150.0,
             "detected_ms": 5.0,
             "restored_ms": 60.0,
@@ -192,11 +194,53 @@ def test_several_sinks_keep_all_their_models() -> None:
     found = summary(status={"workers": sinks})
     assert found["model"]["sha256"] == "0"
     assert [one["sha256"] for one in found["model"]["all"].values()] == ["0", "1"]
-    assert found["metrics"]["loss"] == 0.0
+    assert found["metrics"] == {"sink.0.loss": 0.0, "sink.1.loss": 1.0, "holdout_accuracy": 0.64}
+
+
+def test_each_metric_of_several_tasks_becomes_the_job_s_in_its_own_way(tmp_path: Any) -> None:
+    words = {"count.0": (100, 17_709.0, 0.5, 1.0), "count.1": (300, 17_644.0, 0.9, 2.0)}
+    stats = {
+        worker: {
+            "items": items,
+            "metrics": {"words": count, "rate": rate, "norm": norm},
+            "combines": {"words": "sum", "rate": "mean"},
+            "model": {"sha256": worker, "path": f"/runs/x/model.{worker[-1]}.npz"},
+        }
+        for worker, (items, count, rate, norm) in words.items()
+    }
+    found = summary(status={"workers": {worker: {"stats": one} for worker, one in stats.items()}}, metrics={})
+    assert found["metrics"] == {"words": 35_353.0, "rate": 0.8, "count.0.norm": 1.0, "count.1.norm": 2.0}
+    text = report(found, tmp_path)
+    assert "model.0.npz" in text and "model.1.npz" in text
+    alone = summary(status={"workers": {"count.0": {"stats": stats["count.0"]}}}, metrics={})
+    assert alone["metrics"] == {"words": 17_709.0, "rate": 0.5, "norm": 1.0}
+
+
+def test_a_window_that_several_sinks_close_is_one() -> None:
+    found = summary(epochs=[*ROWS, *ROWS])
+    assert (found["epochs"], found["items"]) == (100, 200_000)
+
+
+def test_a_start_up_is_never_negative() -> None:
+    """A sink that was killed before it announced an epoch does so in its next attempt, with the time of the commit."""
+    found = summary(status={"workers": {}}, epochs=ROWS, started_at=150.5)
+    assert found["startup_seconds"] == ROWS[50].committed_at - 0.051 - 150.5
+
+
+def test_a_job_that_failed_before_its_first_epoch_shows_no_zeros(tmp_path: Any) -> None:
+    failure = {"worker": "processor.1", "reason": "killed by signal", "ended": "signal SIGSEGV in f (m.py:1)"}
+    failures = [{**failure, "incarnation": n, "detected_at": 1.0} for n in range(1, 13)]
+    found = summary(status={"phase": "FAILED", "failures": failures}, epochs=[], injected=[], metrics={})
+    lines = report(found, tmp_path).splitlines()
+    assert lines[0].split() == ["job", "trial", "(erasure),", "NOT", "completed"]
+    assert lines[1].split(maxsplit=1)[1].startswith("processor.1#1 ended by signal SIGSEGV in f (m.py:1): ")
+    assert lines[11].endswith("and 2 more, see summary.json") and len(lines) == 13
 
 
 def test_the_report_says_what_matters(tmp_path: Any) -> None:
     text = report(summary(), tmp_path)
+    missed = {"kill:sink.0@epoch=900": "the job ended before that moment"}
+    assert "kill:sink.0@epoch=900: the job ended" in report(summary(not_injected=missed), tmp_path)
     for words in ("100,000 in 100.00 s", "processor.1#1 kill: detected after 5.0 ms", "500 items", "LOST", "abababab"):
         assert words in text
     assert "NOT completed" in report(compose(Facts("trial", "none", {}, [])), tmp_path)

@@ -57,6 +57,13 @@ CASES = {
     "k missing": (("  k: 4\n", ""), 18, "fault_tolerance.k", "missing"),
     "k zero": (("k: 4", "k: 0"), 21, "fault_tolerance.k", "at least 1"),
     "r too large": (("r: 2", "r: 300"), 22, "fault_tolerance.r", "at most 254"),
+    "hedge in its former unit": (
+        ("r: 2", "r: 2\n  hedge_ms: 100"),
+        23,
+        "fault_tolerance.hedge_ms",
+        "did you mean hedge?",
+    ),
+    "hedge of no time": (("r: 2", "r: 2\n  hedge: 0"), 23, "fault_tolerance.hedge", "none, cost, or milliseconds"),
     "key of another scheme": (("r: 2", "r: 2\n  copies: 2"), 23, "fault_tolerance.copies", "unknown key"),
     "too few processors": (("parallelism: 6", "parallelism: 5"), 10, "stages.processor.parallelism", "k + r = 6"),
     "xor of two": (("code: gf256", "code: xor"), 22, "fault_tolerance.r", "1 with the code xor"),

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 
 from codec.ids import WorkerId
 from configs.topology import Topology, load
+from controller.limits import Limits
 
 Write = Callable[..., Path]
 
@@ -19,12 +21,19 @@ Write = Callable[..., Path]
 def test_defaults_are_filled_in(write: Write, shards: Path) -> None:
     topology = load(write())
     assert topology.input.path == str(shards)
-    scheme = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100}
-    assert topology.fault_tolerance == scheme | {"attachment": "lazy", "incremental": True}
+    scheme = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": "cost"}
+    assert topology.fault_tolerance == scheme | {"attachment": "lazy", "incremental": True, "rows": 1}
     assert (topology.backup.servers, topology.backup.durability, topology.backup.addresses) == (1, "interval", ())
     assert (topology.links.block_bytes, topology.links.window_epochs) == (262_144, 2)
     assert (topology.cluster.heartbeat_timeout_s, topology.cluster.startup_timeout_s) == (2.0, 30.0)
     assert (topology.stages["source"].parallelism, topology.stages["source"].threads) == (1, 1)
+
+
+def test_every_limit_of_the_control_plane_can_be_set(write: Write) -> None:
+    assert asdict(load(write()).cluster) == asdict(Limits()), "and the defaults are said once more alike"
+    names = [field.name for field in fields(Limits)]
+    topology = load(write(), [f"cluster.{name}={number}" for number, name in enumerate(names, start=3)])
+    assert asdict(Limits.from_topology(topology.to_dict())) == dict(zip(names, range(3, 99)))
 
 
 def test_workers_and_positions(write: Write) -> None:

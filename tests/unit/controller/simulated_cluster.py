@@ -12,6 +12,7 @@ import heapq
 import itertools
 import random
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +20,15 @@ from codec.ids import WorkerId
 from controller import messages
 from controller.actions import Action, Persist, Reply, Send
 from controller.core import Core
+from controller.deltas import Gap, Writer
+from controller.executor import desired_message
 from controller.jobspec import JobSpec
 from controller.phases import TERMINAL
 from controller.record import Record
+from controller.report_reader import ReportReader
 from controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
 from controller.steps import restart_lost_for
+from controller.wish import Wish, Wishes
 
 STAGES = {"source": {"parallelism": 1}, "processor": {"parallelism": 3}, "sink": {"parallelism": 1}}
 # Deadlines are tested elsewhere; here nothing may fail, however long the faults make it wait.
@@ -66,28 +71,33 @@ class SimulatedAgent:
         self.world = world
         self.report = AgentReport(host, instance)
         self.processes: dict[Key, Process] = {}
-        self.wanted: dict[str, Any] = {}
+        self.wishes, self.reports = Wishes(), Writer()
+        self.wanted: dict[str, Wish] = {}
 
     def take(self, message: dict[str, Any]) -> None:
         """A message of some leader has arrived."""
-        if (message["term"], message["sequence"]) < (self.report.term, self.report.sequence):
+        if message["type"] == "resend":
+            self.reports.restart()
             return
-        self.report.term, self.report.sequence = message["term"], message["sequence"]
-        self.wanted = message["jobs"]
-        revision = self.wanted.get("job", {}).get("view", {}).get("revision", 0)
+        jobs, wishes = self.wishes.take(message), self.wishes
+        self.report.term, self.report.sequence, self.report.behind = wishes.term, wishes.sequence, wishes.behind
+        if jobs is None:
+            return
+        self.wanted = jobs
+        revision = jobs["job"].view["revision"] if "job" in jobs else 0
         self.report.revisions["job"] = max(revision, self.report.revisions.get("job", 0))
         self.converge()
 
     def converge(self) -> None:
         """Kill and start, as the last wish says."""
-        job = self.wanted.get("job", {"workers": {}, "stopping": False})
+        job = self.wanted.get("job", Wish("", "", {}, {}, False, {}))
         for (worker, incarnation), process in self.processes.items():
-            if process.row.state != EXITED and job["workers"].get(worker) != incarnation:
+            if process.row.state != EXITED and job.workers.get(worker) != incarnation:
                 self.end(process, -9)
-            elif process.row.state != EXITED and job["stopping"] and not process.hung:
+            elif process.row.state != EXITED and job.stopping and not process.hung:
                 self.end(process, 0)
-        for worker, incarnation in job["workers"].items():
-            if (worker, incarnation) not in self.processes and not job["stopping"]:
+        for worker, incarnation in job.workers.items():
+            if (worker, incarnation) not in self.processes and not job.stopping:
                 self.world.note_start(worker, incarnation)
                 row = WorkerReport("job", worker, incarnation, STARTING, pid=next(self.world.pids))
                 self.processes[worker, incarnation] = Process(row, self.world.now + self.world.random.uniform(0.0, 0.5))
@@ -102,7 +112,8 @@ class SimulatedAgent:
             process.live(self.world.now, self.world.finish)
         self.report.number += 1
         self.report.rows = [process.row for process in self.processes.values()]
-        return self.report.message()
+        changes = self.reports.encode(self.report.number, self.report.state())
+        return {"type": "report", "instance": self.report.instance, **changes}
 
     def running(self) -> list[Process]:
         """The processes that have not ended."""
@@ -120,6 +131,8 @@ class World:
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self.agents: dict[str, SimulatedAgent] = {}
+        self.readers: dict[int, ReportReader] = {}
+        self.writers: dict[int, defaultdict[str, Writer]] = {}
         self.stored: dict[str, tuple[JobSpec, Record]] = {}
         self.stored_term = 0
         self.zookeeper_away_until = 0.0
@@ -199,12 +212,15 @@ class World:
     def start_agent(self, host: str) -> None:
         """A new agent process on a host."""
         agent = self.agents[host] = SimulatedAgent(self, host, f"{host}-{next(self.pids)}")
-        self.every(REPORT_S, lambda: self.to_leader(agent.make_report()), lambda: self.agents.get(host) is agent)
+        self.every(REPORT_S, lambda: self.to_leader(agent), lambda: self.agents.get(host) is agent)
 
     def elect(self) -> Core:
         """A new leader, which has claimed the stored records."""
         term = self.stored_term = next(self.terms)
         core = Core(term, f"leader-{term}", restart_lost_for, self.stored, self.members(), self.now)
+        self.readers[term], self.writers[term] = ReportReader(), defaultdict(Writer)
+        for agent in self.agents.values():
+            agent.reports.restart()
         self.every(
             TICK_S, lambda: self.perform(core, core.tick(self.now)), lambda: core is self.core or self.lingers(core)
         )
@@ -214,14 +230,30 @@ class World:
         """Whether a deposed leader still acts, not knowing yet."""
         return self.now < self.deposed_until.get(core.term, 0.0)
 
-    def to_leader(self, message: dict[str, Any]) -> None:
+    def to_leader(self, agent: SimulatedAgent) -> None:
         """A report on its way to whoever leads when it arrives."""
+        data = messages.pack(agent.make_report())
+        for delay_s in self.fates():
+            self.at(delay_s, lambda: self.hear(agent, data))
+
+    def hear(self, agent: SimulatedAgent, data: bytes) -> None:
+        """A report has arrived."""
+        core, instance = self.core, agent.report.instance
+        try:
+            report = self.readers[core.term].read(messages.unpack(data))
+        except Gap:
+            return self.send(instance, {"type": "resend"})
+        if report is None:
+            return None
+        if report.behind:
+            self.writers[core.term][instance].restart()
+        return self.perform(core, core.report(report, self.now))
+
+    def send(self, instance: str, message: dict[str, Any]) -> None:
+        """A leader's message on its way."""
         data = messages.pack(message)
         for delay_s in self.fates():
-            self.at(
-                delay_s,
-                lambda: self.perform(self.core, self.core.report(AgentReport.read(messages.unpack(data)), self.now)),
-            )
+            self.at(delay_s, lambda: self.deliver(instance, data))
 
     def fates(self) -> list[float]:
         """The delays with which copies of a message arrive: none when it is lost."""
@@ -235,9 +267,8 @@ class World:
         for action in actions:
             match action:
                 case Send(instance, message):
-                    data = messages.pack(message)
-                    for delay_s in self.fates():
-                        self.at(delay_s, lambda data=data, instance=instance: self.deliver(instance, data))
+                    writer = self.writers[core.term][instance]
+                    self.send(instance, desired_message(message, writer) if message["type"] == "desired" else message)
                 case Persist():
                     self.at(0.005, lambda action=action: self.persist(core, action))
                 case Reply(_, result):

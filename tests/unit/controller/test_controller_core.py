@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from codec.errors import ConfigError, RiprapError
-from codec.ids import WorkerId
-from controller.actions import Action, Persist, Reply, Send
+from codec.ids import Incarnation, WorkerId
+from controller.actions import Action, Persist, Purge, Reply, Send
+from controller.completeness import Account
 from controller.core import TAKEOVER_S, Core
 from controller.jobspec import JobSpec
+from controller.last_words import LastWords, ReadLastWords, nothing_said
 from controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
 from controller.steps import Announce, Fence, Plan, Respawn, Step, Unrecoverable, restart_lost
 from controller.view import View
@@ -23,8 +25,13 @@ SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)
 class Driver:
     """A core with one agent whose rows the test sets; writes are confirmed unless it says otherwise."""
 
-    def __init__(self, plan: Plan = restart_lost, topology: dict[str, Any] = TOPOLOGY) -> None:
-        self.core = Core(1, "me", lambda topology: plan, {}, {"h1": "i1"}, now=0.0)
+    def __init__(
+        self,
+        plan: Plan = restart_lost,
+        topology: dict[str, Any] = TOPOLOGY,
+        last_words: ReadLastWords = nothing_said,
+    ) -> None:
+        self.core = Core(1, "me", lambda topology: plan, {}, {"h1": "i1"}, 0.0, last_words)
         self.report = AgentReport("h1", "i1")
         self.rows: dict[str, WorkerReport] = {}
         self.confirm = True
@@ -126,6 +133,35 @@ def test_an_ended_job_is_run_again_when_it_is_asked_for_anew() -> None:
     assert driver.wanted == {"source.0": 2, "sink.0": 2}
 
 
+def test_a_job_is_forgotten_when_its_nodes_are_gone_and_only_after_its_end() -> None:
+    driver = running()
+    with pytest.raises(ConfigError, match="job job is RUNNING"):
+        driver.core.forget("f", "job")
+    driver.hear(sink_0={"done": True})
+    driver.hear(source_0={"state": EXITED}, sink_0={"state": EXITED})
+    assert driver.core.forget("f", "job") == [Purge("job")] and driver.core.forget("again", "job") == []
+    with pytest.raises(ConfigError, match="is being forgotten"):
+        driver.core.submit("s", JobSpec.read("job", TOPOLOGY, "/run", "second"), driver.now)
+    driver.core.purge_failed("job")
+    assert driver.core.forget("once more", "job") == [Purge("job")]
+    assert [reply.ticket for reply in driver.core.purged("job")] == ["once more"]
+    with pytest.raises(ConfigError, match="there is no job job"):
+        driver.core.status("job")
+
+
+def test_a_new_job_goes_on_behind_the_incarnations_that_agents_still_tell_of() -> None:
+    driver = running()
+    driver.hear(sink_0={"incarnation": 1, "state": EXITED})
+    driver.hear(sink_0={"incarnation": 2, "state": UP})
+    driver.hear(source_0={"state": EXITED}, sink_0={"state": EXITED, "done": True})
+    driver.pass_time(0.1)
+    assert driver.status["phase"] == "COMPLETED"
+    driver.core.forget("f", "job")
+    driver.core.purged("job")
+    driver.take(driver.core.submit("s", JobSpec.read("job", TOPOLOGY, "/run", "second"), driver.now))
+    assert driver.wanted == {"source.0": 2, "sink.0": 3}
+
+
 def test_a_view_shows_each_change_with_a_larger_revision() -> None:
     driver = running()
     driver.hear(sink_0={"state": EXITED, "status": 1})
@@ -208,7 +244,6 @@ DEADLINES = {"cluster": {f"{name}_timeout_s": s for name, s in (("startup", 3), 
     ("history", "wait_s", "error"),
     [
         ([{"source_0": {"state": STARTING}}], 3.1, "start-up deadline: source.0 is not ready 3 s after its start"),
-        ([{"source_0": {"state": UP}, "sink_0": {"state": UP}}, {"sink_0": {"done": True}}], 2.1, "finishing deadline"),
     ],
 )
 def test_every_wait_has_an_end(history: list[dict[str, Any]], wait_s: float, error: str) -> None:
@@ -221,6 +256,58 @@ def test_every_wait_has_an_end(history: list[dict[str, Any]], wait_s: float, err
     assert driver.status["phase"] == "FAILED"
     assert error in driver.status["error"]
     assert driver.status["remedy"]
+
+
+def test_a_complete_job_waits_for_its_workers_ends_but_not_for_ever() -> None:
+    driver = running(topology={**TOPOLOGY, **DEADLINES})
+    driver.hear(sink_0={"done": True})
+    driver.pass_time(1.7)
+    assert driver.status["phase"] == "FINISHING"
+    driver.pass_time(0.5)
+    assert driver.status["phase"] == "COMPLETED" and driver.wanted == {}, "who still runs is killed"
+
+
+SCHEMAS = {"three stages": {"items": 1000}, "general": {"items": 1000, "windows": 5}}
+
+
+@pytest.mark.parametrize(
+    ("form", "said", "amiss"),
+    [
+        ("three stages", {"epoch": 5, "accounted": 1000}, ""),
+        ("three stages", {"epoch": 5, "accounted": 999}, "999 of 1,000 items are accounted for"),
+        ("three stages", {"epoch": 5, "accounted": 1001}, "1,001 of 1,000 items are accounted for"),
+        ("three stages", {}, "0 of 1,000 items are accounted for"),
+        ("general", {"epoch": 5, "accounted": 1000}, ""),
+        ("general", {"epoch": 4, "accounted": 1000}, "a destination has closed 4 of 5 windows"),
+        ("general", {"epoch": 5, "accounted": 800}, "800 of 1,000 items are accounted for"),
+    ],
+)
+def test_a_job_is_complete_when_what_its_sinks_committed_adds_up(form: str, said: dict[str, int], amiss: str) -> None:
+    driver = running(topology={**TOPOLOGY, "schema": SCHEMAS[form]})
+    driver.hear(sink_0={"done": True, **said})
+    assert driver.status["phase"] == ("FAILED" if amiss else "FINISHING")
+    assert amiss in driver.status["error"]
+
+
+def test_without_fault_tolerance_a_general_job_accounts_for_windows_alone() -> None:
+    topology = {**TOPOLOGY, "schema": SCHEMAS["general"], "fault_tolerance": {"scheme": "none"}}
+    driver = running(topology=topology)
+    driver.hear(sink_0={"done": True, "epoch": 5, "accounted": 800})
+    assert driver.status["phase"] == "FINISHING"
+
+
+@pytest.mark.parametrize(("items", "phase"), [(1000, "COMPLETED"), (999, "FAILED")])
+def test_a_job_whose_sinks_have_left_their_last_words_does_not_fail(items: int, phase: str) -> None:
+    words: list[LastWords] = []
+    topology = {**TOPOLOGY, **DEADLINES, "schema": SCHEMAS["three stages"]}
+    driver = running(topology=topology, last_words=lambda run_dir, sink: words[0] if words else None)
+    driver.take(driver.core.members({}, driver.now))
+    driver.pass_time(1.1)
+    words.append(LastWords(SINK, Incarnation(1), Account(5, items), {"metrics": {"loss": 0.5}}))
+    driver.pass_time(9.1)
+    assert driver.status["phase"] == phase
+    assert driver.status["workers"]["sink.0"]["stats"] == ({"metrics": {"loss": 0.5}} if items == 1000 else {})
+    assert bool(driver.status["error"]) == (phase == "FAILED")
 
 
 def test_a_recovery_that_finds_no_agent_ends_and_says_so() -> None:
@@ -329,6 +416,55 @@ def test_fruitless_deaths_are_a_storm_within_their_window_only() -> None:
     assert die(20, 7.0).status["phase"] == "RECOVERING"
 
 
+def test_the_time_of_a_long_call_is_no_stall() -> None:
+    driver = running(topology={**TOPOLOGY, "cluster": {"stall_timeout_s": 5, "heartbeat_timeout_s": 1000}})
+    driver.hear(source_0={"state": UP, "call": "read"})
+    driver.pass_time(100)
+    assert driver.status["phase"] == "RUNNING" and driver.status["workers"]["source.0"]["call"] == "read"
+    driver.hear(source_0={"call": ""})
+    driver.pass_time(4.8)
+    assert driver.status["phase"] == "RUNNING"
+    driver.pass_time(0.3)
+    assert driver.status["phase"] == "FAILED"
+
+
+def test_a_finishing_job_does_not_wait_for_a_long_call() -> None:
+    driver = running()
+    driver.hear(source_0={"call": "read"}, sink_0={"done": True})
+    driver.pass_time(0.1)
+    assert driver.status["phase"] == "FINISHING" and driver.wanted == {"sink.0": 1}
+    driver.hear(source_0={"state": EXITED, "status": -9}, sink_0={"state": EXITED})
+    assert driver.status["phase"] == "COMPLETED" and driver.status["failures"] == []
+
+
+def test_the_remedy_for_a_worker_that_never_answers_is_not_its_log() -> None:
+    waits = {"heartbeat_timeout_s": 1, "stall_timeout_s": 1000}
+    driver = running(topology={**TOPOLOGY, "cluster": waits})
+    for second in range(1, 12):
+        driver.hear(sink_0={"incarnation": second, "state": UP})
+        for tenth in range(11):
+            driver.hear(source_0={"beat": 11 * second + tenth})
+    assert driver.status["phase"] == "FAILED"
+    assert "heartbeat missed" in driver.status["error"] and "(GIL)" in driver.status["remedy"]
+
+
+def test_a_worker_that_ends_itself_is_given_up_sooner_than_one_that_is_killed() -> None:
+    def die(times: int, status: int) -> Driver:
+        driver = running()
+        for incarnation in range(1, times + 1):
+            place = {"crashed_at": "f (m.py:1)"} if status < 0 else {}
+            driver.hear(sink_0={"incarnation": incarnation, "state": EXITED, "status": status, **place})
+        return driver
+
+    assert die(2, -11).status["phase"] == "RECOVERING"
+    assert die(10, -9).status["phase"] == "RECOVERING"
+    crashed = die(3, -11).status
+    assert "sink.0 died 3 times" in crashed["error"] and "signal SIGSEGV in f (m.py:1)" in crashed["error"]
+    assert crashed["remedy"] == "correct that line; /run/logs/sink.0.log says where all threads were"
+    assert [failure["ended"] for failure in crashed["failures"]] == ["signal SIGSEGV in f (m.py:1)"] * 3
+    assert "exit status 3" in die(3, 3).status["error"]
+
+
 def test_requests_about_what_is_not_there_are_refused() -> None:
     core = running().core
     for request in (
@@ -339,6 +475,18 @@ def test_requests_about_what_is_not_there_are_refused() -> None:
         with pytest.raises(RiprapError) as error:
             request()
         assert error.value.remedy
+
+
+def test_a_job_that_the_controller_fails_at_is_set_aside_alone() -> None:
+    driver = running()
+    driver.take(driver.core.submit("o", JobSpec.read("odd", TOPOLOGY, "/odd"), driver.now))
+    driver.core.jobs["odd"].failures.append({"worker": "sink.0", "incarnation": 1})  # what a record may hold
+    driver.hear(sink_0={"state": UP})
+    assert driver.core.phases() == {"job": "RUNNING", "odd": "UNREADABLE"}
+    assert "odd" not in driver.sent[-1]["jobs"], "its workers are killed"
+    assert driver.core.status("odd")["error"].startswith("set aside: the controller fails at it: KeyError")
+    with pytest.raises(ConfigError, match="job odd is set aside"):
+        driver.core.cancel("c", "odd", driver.now)
 
 
 def test_an_old_report_changes_nothing() -> None:

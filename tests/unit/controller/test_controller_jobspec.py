@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -44,6 +45,7 @@ def test_limits_come_from_the_cluster_section() -> None:
         ("a", {"stages": {"s": {"parallelism": 0}}}, "/r", "stages.s.parallelism"),
         ("a", {"stages": {"s": {"parallelism": 99999}}}, "/r", "more than 4096"),
         ("a", {"stages": STAGES, "sinks": ["sunk"]}, "/r", "'sunk'"),
+        ("a", {"stages": STAGES, "cluster": [1]}, "/r", "`cluster` must be a map"),
         ("a", {"stages": STAGES, "cluster": {"startup_timeout_s": -1}}, "/r", "cluster.startup_timeout_s is -1"),
     ],
 )
@@ -55,7 +57,7 @@ def test_what_is_wrong_is_named(name: str, topology: Any, run_dir: str, complain
 
 def test_a_record_comes_back_as_it_was_stored() -> None:
     tasks = {WorkerId("sink", 0): Assignment(Incarnation(3), "h1", "abc")}
-    record = Record(Phase.RECOVERING, "e", "r", tasks, 1.5, ({"worker": "sink.0"},), None)
+    record = Record(Phase.RECOVERING, "e", "r", tasks, 1.5, ({"worker": "sink.0", "incarnation": 2},), None)
     assert Record.from_json(record.to_json(7), "/x") == (record, 7)
 
 
@@ -66,7 +68,34 @@ def test_a_record_too_large_for_a_znode_goes_without_its_last_status() -> None:
     assert Record.from_json(data, "/x")[0].error == "kept"
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"tasks": {"x": 1}}', b"\xff"])
+def stored(**changes: Any) -> bytes:
+    return json.dumps({**json.loads(Record().to_json(1)), **changes}).encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"tasks": {"x": 1}}', b"\xff", b"[" * 100_000])
 def test_a_node_that_is_no_record_is_named(data: bytes) -> None:
     with pytest.raises(DataError, match="/riprap/jobs/a/state"):
         Record.from_json(data, "/riprap/jobs/a/state")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": 2},
+        {"phase": "ASLEEP"},
+        {"tasks": [1]},
+        {"tasks": {"sink.0": [1]}},
+        {"tasks": {"sink.0": ["x", "h", "i"]}},
+        {"failures": 3},
+        {"failures": ["lost"]},
+        {"failures": [{"worker": "nobody", "incarnation": 1}]},
+        {"failures": [{"worker": "sink.0"}]},
+        {"started_at": None},
+        {"final": 7},
+        {"term": []},
+    ],
+)
+def test_a_record_with_a_field_of_another_kind_is_refused(changes: dict[str, Any]) -> None:
+    assert Record.from_json(stored(), "/x")[0] == Record()
+    with pytest.raises(DataError, match="znode /x is not a job's state"):
+        Record.from_json(stored(**changes), "/x")

@@ -28,13 +28,15 @@ PLAIN = st.recursive(
 
 
 def a_report() -> AgentReport:
-    row = WorkerReport("job", "processor.3", 2, UP, pid=7, ipc="ipc://x", beat=9, started_at=1.5, stats={"items": 3})
+    row = WorkerReport(
+        "job", "processor.3", 2, UP, pid=7, ipc="ipc://x", beat=9, started_at=1.5, stats={"items": 3}, peers=["sink.0"]
+    )
     dead = WorkerReport("job", "sink.0", 1, EXITED, pid=8, status=-9, error="boom", exited_at=2.5)
-    return AgentReport("h1", "abc", 5, "10.0.0.1", 99, 3, 4, {"job": 17}, [row, dead])
+    return AgentReport("h1", "abc", 5, "10.0.0.1", 99, 3, 4, True, {"job": 17}, [row, dead])
 
 
 def test_a_report_comes_back_as_it_was_sent() -> None:
-    assert AgentReport.read(messages.unpack(messages.pack(a_report().message()))) == a_report()
+    assert AgentReport.read(messages.unpack(messages.pack({"type": "report", **a_report().state()}))) == a_report()
 
 
 def test_numpy_scalars_travel_as_numbers() -> None:
@@ -67,8 +69,8 @@ def test_any_bytes_are_a_message_or_a_frame_error(data: bytes) -> None:
 @settings(max_examples=150)
 @given(st.data())
 def test_any_mangled_report_is_a_report_or_a_frame_error(data: st.DataObject) -> None:
-    message = a_report().message()
-    target = data.draw(st.sampled_from([message, *message["rows"]]))
+    message = a_report().state()
+    target = data.draw(st.sampled_from([message, *message["rows"].values()]))
     target[data.draw(st.sampled_from([*target, "unknown"]))] = data.draw(PLAIN)
     with contextlib.suppress(FrameError):
         report = AgentReport.read(message)
@@ -86,10 +88,12 @@ def test_any_mangled_report_is_a_report_or_a_frame_error(data: st.DataObject) ->
         ("pid", "7"),
         ("done", 1),
         ("stats", []),
+        ("peers", [1]),
+        ("peers", "sink.0"),
     ],
 )
 def test_a_row_out_of_range_is_refused(field: str, value: Any) -> None:
-    message = a_report().message()
-    message["rows"][0][field] = value
+    message = a_report().state()
+    next(iter(message["rows"].values()))[field] = value
     with pytest.raises(FrameError):
         AgentReport.read(message)

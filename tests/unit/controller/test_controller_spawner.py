@@ -147,6 +147,18 @@ def test_a_spare_that_was_killed_is_not_given_out(spawner: Spawner, tmp_path: Pa
     assert await_event(spawner, Exited) == Exited(started.pid, 5)
 
 
+def test_as_many_spares_wait_as_are_asked_for() -> None:
+    spawner = Spawner("spawned_entry:main", spares=1)
+    try:
+        spawner.keep_spares(5)
+        zygote, deadline = psutil.Process(spawner.pid), time.monotonic() + PATIENCE_S
+        while len(zygote.children()) < 5:
+            assert time.monotonic() < deadline, zygote.children()
+            spawner.events(0.01)
+    finally:
+        spawner.close()
+
+
 def test_workers_die_with_their_zygote_and_the_next_one_works(tmp_path: Path) -> None:
     spawner = Spawner("spawned_entry:main", spares=1)
     try:

@@ -49,6 +49,7 @@ class FakePort:
         everyone = (*layout.sources, *layout.processors, *layout.sinks)
         self.lives = {worker: Incarnation(1) for worker in everyone if worker != layout.me}
         self.up = set(self.lives)
+        self.stopped: set[WorkerId] = set()
         self.window = window
         self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
         self.sent: list[tuple[Edge, WorkerId, Block]] = []
@@ -98,6 +99,12 @@ class FakePort:
         self.alarms.append(seconds)
 
     def now(self) -> float:
+        return self.clock
+
+    def stands_still(self, worker: WorkerId) -> bool:
+        return worker in self.stopped
+
+    def cpu(self) -> float:
         return self.clock
 
     def count(self, name: str, n: int = 1) -> None:

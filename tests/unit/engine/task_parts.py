@@ -26,7 +26,7 @@ from engine.tasks import ProcessorTask, SinkTask, SourceTask
 from operators.base import Processor, Sink
 
 Made = tuple[Any, FakePort]
-ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100, "attachment": "eager"}
+ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "eager"}
 
 
 def place(task: SourceTask, epoch: int = 0) -> None:

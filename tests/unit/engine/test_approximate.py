@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dataflow_parts import DataflowPort, chain, data, layout_of
+from dataflow_parts import DataflowPort, chain, data, layout_of, topology
 
-from codec.blocks import Block, Kind
+from codec.blocks import Block, Key, Kind
 from codec.ids import Epoch, WorkerId
+from configs.topology import Topology
 from engine.dataflow.entry import Entry
 from engine.dataflow.outlet import Outlet
-from engine.dataflow.progress import WINDOW, Heard, Progress
-from engine.schemes.approximate import PAUSE_S, Approximate
+from engine.dataflow.progress import INPUT, WINDOW, Heard, Progress, link_key
+from engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
 from engine.schemes.dataflow import Bench
+from engine.schemes.parts.pacing import RECORD_S
 from operators.dataflow.base import DataflowOperator
 from operators.states import Number
 
 IN = (0, 0)
-A0 = WorkerId("a", 0)
 OPTIONS = {"theta": 200.0, "l": 20.0, "gamma": 20.0, "beta": 1.0, "window": "none", "window_epochs": 1}
 """Of the one task in the middle: theta 100, l 10, gamma 10."""
+PAUSE_S = RECORD_S / 0.01
+"""From one backup to the next, when making it takes no time."""
 
 
 class Sum(DataflowOperator):
@@ -36,11 +40,17 @@ class Sum(DataflowOperator):
         self.lacks.append((theta, items))
 
 
+def loop(**consistency: Any) -> Topology:
+    """A source a and a destination b that feeds back."""
+    back = {"from": "b", "to": "a", "feedback": True} | consistency
+    return topology({"a": 1, "b": 1}, [{"from": "a", "to": "b"}, back])
+
+
 class Table:
     """A task's parts with the scheme on them; the test does what the task would."""
 
-    def __init__(self, destinations: int = 2, **options: Any) -> None:
-        self.layout = layout_of(chain(("a", 1), ("b", 1), ("c", destinations)), "b.0")
+    def __init__(self, of: Topology | None = None, me: str = "b.0", **options: Any) -> None:
+        self.layout = layout_of(of or chain(("a", 1), ("b", 1), ("c", 2)), me)
         self.port, self.progress, self.operator = DataflowPort(self.layout), Progress(), Sum()
         self.outlet = Outlet(self.layout, self.port, self.progress, Path("/nonexistent"))
         self.inbox: list[Entry] = []
@@ -51,32 +61,42 @@ class Table:
             self.outlet.place(link, Heard())
 
     def receive(self, items: int = 1, kind: Kind = Kind.DATA, **meta: Any) -> Entry:
-        """A block comes from a.0."""
+        """A block comes on the first edge that ends here."""
         self.progress.received += 1
-        number = self.progress.received
+        number, joint = self.progress.received, self.layout.inputs[0]
         block = data(number, 0, items)
         block.kind, block.seq = kind, number
         block.meta |= meta
-        entry = Entry(number, IN, block, self.layout.inputs[0].edge, A0, block.seq, self.port.incarnation(A0))
+        sender = joint.workers[0]
+        link, life = link_key(joint.edge, sender), self.port.incarnation(sender)
+        entry = Entry(number, link, block, joint.edge, sender, block.seq, life)
         self.inbox.append(entry)
         self.scheme.on_receive(entry)
         return entry
 
-    def process(self, by: float = 0.0) -> Entry:
-        """The oldest block is processed, which changes the state by so much, and what comes of it has left."""
-        entry = self.inbox.pop(0)
+    def process(self, by: float = 0.0, entry: Entry | None = None) -> Entry:
+        """The oldest block, or feedback, is processed and changes the state by so much; what comes of it has left."""
+        entry = entry or self.inbox.pop(0)
         assert self.scheme.may_process(entry)
         self.operator.state.add(np.array([by]))
-        self.progress.included = entry.number
+        if entry.block.kind != Kind.FEEDBACK:
+            self.progress.included = entry.number
         if self.operator.state.exceeded:
             self.scheme.on_crossed()
         self.scheme.on_processed(entry)
         self.scheme.on_left()
         return entry
 
+    def read(self, by: float = 0.0) -> None:
+        """A block of the input is processed, which changes the state by so much."""
+        self.progress.received += 1
+        number = self.progress.received
+        self.inbox.append(Entry(number, INPUT, Block(Kind.DATA, Epoch(1), Key(0, 0, number, 0), 1)))
+        self.process(by)
+
     def acknowledged(self) -> list[int]:
-        """The numbers acknowledged to a.0."""
-        return [seq for _, sender, seq in self.port.acked if sender == A0]
+        """The numbers acknowledged to the sender."""
+        return [seq for _, _, seq in self.port.acked]
 
     def saved(self) -> list[str]:
         """What each record is: "state", "progress" (both of them whole or in part), or "block"."""
@@ -134,11 +154,23 @@ def test_when_the_sender_presses_all_that_wait_are_saved_and_acknowledged_once_d
     table.receive(8)
     assert table.acknowledged() == [1]
     table.receive(1, urgent=True)
+    table.scheme.on_alarm()
     assert table.saved() == ["block"] * 3 and table.acknowledged() == [1], "saved, not durable yet"
     table.make_durable()
     assert table.acknowledged() == [1, 2, 3]
     table.receive(8)
     assert table.acknowledged()[-1] == 4, "what is saved does not count as exposed"
+
+
+def test_an_infinite_theta_demands_no_backup() -> None:
+    """However far the state goes, what was processed is acknowledged; L and Gamma still hold."""
+    table = Table(theta=math.inf)
+    for _ in range(20):
+        table.receive(11)
+        table.process(by=1e12)
+    assert table.acknowledged() == list(range(1, 21)) and not table.port.saved
+    table.receive(11)
+    assert len(table.acknowledged()) == 20, "more than l"
 
 
 def test_what_the_store_refuses_is_saved_when_it_has_room() -> None:
@@ -181,6 +213,26 @@ def test_beyond_theta_input_is_acknowledged_when_a_durable_state_includes_it() -
     assert table.operator.state.state_divergence() <= 100.0
 
 
+def test_kernels_stop_at_the_item_only_when_theta_is_near() -> None:
+    table, thetas = Table(), []
+    for by in (10.0, 20.0, 10.0, 0.0):
+        entry = table.receive(20)
+        table.scheme.may_process(entry)
+        thetas.append(table.operator.state.theta)
+        table.process(by=by)
+    assert thetas == [math.inf, math.inf, 50.0, 50.0], "beyond half of what starts a backup"
+    assert table.acknowledged() == [1, 2, 3, 4] and not table.port.saved
+
+
+def test_a_block_that_leaps_over_theta_from_afar_is_saved_and_acknowledged_when_durable() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=500.0)
+    assert table.saved() == ["state"] and not table.acknowledged()
+    table.make_durable()
+    assert table.acknowledged() == [1]
+
+
 def test_backups_of_the_state_have_pauses_between_them() -> None:
     table = Table()
     table.receive(20)
@@ -195,41 +247,138 @@ def test_backups_of_the_state_have_pauses_between_them() -> None:
     assert table.saved() == ["state"] * 2
 
 
-def test_punctuation_is_always_saved_and_acknowledged_when_that_is_durable() -> None:
-    table = Table()
-    table.receive(0, Kind.PUNCTUATION)
-    assert not table.acknowledged()
-    table.process()
-    assert table.saved() == ["block"] and not table.acknowledged()
-    table.make_durable()
-    assert table.acknowledged() == [1]
-    assert table.port.counts["punctuation_backups"] == 1
-
-
-def test_what_is_put_out_at_the_end_of_a_window_is_saved_like_punctuation() -> None:
-    table = Table()
-    table.receive(1, cause=[*WINDOW, 1, 0])
-    assert not table.acknowledged()
-    table.process()
-    assert table.saved() == ["block"]
-
-
-def test_punctuation_waits_for_room_in_the_store() -> None:
-    table = Table()
-    entry = table.receive(0, Kind.PUNCTUATION)
-    table.port.full = True
-    assert not table.scheme.may_process(entry)
-    table.port.full = False
-    assert table.scheme.may_process(entry) and table.saved() == ["block"]
-
-
-def test_a_closed_window_saves_progress() -> None:
+def test_a_backup_that_a_sender_waits_for_has_no_pause_before_it() -> None:
     table = Table()
     table.receive(20)
     table.process(by=60.0)
-    table.make_durable()
+    table.make_durable(seconds=0.0)
+    for _ in range(table.scheme.window // 2):
+        table.receive(20)
+    table.process(by=60.0)
+    assert table.saved() == ["state"], "half of its window is still there"
+    table.receive(20)
+    table.receive(20)
+    table.process(by=1.0)
+    assert table.saved() == ["state"] * 2
+
+
+def test_punctuation_is_acknowledged_when_a_durable_state_includes_it() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable(seconds=0.0)
+    table.receive(0, Kind.PUNCTUATION)
+    table.process()
     table.scheme.on_window(1)
-    assert table.saved() == ["state", "progress"]
+    table.receive(20)
+    table.process(by=1.0)
+    assert table.saved() == ["state"] and table.acknowledged() == [1], "what follows it waits with it"
+    table.port.clock += table.port.alarms[-1]
+    table.scheme.on_alarm()
+    assert table.saved() == ["state"] * 2 and table.acknowledged() == [1], "made, not durable yet"
+    table.make_durable()
+    assert table.acknowledged() == [1, 2, 3]
+
+
+def test_many_windows_cost_one_backup() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    for epoch in range(1, 30):
+        table.make_durable(seconds=PAUSE_S / 40)
+        table.receive(0, Kind.PUNCTUATION)
+        table.process()
+        table.scheme.on_window(epoch)
+    assert len(table.port.saved) == 1 and table.acknowledged() == [1]
+    table.make_durable(seconds=PAUSE_S)
+    table.make_durable()
+    assert len(table.port.saved) == 2 and table.acknowledged() == list(range(1, 31))
+
+
+def test_what_is_put_out_at_the_end_of_a_window_is_acknowledged_like_punctuation() -> None:
+    table = Table()
+    table.receive(1, cause=[*WINDOW, 1, 0])
+    table.process()
+    assert table.saved() == ["state"] and not table.acknowledged()
+    table.make_durable()
+    assert table.acknowledged() == [1]
+
+
+def test_a_state_that_was_emptied_is_not_taken_for_one_that_is_close_to_its_backup() -> None:
+    """Its divergence counts from empty now; what came before may be further from what is durable than theta."""
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable(seconds=0.0)
+    table.receive(20)
+    table.process(by=150.0)
+    table.operator.state.clear()
+    table.scheme.on_window(1)
+    table.scheme.on_alarm()
+    assert table.saved() == ["state"] and table.acknowledged() == [1]
+    table.port.clock += table.port.alarms[-1]
+    table.scheme.on_alarm()
+    assert table.acknowledged() == [1], "the state under way is not durable"
+    table.make_durable()
+    assert table.acknowledged() == [1, 2]
+
+
+def test_feedback_that_nobody_waits_for_is_acknowledged_at_once() -> None:
+    """So it costs no backup of the source; that which windows wait for is kept until one includes it (AF 5)."""
+    asp, bsp = (Table(loop(consistency=consistency), "a.0") for consistency in ("asp", "bsp"))
+    for table in (asp, bsp):
+        table.read()
+        table.make_durable(seconds=2 * SAVE_EVERY_S)
+        table.receive(1, Kind.FEEDBACK, cause=[*WINDOW, 1, 0])
+    assert asp.acknowledged() == [2] and not bsp.acknowledged()
+    for table in (asp, bsp):
+        table.process()
+        table.make_durable()
+        table.make_durable()
+    assert bsp.acknowledged() == [2] and len(bsp.port.saved) == len(asp.port.saved) + 1
+
+
+def test_feedback_that_overtakes_what_came_before_it_is_covered_by_the_next_backup() -> None:
+    """By its turn, not by its number: else a source that has read its input to the end would be saved for ever."""
+    table = Table(loop(consistency="bsp"), "a.0")
+    table.read()
+    table.make_durable(seconds=2 * SAVE_EVERY_S)
+    table.progress.received = 9
+    table.receive(1, Kind.FEEDBACK, cause=[*WINDOW, 1, 0])
+    table.process()
+    for _ in range(5):
+        table.make_durable()
+    assert table.acknowledged() == [10] and len(table.port.saved) == 3
+
+
+def test_a_source_is_saved_by_a_timer_whatever_its_state_does() -> None:
+    table = Table(loop(), "a.0")
+    table.read(by=1000.0)
+    table.make_durable(seconds=SAVE_EVERY_S - 0.01)
+    for epoch in range(1, 10):
+        table.read(by=1000.0)
+        table.scheme.on_window(epoch)
+    assert table.saved() == ["state"]
+    table.port.clock += 0.02
+    table.read()
+    assert table.saved() == ["state"] * 2
+
+
+def test_a_sources_backup_waits_while_much_of_its_output_has_not_arrived() -> None:
+    table = Table(loop(), "a.0")
+    table.read()
+    table.make_durable(seconds=2 * SAVE_EVERY_S)
+    table.send(MUCH_BYTES // 8 + 1)
+    table.read()
+    assert table.saved() == ["state"], "it would hold all of that"
+    table.port.receive_ack(table.layout.outputs[0].edge, WorkerId("b", 0))
+    table.port.clock += SAVE_EVERY_S / 10
+    table.read()
+    assert table.saved() == ["state"] * 2
+    table.send(MUCH_BYTES // 8 + 1)
+    table.make_durable(seconds=10 * (SAVE_EVERY_S + PATIENCE_S))
+    table.read()
+    assert table.saved() == ["state"] * 3, "not for ever"
 
 
 def test_at_most_gamma_items_are_on_the_way_and_the_sender_presses_beyond_half() -> None:
@@ -284,9 +433,9 @@ def test_a_new_life_has_the_state_the_progress_and_half_of_the_thresholds() -> N
     after = table.life_after()
     assert after.operator.state.value == 60.0 and after.progress.included == 1 and after.progress.failures == [0]
     assert after.operator.lacks == [(100.0, 10)], "what it may lack: the limits of its former life"
-    assert after.scheme.limits == (0.0, 0, 0), "it loses nothing before it is known that it failed"
+    assert after.scheme.limits == (0.0, 0, 0, 0.0), "it loses nothing before it is known that it failed"
     after.make_durable()
-    assert after.scheme.limits == (50.0, 5.0, 5.0)
+    assert after.scheme.limits == (50.0, 5.0, 5.0, 0.25)
 
 
 def test_a_new_life_replays_the_latest_run_and_all_punctuation() -> None:
@@ -307,7 +456,7 @@ def test_each_failure_halves_the_thresholds_also_when_a_life_saved_nothing() -> 
     table.make_durable()
     third = table.life_after().life_after()
     third.make_durable()
-    assert third.scheme.limits == (25.0, 2.5, 2.5)
+    assert third.scheme.limits == (25.0, 2.5, 2.5, 0.125)
 
 
 def test_what_a_state_lacks_follows_from_the_limits_of_the_window_of_the_failure() -> None:

@@ -28,7 +28,7 @@ stages:
 edges:
   - {{from: split, to: count, partitioning: full}}
   - {{from: count, to: split, partitioning: full, feedback: true, consistency: ssp, staleness: 5}}
-fault_tolerance: {{scheme: approximate, theta: 20, l: 10, gamma: 5, window: hopping, window_epochs: 4}}
+fault_tolerance: {{scheme: approximate, theta: 20, l: 10, gamma: 5, window: none, window_epochs: 4}}
 backup: {{servers: 2}}
 """
 
@@ -50,7 +50,7 @@ def words(text: Path, **values: Any) -> Job:
 
 def composed(text: Path) -> Job:
     """What `BY_HAND` says."""
-    thresholds = approximate(theta=20, l=10, gamma=5, window="hopping", window_epochs=4)
+    thresholds = approximate(theta=20, l=10, gamma=5, window="none", window_epochs=4)
     job = Job(
         "words", input=text, repeat=2, limit=5, micro_batch=2, seed=3, scheme=thresholds, backup={"servers": 2}
     )  # fmt: skip

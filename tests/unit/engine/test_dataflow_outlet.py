@@ -311,3 +311,17 @@ def test_kinds_of_blocks() -> None:
     made.flush()
     assert [block.kind for _, to, block in made.port.sent if to == C0] == [Kind.DATA, Kind.PUNCTUATION]
     assert made.links[TO_0].last is made.port.kept(made.links[TO_0].joint.edge, C0)[-1], "data is not repeated"
+
+
+def test_a_file_that_a_former_life_has_written_stays(tmp_path: Path) -> None:
+    """The next life closes the window once more, perhaps with less: what the world has seen does not change."""
+    layout = layout_of(chain(("a", 1), ("b", 2), ("c", 2)), "c.1")
+    former, later = (Outlet(layout, DataflowPort(layout), Progress(), tmp_path) for _ in range(2))
+    for value in (1, 2):
+        former.begin(Epoch(1), WINDOW, 1)
+        former.write("found", {"value": np.array([value])})
+    for epoch in (1, 2):
+        later.begin(Epoch(epoch), WINDOW, epoch)
+        later.write("found", {"value": np.array([9])})
+    files = [np.load(tmp_path / "output" / f"found.1.{epoch}.npz")["value"].tolist() for epoch in (1, 2)]
+    assert files == [[2], [9]]

@@ -66,8 +66,8 @@ def opened() -> Iterator[Callable[..., ComputeThreads]]:
     """Makes compute threads that end with the test."""
     made = []
 
-    def make(operator: DataflowOperator, threads: int, deadline_s: float = LIMIT_S) -> ComputeThreads:
-        made.append(ComputeThreads(operator, threads, deadline_s))
+    def make(operator: DataflowOperator, threads: int) -> ComputeThreads:
+        made.append(ComputeThreads(operator, threads))
         return made[-1]
 
     yield make
@@ -198,25 +198,6 @@ def test_only_the_arrays_may_be_replaced(opened: Callable[..., ComputeThreads], 
         source(operator, opened(operator, count)).work()
 
 
-def test_a_helper_that_hangs_is_named(opened: Callable[..., ComputeThreads]) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def act(number: int) -> None:
-        begun.set()
-        assert go_on.wait(LIMIT_S)
-
-    operator = Doubler(act)
-    threads = opened(operator, 2, deadline_s=0.01)
-    one = entry(1, blocks(1)[0])
-    threads.begin([one])
-    assert begun.wait(LIMIT_S)
-    try:
-        with pytest.raises(JobFailed, match=r"Doubler.prepare has not ended after 0.01 s, for 1 items of window 1"):
-            threads.items(one)
-    finally:
-        go_on.set()
-
-
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_reading_ahead_is_bounded_and_no_progress(opened: Callable[..., ComputeThreads], count: int) -> None:
     operator = Doubler()
@@ -324,3 +305,19 @@ def test_helpers_run_on_the_cpus_of_the_worker() -> None:
     with ThreadPoolExecutor(1) as apart:
         apart.submit(pinned).result()
     assert found["cpus"] == found["wanted"]
+
+
+@pytest.mark.parametrize("returned", [None, -1, BLOCK_ITEMS + 1, 2.0])
+def test_an_operator_that_says_wrongly_how_far_it_came_fails_the_job(
+    opened: Callable[..., ComputeThreads], returned: object
+) -> None:
+    class Lost(Doubler):
+        def process_data(self, items: Items, first: int, out: Emitter) -> int:
+            return returned  # type: ignore[return-value]
+
+    operator = Lost()
+    task = source(operator, opened(operator, 1))
+    with pytest.raises(JobFailed, match=rf"Lost.process_data returned {returned} for items 0 to {BLOCK_ITEMS}"):
+        while task.work():
+            pass
+    assert task.items == 0

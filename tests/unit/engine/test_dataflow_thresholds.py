@@ -31,10 +31,12 @@ def test_all_failures_of_all_copies_stay_below_the_users_thresholds(
         failures[victim % copies].append(3)
     for i, allowed in enumerate((1000.0, 64.0, 8.0)):
         assert sum(cost[i] for cost in costs) * beta**depth <= allowed * (1 + 1e-9)
+    for copy in range(copies):
+        assert sum(cost.share for cost, victim in zip(costs, victims) if victim % copies == copy) <= 1
 
 
 def test_each_copy_starts_with_half_of_its_share() -> None:
-    assert thresholds(copies=4).after([], 0) == Limits(125.0, 8.0, 1.0)
+    assert thresholds(copies=4).after([], 0) == Limits(125.0, 8.0, 1.0, 0.5)
     assert thresholds(copies=4, depth=2, beta=2.0).after([], 0).theta == 1000 / 8 / 4
 
 
@@ -67,7 +69,7 @@ def test_no_window_loses_more_than_the_user_allows(window: str, length: int, fai
 
 def test_a_decaying_window_has_everything_at_all_times() -> None:
     made = thresholds(copies=8, depth=3, beta=2.0, window="decaying")
-    assert made.after([1, 2, 3], 3) == Limits(1000.0, 64.0, 8.0)
+    assert made.after([1, 2, 3], 3) == Limits(1000.0, 64.0, 8.0, 1.0)
 
 
 @pytest.mark.parametrize("name", ["theta", "l", "gamma"])

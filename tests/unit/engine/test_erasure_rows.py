@@ -16,7 +16,7 @@ from engine.schemes.parts.stripe import Pieces, Row
 from engine.schemes.scheme import Boundary
 
 K, R = 4, 2
-OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge_ms": 100, "attachment": "eager"}
+OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge": 100, "attachment": "eager"}
 
 
 class Epochs:
@@ -177,13 +177,13 @@ def test_a_straggler_is_waited_for_until_the_alarm_and_no_longer() -> None:
     for s in (0, 1, 2, 4, 5):
         job.answer(0, s)
     late = job.holder(0, 3)
-    assert job.port.alarms[-1] == pytest.approx(1.0), "no epoch has been measured yet"
-    job.port.clock = 0.9
-    assert job.alarm() == [] and job.port.alarms[-1] == pytest.approx(0.1), "too early"
-    job.port.clock = 1.1
+    assert job.port.alarms[-1] == pytest.approx(0.1)
+    job.port.clock = 0.09
+    assert job.alarm() == [] and job.port.alarms[-1] == pytest.approx(0.01), "too early"
+    job.port.clock = 0.11
     ready = job.alarm()
     assert list(decoded(ready)) == [3] and closed(ready) == [1]
-    assert ("hedge", {"epoch": 1, "workers": [str(late)]}) in job.port.reports
+    assert ("hedge", {"epoch": 1, "workers": [str(late)], "stopped": []}) in job.port.reports
     advice = [block.meta for _, block in job.port.sent_on(job.sink.layout.commit)]
     assert advice == [{"avoided": [str(late)]}], "the source is told to do without it"
 
@@ -200,6 +200,59 @@ def test_a_known_straggler_is_not_waited_for_in_epochs_under_way() -> None:
     job.end(2)
     ready = [entry for s in range(K + R) if s != slow for entry in job.answer(0, s, epoch=2)]
     assert closed(ready) == [2] and not job.sink.hedge.stragglers - {late}
+
+
+def waiting_for_one(hedge: str | int, options: dict[str, Any] = OPTIONS) -> tuple[Epochs, WorkerId]:
+    """All pieces of an epoch but one result are at the sink."""
+    job = Epochs([3] * 4, options | {"hedge": hedge}, epochs=2)
+    job.end()
+    for s in (0, 1, 2, 4, 5):
+        job.answer(0, s)
+    return job, job.holder(0, 3)
+
+
+def test_a_worker_that_stands_still_is_given_up_at_the_first_look() -> None:
+    job, late = waiting_for_one("cost")
+    job.port.clock = job.port.alarms[-1]
+    assert job.port.clock < 0.001 and job.alarm() == [], "it runs"
+    job.port.stopped.add(late)
+    job.port.clock += job.port.alarms[-1]
+    ready = job.alarm()
+    assert list(decoded(ready)) == [3] and closed(ready) == [1]
+    assert ("hedge", {"epoch": 1, "workers": [str(late)], "stopped": [str(late)]}) in job.port.reports
+
+
+def test_nobody_is_given_up_without_a_hedge() -> None:
+    job, late = waiting_for_one("none")
+    job.port.stopped.add(late)
+    job.port.clock = 1e6
+    assert not job.port.alarms and job.alarm() == []
+    assert list(decoded(job.kill(late))) == [3], "a detector says so"
+
+
+def test_a_straggler_that_is_heard_again_is_waited_for_again() -> None:
+    job, late = waiting_for_one(100)
+    job.port.clock = 0.11
+    assert closed(job.alarm()) == [1]
+    (slow,) = [s for s in range(K + R) if job.holder(0, s, epoch=2) == late]
+    assert slow < K
+    assert job.answer(0, 3) == [] and not job.sink.hedge.stragglers, "its result of the epoch before, too late"
+    job.end(2)
+    for s in range(K + R):
+        if s != slow:
+            assert decoded(job.answer(0, s, epoch=2)) == {}
+    assert job.port.alarms[-1] == pytest.approx(0.1)
+    assert closed(job.answer(0, slow, epoch=2)) == [2] and job.port.counts["decoded_rows"] == 1
+
+
+def test_what_decoding_took_is_what_the_next_one_is_expected_to_cost() -> None:
+    job, late = waiting_for_one("cost")
+    patience, paid = job.sink.hedge.patience, []
+    patience.paid = lambda seconds, blocks: paid.append((seconds, blocks))
+    job.port.stopped.add(late)
+    job.port.clock = 0.1
+    closed_ = closed(job.alarm())
+    assert closed_ == [1] and paid == [(0.0, 1)]
 
 
 def test_parity_alone_never_causes_a_decoding() -> None:
@@ -381,3 +434,20 @@ def test_an_avoided_worker_still_holds_the_parity_of_every_row() -> None:
     assert set(map(frozenset, kinds.values())) == {frozenset({Kind.DATA})}
     (end,) = [block.meta for _, block in port.sent_on(PUNCTUATION)]
     assert end["active"] == 5 and list(end["participants"])[-1] == str(processor(2))
+
+
+@pytest.mark.parametrize(("code", "spreads"), [("stable", True), ("gf256", False)])
+def test_what_is_not_finite_spreads_under_real_codes_and_is_reported(code: str, spreads: bool) -> None:
+    job = Epochs([3] * 4, OPTIONS | {"code": code})
+    for (_, _, s_index), (_, block) in job.sent.items():
+        if s_index != 0:
+            block.arrays[0].flags.writeable = True
+            block.arrays[0][1, 0] = np.nan if s_index == 2 else block.arrays[0][1, 0]
+    job.end()
+    for s_index in range(1, K + R):
+        job.answer(0, s_index)
+    job.kill(job.holder(0, 0))
+    (found,) = decoded(job.ready).values()
+    assert np.isnan(found[1, 0]) == spreads and np.isfinite(np.delete(found, 1, axis=0)).all()
+    told = [fields for event, fields in job.port.reports if event == "decoded_not_finite"]
+    assert [fields["s_indexes"] for fields in told] == ([[0]] if spreads else [])

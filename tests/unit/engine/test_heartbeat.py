@@ -17,10 +17,11 @@ from engine.worker import CALM_TURNS, Worker
 def test_a_worker_with_nothing_to_do_beats_seldom_but_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 1000  # in tenths of a second
     monkeypatch.setattr("engine.worker.time", SimpleNamespace(monotonic=lambda: clock))
-    worker: Any = SimpleNamespace(beats=0, _beaten=(0, 0.0), _calm_s=4, progress=lambda: {"beat": worker.beats})
+    worker: Any = SimpleNamespace(turns=0, heartbeats=0, _beaten=(0, 0.0), _calm_s=4)
+    worker._watch_call, worker.progress = lambda turns, now: None, lambda: {"beat": worker.heartbeats}
     sent = []
     for turns in (CALM_TURNS + 1, 0, 1, 1, 1, 0, CALM_TURNS + 1, 50):
-        worker.beats += turns
+        worker.turns += turns
         sent.append(Worker.heartbeat(worker) is not None)
         clock += 1
     assert sent == [True, False, False, False, True, False, True, True]

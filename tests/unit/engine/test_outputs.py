@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_port import layout_of, processor, sink, source
 
+from codec.errors import DataError
 from codec.ids import Epoch, WorkerId
 from engine.outputs import HEADING, SinkOutputs, outputs_of
 from engine.schemes.scheme import Boundary
+
+sys.path.append(str(Path(__file__).parents[2]))
+from full_disk import small_disk
 
 
 def boundary(epoch: int, items: int = 3, lost: int = 0) -> Boundary:
@@ -115,3 +121,69 @@ def test_only_a_sink_touches_the_files_of_a_sink(tmp_path: Path, worker: WorkerI
     assert own is not None
     own.close()
     assert (tmp_path / "epochs.csv").read_text() == HEADING + "1,10,0.5,1.0\n"
+
+
+def test_rows_are_written_whole_by_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:17], at))
+    outputs = SinkOutputs(tmp_path, 0, 1)
+    outputs.committed(boundary(1), 0.01, rows(1))
+    outputs.committed(boundary(2), 0.01, rows(2))
+    assert np.load(tmp_path / "output.npy").tobytes() == np.vstack([rows(1), rows(2)]).tobytes()
+
+
+def test_rows_that_find_no_room_are_an_error_and_a_next_life_goes_on_before_them(
+    tmp_path: Path,
+) -> None:
+    large = np.full((50_000, 2), 7.0)
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        first = SinkOutputs(disk.path, 0, 1)
+        first.committed(boundary(1), 0.01, rows(1))
+        notes = first.notes()
+        disk.fill(leave_bytes=100_000)
+        with pytest.raises(OSError) as raised:
+            first.committed(boundary(2), 0.01, large)
+        assert raised.value.filename == str(disk.path / "output.npy")
+        assert np.load(disk.path / "output.npy").tobytes() == rows(1).tobytes(), "the header is written last"
+        first.close()
+        disk.make_room()
+        second = SinkOutputs(disk.path, 0, 1)
+        second.resume(notes)
+        second.committed(boundary(2), 0.01, large)
+        second.close()
+        assert np.load(disk.path / "output.npy").tobytes() == np.vstack([rows(1), large]).tobytes()
+
+
+@pytest.mark.parametrize("claimed", [0, 2, 9])
+def test_a_header_that_speaks_of_other_rows_than_there_are_keeps_none_of_the_committed_from_a_next_life(
+    tmp_path: Path, claimed: int
+) -> None:
+    first = SinkOutputs(tmp_path, 0, 1)
+    first.committed(boundary(1), 0.01, np.vstack([rows(1), rows(2)]))
+    notes = first.notes()
+    first.close()
+    path = tmp_path / "output.npy"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"(6, 2)", b"(%d, 2)" % claimed))
+    second = SinkOutputs(tmp_path, 0, 1)
+    second.resume(notes)
+    second.committed(boundary(2), 0.01, rows(3))
+    second.close()
+    assert np.load(path).tobytes() == np.vstack([rows(1), rows(2), rows(3)]).tobytes()
+
+
+def test_committed_rows_that_are_not_there_are_named(tmp_path: Path) -> None:
+    first = SinkOutputs(tmp_path, 0, 1)
+    first.committed(boundary(1), 0.01, rows(1))
+    notes = first.notes()
+    first.close()
+    with (tmp_path / "output.npy").open("r+b") as file:
+        file.truncate(150)
+    with pytest.raises(DataError, match="does not hold the 3 rows"):
+        SinkOutputs(tmp_path, 0, 1).resume(notes)
+
+
+def test_a_job_that_computes_no_model_leaves_none(tmp_path: Path) -> None:
+    outputs = SinkOutputs(tmp_path, 0, 1)
+    outputs.save_model({})
+    assert list(tmp_path.iterdir()) == [] and outputs._model == {}

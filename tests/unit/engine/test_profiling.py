@@ -28,7 +28,7 @@ from engine.tasks import SinkTask
 from engine.trace import Trace
 from operators.base import Sink
 
-ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge_ms": 100, "attachment": "eager"}
+ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "eager"}
 Traced = Callable[[Any, Any], Path]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,24 @@ def test_no_shared_memory_is_said_and_survived(monkeypatch: pytest.MonkeyPatch, 
     there, sent = pair.send(data(np.ones((LARGE, 1))))
     assert sent == 8 * LARGE and there.arrays[0].sum() == LARGE
     assert pair.send(data(mapped(shards / "part-0").reshape(-1, 2)))[1] == 0
+
+
+def test_a_lender_that_stands_still_is_known_by_its_process(pair: Pair) -> None:
+    child = os.fork()
+    if child == 0:
+        while True:
+            signal.pause()
+    try:
+        offer = pair.lender.offer(PEER)
+        offer["arena"][0] = child  # it has inherited the segment
+        assert pair.borrower.accept(NAME, offer) == [True, True] and not pair.borrower.stands_still(NAME)
+        os.kill(child, signal.SIGSTOP)
+        os.waitpid(child, os.WUNTRACED)
+        assert pair.borrower.stands_still(NAME) and not pair.borrower.stands_still(b"processor.9#1")
+        os.kill(child, signal.SIGCONT)
+        os.waitpid(child, os.WCONTINUED)
+        assert not pair.borrower.stands_still(NAME)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert not pair.borrower.stands_still(NAME), "it is gone"

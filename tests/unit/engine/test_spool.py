@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from codec.files import no_space
 from engine.schemes.parts.spool import Spool, is_spooled
+
+sys.path.append(str(Path(__file__).parents[2]))
+from full_disk import small_disk
 
 
 def files() -> int:
@@ -43,3 +49,13 @@ def test_a_file_goes_with_its_last_array() -> None:
     kept = kept[-1:]
     gc.collect()
     assert files() == before + 1 and kept[0][0] == 39
+
+
+def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        monkeypatch.setattr(tempfile, "tempdir", str(disk.path))
+        with pytest.raises(OSError) as raised:
+            Spool(1 << 21).put(np.zeros(100))
+        said = no_space(raised.value)
+        assert said is not None and f"no space left in {disk.path}" in str(said)
+        assert Spool(1 << 16).put(np.ones(100)).sum() == 100

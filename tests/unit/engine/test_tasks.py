@@ -27,7 +27,8 @@ from codec.ids import Epoch
 from engine.schemes.scheme import Boundary
 from engine.tasks import SinkTask
 from engine.tasks.sink import SAVE_EVERY_S
-from engine.tasks.source import cut
+from engine.tasks.source import counted, cut
+from operators.base import Source
 
 
 @given(st.integers(1, 10_000), st.integers(1, 500), st.integers(1, 10_000), st.integers(1, 16))
@@ -74,6 +75,32 @@ def test_what_a_source_emits_is_its_stream() -> None:
     sent = sorted(port.sent_on(DATA), key=lambda entry: (entry[1].epoch, entry[1].key))
     assert np.array_equal(np.concatenate([block.arrays[0] for _, block in sent]), items(50))
     assert {to for to, _ in sent} == {processor(i) for i in range(6)}
+
+
+def parities_before_each_read(incremental: bool, rows: int) -> list[int]:
+    """How many parity blocks have left when each block of one epoch is read."""
+    task, port = source_task(ERASURE | {"incremental": incremental, "rows": rows}, block_bytes=1 << 20)
+    read, left = task.read, []
+
+    def noting(start: int, stop: int) -> Any:
+        left.append(sum(block.kind == Kind.PARITY for _, block in port.sent_on(DATA)))
+        return read(start, stop)
+
+    task.start()
+    assert task.work()  # opens the epoch, for which it reads one item more
+    task.read = noting
+    while task._next < task._stop:
+        task.work()
+    return left
+
+
+def test_parity_of_a_row_leaves_while_later_rows_are_read() -> None:
+    assert parities_before_each_read(incremental=True, rows=3) == [0, 0, 0, 2, 2, 2, 2, 4, 4]
+    assert parities_before_each_read(incremental=True, rows=1) == [0, 0, 0]
+
+
+def test_without_incremental_encoding_nothing_leaves_before_all_is_read() -> None:
+    assert set(parities_before_each_read(incremental=False, rows=3)) == {0}
 
 
 def test_a_commit_that_came_before_is_no_step_back() -> None:
@@ -164,6 +191,23 @@ def test_a_source_that_returns_other_items_than_it_says_fails_the_job(wrong: np.
     task.start()
     with pytest.raises(JobFailed, match=r"expected float64 of shape \(1, 3\)"):
         task.work()
+
+
+class Streaming(Source):
+    """Reads `more` rows more than it is asked for."""
+
+    def __init__(self, more: int) -> None:
+        self.more = more
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        return np.zeros((stop - start + self.more, 3)) if self.more < 99 else None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("more", "found"), [(1, "1251 rows"), (-1, "1249 rows"), (99, "NoneType")])
+def test_a_source_that_reads_too_few_rows_or_too_many_is_named(more: int, found: str) -> None:
+    assert len(counted(Streaming(0), "mine:Streaming")(0, 1250)) == 1250
+    with pytest.raises(JobFailed, match=rf"^mine:Streaming: read\(0, 1250\) returned {found} instead of 1250 rows"):
+        counted(Streaming(more), "mine:Streaming")(0, 1250)
 
 
 def test_a_block_is_processed_under_the_feedback_of_the_epoch_before() -> None:

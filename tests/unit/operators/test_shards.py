@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import DataError
+from operators.shard_checks import Checks
 from operators.shards import Shards, open_shards
 from prep_spark.layout import plan_shards
 from prep_spark.shards import Assembly, Source, write_manifest, write_shard
@@ -32,7 +33,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_what_was_written_is_read(directory: Path) -> None:
-    shards = open_shards(directory, verify=True)
+    shards = open_shards(directory, Checks(verify=True))
     assert (shards.rows, shards.columns, shards.label) == (ROWS, ["label", "a", "b"], "label")
     assert shards.manifest["dataset"] == "toy"
     assert sorted(path.name for path in directory.iterdir())[1:] == [f"part-0000{i}.npy" for i in range(3)]
@@ -165,7 +166,7 @@ def test_a_flipped_bit_is_found_when_asked(directory: Path) -> None:
     (directory / "part-00002.npy").write_bytes(data)
     assert open_shards(directory).rows == ROWS
     with pytest.raises(DataError, match=r"part-00002\.npy: expected checksum"):
-        open_shards(directory, verify=True)
+        open_shards(directory, Checks(verify=True))
 
 
 def test_the_parts_of_a_split_directory_are_named(directory: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import ConfigError, DataError
-from operators.dataflow.base import Place
+from operators.dataflow.base import Items, Place
 from operators.dataflow.grep import Grep, MergedLines, MergeLines
 from operators.dataflow.text import WordTable, checksum, matching_lines, take_lines
-from operators.dataflow.word_count import CountWords, SplitWords
+from operators.dataflow.word_count import CountRecentWords, CountWords, SplitWords
+from operators.states import pack_keys
 from operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Pipeline, input_items
 
@@ -228,3 +230,42 @@ def test_malformed_backups_of_lines_are_refused(at: int, array: np.ndarray) -> N
     good[at] = array
     with pytest.raises(ValueError):
         MergedLines().recover_state(Backup(True, tuple(good)))
+
+
+class Written:
+    """An emitter that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.files: list[dict[str, np.ndarray]] = []
+
+    def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+        self.files.append(arrays)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"window": "hopping", "window_epochs": 2}, {"c": 3, "d": 4}),
+        ({"window": "sliding", "window_epochs": 3}, {"b": 2, "c": 3, "d": 4}),
+        ({"window": "decaying", "factor": 0.5}, {"a": 0.125, "b": 0.5, "c": 1.5, "d": 4.0}),
+    ],
+)
+def test_recent_words_are_those_of_the_last_windows(options: dict[str, Any], expected: dict[str, float]) -> None:
+    """Window n brings n times the n-th letter; of hopping windows each that ends is written."""
+    operator, out = CountRecentWords(**options), Written()
+    for epoch, letter in enumerate((b"a", b"b", b"c", b"d"), 1):
+        arrays = (*pack_keys([letter]), np.array([epoch], np.int64))
+        assert operator.process_data(Items(epoch, "split", 0, 1, arrays), 0, out) == 1
+        operator.process_punctuation(epoch, out)
+    found = operator.results()
+    assert found["words"].tobytes().decode() == "".join(expected)
+    assert found["counts"].tolist() == list(expected.values())
+    assert [file["counts"].tolist() for file in out.files] == (
+        [[1, 2], [3, 4]] if "hopping" in options.values() else []
+    )
+
+
+@pytest.mark.parametrize("options", [{"window": "none"}, {"window": "sliding", "window_epochs": 0}])
+def test_windows_that_there_are_not_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        CountRecentWords(**options)

@@ -1,4 +1,4 @@
-"""One Spark for all tests of a session, and raw input: the real excerpts where they are, else synthesized twins."""
+"""One Spark for all tests of a session, and raw input: the real excerpts of tests/data."""
 
 import gzip
 from collections.abc import Callable, Iterator
@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from prep_spark import synth
 from prep_spark.context import spark_context
-from prep_spark.kdd12 import MAXIMA
 
-REAL = Path(__file__).resolve().parents[4] / "shared" / "data"
+REAL = Path(__file__).parents[2] / "data"
 
 
 @pytest.fixture(scope="session")
@@ -33,23 +31,13 @@ def job(spark: Any, tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def kdd12_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Raw KDD12 rows in a file, and the lines of the same rows scaled, 12 significant digits."""
-    raw = REAL / "kdd12" / "training_first10k.tsv.gz"
-    if raw.exists():
-        return raw, gzip.decompress((REAL / "kdd12" / "streamlec_sample_10k.txt.gz").read_bytes()).decode().splitlines()
-    raw = tmp_path_factory.mktemp("kdd12") / "training.txt"
-    synth.kdd12(str(raw), 10_000)
-    rows = [[float(text) for text in line.split("\t")] for line in raw.read_text().splitlines()]
-    scaled = [[float(row[0] > 0), *(x / m for x, m in zip(row[1:], list(MAXIMA.values())[1:]))] for row in rows]
-    return raw, [" ".join(f"{value:.12g}" for value in row) for row in scaled]
+def kdd12_pair() -> tuple[Path, list[str]]:
+    """10,000 raw KDD12 rows in a file, and the lines of the first 2,000 scaled, 12 significant digits."""
+    scaled = gzip.decompress((REAL / "kdd12/streamlec_scaled_first2k.txt.gz").read_bytes()).decode().splitlines()
+    return REAL / "kdd12/training_first10k.tsv.gz", scaled
 
 
 @pytest.fixture(scope="session")
-def higgs_raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def higgs_raw() -> Path:
     """10,000 raw HIGGS rows."""
-    raw = REAL / "higgs" / "HIGGS_first10k.csv.gz"
-    if not raw.exists():
-        raw = tmp_path_factory.mktemp("higgs") / "HIGGS.csv.gz"
-        synth.higgs(str(raw), 10_000)
-    return raw
+    return REAL / "higgs/HIGGS_first10k.csv.gz"

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codec.errors import DataError
+from operators.shard_checks import Checks
 from operators.shards import open_shards
 from prep_spark import higgs, kdd12, synth
 from prep_spark.errors import PrepError
@@ -24,7 +26,7 @@ def write(path: Path, lines: list[str], end: str = "\n") -> None:
 
 
 def everything(path: Path) -> np.ndarray:
-    shards = open_shards(path, verify=True)
+    shards = open_shards(path, Checks(verify=True))
     return shards.read(0, shards.rows)
 
 
@@ -35,7 +37,7 @@ def test_rows_keep_the_order_of_files_splits_and_lines(job, tmp_path: Path) -> N
     counts = job(higgs, input=str(tmp_path / "raw" / "*.csv*"), shard_rows=1000)
     assert counts["read"] == counts["kept"] == 6201
     assert counts["rows"] == {"all": 6201}
-    made = open_shards(tmp_path / "out", verify=True)
+    made = open_shards(tmp_path / "out", Checks(verify=True))
     assert [shard["rows"] for shard in made.manifest["shards"]] == [1000] * 6 + [201]
     files = [Path(file).name for file in made.manifest["source"]["files"]]
     assert files == ["a.csv", "b.csv.gz", "d.csv", "e.csv"]  # an empty file gives Spark nothing to read
@@ -63,6 +65,22 @@ def test_bad_rows_are_dropped_and_counted_by_reason(job, tmp_path: Path, end: st
     assert (counts["read"], counts["kept"], counts["dropped"]) == (9, 2, COUNTS)
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["counts"]["dropped"] == COUNTS
     assert everything(tmp_path / "out")[:, :2].tolist() == [[1, 0], [0, 6]]
+
+
+def test_rows_with_nan_or_infinity_are_kept_when_asked_and_the_manifest_says_so(job, tmp_path: Path) -> None:
+    write(tmp_path / "raw" / "x.csv", [row(5).replace("5.20", "nan"), row(6), row(7).replace("7.20", "-inf")])
+    assert job(higgs, bad_rows="keep")["kept"] == 3
+    assert np.isnan(everything(tmp_path / "out")).sum() == np.isinf(everything(tmp_path / "out")).sum() == 1
+    shards = json.loads((tmp_path / "out" / "manifest.json").read_text())["shards"]
+    assert [shard["finite"] for shard in shards] == [False]
+    with pytest.raises(DataError, match=r"row 0 \(from 0\) has nan in column jet4_b_tag; 2 of 3 rows"):
+        open_shards(tmp_path / "out", Checks(True, "fail"))
+    with pytest.raises(PrepError, match=r"expected a finite number in column 22 .*'nan'"):
+        job(higgs, out=str(tmp_path / "again"))
+    write(tmp_path / "raw" / "x.csv", [row(5)])
+    job(higgs, out=str(tmp_path / "sound"))
+    shards = json.loads((tmp_path / "sound" / "manifest.json").read_text())["shards"]
+    assert [shard["finite"] for shard in shards] == [True]
 
 
 def test_a_bad_row_stops_the_job_with_file_line_and_remedy(job, tmp_path: Path) -> None:
@@ -118,8 +136,9 @@ def test_higgs_keeps_every_value(job, tmp_path: Path, higgs_raw: Path) -> None:
 def test_kdd12_is_scaled_as_streamlec_scaled_it(job, tmp_path: Path, kdd12_pair: tuple[Path, list[str]]) -> None:
     raw, scaled = kdd12_pair
     assert job(kdd12, input=str(raw))["kept"] == 10_000
-    made = [[float(f"{value:.12g}") for value in row] for row in everything(tmp_path / "out")]
-    assert made == [[float(text) for text in line.split(" ")] for line in scaled]
+    first = everything(tmp_path / "out")[: len(scaled)]
+    made = [[float(f"{value:.12g}") for value in row] for row in first]
+    assert len(made) == 2_000 and made == [[float(text) for text in line.split(" ")] for line in scaled]
 
 
 def test_kdd12_drops_rows_with_missing_values_and_scales_by_its_own_maxima(job, tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Has backup servers delete what they keep of a job that nobody will go on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import zmq
+
+from backupserver import protocol
+from codec.errors import FrameError
+
+
+def forget(servers: Sequence[str], job: str, deadline_s: float) -> list[str]:
+    """Delete the logs of all workers of a job, named as its workers name it; the servers that did not confirm it."""
+    silent = []
+    with zmq.Context() as context:
+        deadline = time.monotonic() + deadline_s
+        for address in servers:
+            with context.socket(zmq.DEALER) as socket:
+                socket.setsockopt(zmq.LINGER, 0)
+                socket.connect(address)
+                socket.send(protocol.pack("forget", job=job))
+                if not _confirmed(socket, job, deadline):
+                    silent.append(address)
+    return silent
+
+
+def _confirmed(socket: zmq.Socket[bytes], job: str, deadline: float) -> bool:
+    while (left_s := deadline - time.monotonic()) > 0:
+        if socket.poll(int(left_s * 1000) + 1):
+            try:
+                answer = protocol.unpack(socket.recv_multipart()[0])
+            except FrameError:
+                continue  # not one of our servers
+            if (answer["type"], answer.get("job")) == ("forgot", job):
+                return True
+    return False

@@ -1,0 +1,62 @@
+"""What a job lost, or may have lost, in each recovery: bounds are said as bounds, counts as counts (AF 3.5).
+
+A recovery is a life that went on from what another had saved. One that ended before its failure was on record is known
+to no later one, which then goes on from the same records: the last that says so counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Stats = Mapping[str, Any]
+
+
+def losses(stats: Mapping[str, Sequence[Stats]]) -> dict[str, Any]:
+    """`items` were counted as lost, `states` may lack something; `recoveries` say what, by the lives of each worker."""
+    recoveries = list(_recoveries(stats))
+    counted = sum(life.get("lost_items") or 0 for lives in stats.values() for life in lives if not life.get("recovery"))
+    return {
+        "items": int(counted) + sum(one["items_lost"] for one in recoveries),
+        "states": sum(one["state"] != "" and one["divergence_max"] != 0 for one in recoveries),
+        "recoveries": recoveries,
+    }
+
+
+def _recoveries(stats: Mapping[str, Sequence[Stats]]) -> Iterator[dict[str, Any]]:
+    for worker, lives in sorted(stats.items()):
+        newest: dict[int, Stats] = {}
+        for number, life in enumerate(lives):
+            if recovery := life.get("recovery"):
+                known = {name: value for name, value in recovery.items() if name != "earlier"}
+                for one in recovery.get("earlier", ()):  # of a life that ended before it could say so itself
+                    newest.setdefault(one["failure"], {**one, "items_lost": 0})
+                newest[recovery["failure"] or -number] = known
+        yield from ({"worker": worker, **newest[key]} for key in sorted(newest, key=abs))
+
+
+def sentences(lost: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """For people: what was counted, and each recovery that may lack something."""
+    if lost["items"]:
+        yield "LOST", f"{lost['items']:,} items"
+    for one in lost["recoveries"]:
+        if parts := list(_parts(one)):
+            yield "MAY LACK", f"{one['worker']}, restored in window {one['window'] + 1:,}: {'; '.join(parts)}"
+
+
+def _parts(one: Mapping[str, Any]) -> Iterator[str]:
+    if one["state"] and one["divergence_max"] is None:
+        yield f"all of its state ({one['state']})"
+    elif one["state"] and one["divergence_max"]:
+        yield f"a divergence of {_most(one['divergence_max'])} ({one['state']}){_of_each(one)}"
+    for name, what in (("items_max", "items unprocessed"), ("output_max", "items of output")):
+        if one[name] != 0:
+            yield f"{_most(one[name])} {what}"
+
+
+def _of_each(one: Mapping[str, Any]) -> str:
+    return "" if one["each_max"] is None else f", of each entry {one['each_max']:.3%} at most and none whole"
+
+
+def _most(bound: float | None) -> str:
+    return "any number of" if bound is None else f"at most {bound:,.6g}"

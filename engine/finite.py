@@ -1,0 +1,34 @@
+"""Says of a model whether all of its numbers are finite: one that is not predicts nothing, and never recovers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from codec.errors import JobFailed
+from codec.ids import Epoch
+
+
+def are_finite(arrays: Iterable[np.ndarray]) -> bool:
+    """True when no floating-point array holds NaN or infinity.
+
+    A sum tells at the speed of memory, but where it overflows.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return all(
+            math.isfinite(array.sum()) or bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f"
+        )
+
+
+def check_model(epoch: Epoch, model: Mapping[str, np.ndarray]) -> None:
+    """JobFailed, naming the arrays and how much of them is not finite, unless all of the model is."""
+    if are_finite(model.values()):
+        return
+    wrong = {name: int((~np.isfinite(array)).sum()) for name, array in model.items() if array.dtype.kind == "f"}
+    named = ", ".join(f"{count:,} of {model[name].size:,} {name}" for name, count in wrong.items() if count)
+    raise JobFailed(
+        f"the model of epoch {epoch} is not finite: {named} are NaN or infinite",
+        "lower the learning rate, or look for such numbers in the input; --set input.bad_rows=keep lets them pass",
+    )

@@ -1,0 +1,41 @@
+"""The run directory: runs that begin in one second do not meet in it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from codec.errors import ConfigError
+from engine.cli import run_directory
+from engine.cli.run_directory import make_run_directory
+
+RUNS = 8
+
+
+def test_runs_of_one_second_get_directories_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_directory, "time", SimpleNamespace(strftime=lambda form: "now"))
+    with ThreadPoolExecutor(RUNS) as pool:
+        made = list(pool.map(lambda _: make_run_directory(None, "trial", {"job": "trial"}), range(RUNS)))
+    assert len(set(made)) == RUNS
+    assert {path.name for path in made} == {"trial-now", *(f"trial-now-{n}" for n in range(2, RUNS + 1))}
+
+
+def test_a_directory_that_was_looked_for_and_then_made_by_another_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moment between looking and making, held open."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_directory, "time", SimpleNamespace(strftime=lambda form: "now"))
+    monkeypatch.setattr(Path, "exists", lambda self, **options: False)
+    first, second = (make_run_directory(None, "trial", {"job": "trial"}) for _ in range(2))
+    assert (first.name, second.name) == ("trial-now", "trial-now-2")
+
+
+def test_a_directory_asked_for_by_name_is_taken_when_it_is_empty(tmp_path: Path) -> None:
+    assert make_run_directory(str(tmp_path / "a" / "b"), "trial", {}).name == "b"
+    with pytest.raises(ConfigError, match="not empty"):
+        make_run_directory(str(tmp_path / "a" / "b"), "trial", {})

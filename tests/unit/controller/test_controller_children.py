@@ -1,0 +1,142 @@
+"""What an agent starts and reports, with processes that are descriptors: no incarnation twice, no exit unreported."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from controller.children import PAST_ROWS_MAX, SPARES_MAX, Children
+from controller.reports import EXITED
+from controller.spawner import Exited, Spawner, Started
+from controller.starts import JOBS_MAX, Starts
+from controller.wish import Wish, read_wish
+
+WORKERS = [f"processor.{index}" for index in range(40)]
+
+
+class Processes:
+    """Stands in for a spawner: each order is a process at once, whose pidfd is an event that `end` sets."""
+
+    def __init__(self) -> None:
+        self.spares = 2
+        self.pidfds: dict[int, int] = {}
+        self._said: list[Started | Exited] = []
+        self._orders = 0
+
+    def start(self, log: str, worker_end: socket.socket) -> int:
+        worker_end.close()
+        self._orders += 1
+        pidfd = os.eventfd(0)
+        self.pidfds[self._orders] = os.dup(pidfd)
+        self._said.append(Started(self._orders, self._orders, pidfd))
+        return self._orders
+
+    def keep_spares(self, count: int) -> None:
+        self.spares = count
+
+    def events(self, wait_s: float = 0.0) -> list[Started | Exited]:
+        said, self._said = self._said, []
+        return said
+
+    def end(self, pid: int) -> None:
+        os.eventfd_write(self.pidfds[pid], 1)
+        self._said.append(Exited(pid, -9))
+
+
+class Host:
+    """An agent's children, and what a leader would say to them."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self.processes = Processes()
+        self.children = Children(cast(Spawner, self.processes), "h", "")
+
+    def want(self, workers: Mapping[str, int], submission: str = "first", **changes: Any) -> None:
+        view = {"revision": 1, "phase": "RUNNING", "workers": {}}
+        job = {"submission": submission, "run_dir": str(self.run_dir), "workers": dict(workers), "view": view}
+        self.children.want({"job": read_wish(job | changes)})
+        self.children.hear()
+
+    def end_all(self) -> None:
+        for row in self.children.rows():
+            if row.state != EXITED:
+                self.processes.end(row.pid)
+        self.children.hear()
+
+    def started(self) -> list[tuple[str, int]]:
+        return [(row.worker, row.incarnation) for row in self.children.rows()]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    host = Host(tmp_path)
+    yield host
+    host.end_all()
+    for pidfd in host.processes.pidfds.values():
+        os.close(pidfd)
+
+
+def test_every_exit_is_reported_however_many_come_at_once(host: Host) -> None:
+    first = dict.fromkeys(WORKERS, 1)
+    host.want(first)
+    host.end_all()
+    host.want(first)  # the report was lost, and the leader says the same again
+    rows = host.children.rows()
+    assert [(row.worker, row.incarnation, row.state, row.status) for row in rows] == [
+        (worker, 1, EXITED, -9) for worker in WORKERS
+    ]
+
+
+def test_rows_that_the_leader_has_acted_on_are_bounded(host: Host) -> None:
+    host.want(dict.fromkeys(WORKERS, 1))
+    host.end_all()
+    host.want(dict.fromkeys(WORKERS, 2))
+    past = [incarnation for _, incarnation in host.started() if incarnation == 1]
+    assert (len(past), len(host.started())) == (PAST_ROWS_MAX, PAST_ROWS_MAX + len(WORKERS))
+
+
+def test_an_incarnation_whose_row_is_gone_is_not_started_again(host: Host) -> None:
+    for incarnation in (1, 2, 3):
+        host.want(dict.fromkeys(WORKERS, incarnation))
+        host.end_all()
+    orders = len(host.processes.pidfds)
+    host.want(dict.fromkeys(WORKERS, 1))  # a leader that has read an old record
+    host.want({})
+    host.want(dict.fromkeys(WORKERS, 2))
+    assert len(host.processes.pidfds) == orders == 3 * len(WORKERS)
+
+
+def test_another_submission_of_the_job_counts_anew(host: Host) -> None:
+    host.want({"sink.0": 1})
+    host.end_all()
+    host.want({"sink.0": 1}, submission="second")
+    assert len(host.processes.pidfds) == 2
+
+
+def test_spares_are_a_share_of_the_tasks(host: Host) -> None:
+    counts = []
+    for tasks in (1, 40, 4000, 4):
+        host.children.want({"job": Wish("s", str(host.run_dir), {}, workers_of(tasks), True, {"workers": {}})})
+        counts.append(host.processes.spares)
+    assert counts == [2, 10, SPARES_MAX, 2]
+
+
+def workers_of(tasks: int) -> dict[str, int]:
+    return {f"processor.{index}": 1 for index in range(tasks)}
+
+
+def test_what_was_started_is_forgotten_of_the_oldest_jobs_only() -> None:
+    starts = Starts()
+    for number in range(JOBS_MAX + 1):
+        starts.ask_for({"kept": "s", f"job{number}": "s"})
+        if number in (0, 1):
+            starts.note(f"job{number}", "sink.0", 1)
+    starts.note("kept", "sink.0", 1)
+    assert not starts.may("kept", "sink.0", 1)
+    starts.ask_for({"job0": "s", "kept": "s"})
+    assert starts.may("job0", "sink.0", 1) and not starts.may("kept", "sink.0", 1)

@@ -1,0 +1,106 @@
+"""Faults of a job: ordered when their moment has come, durably before an agent hears of them, and once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_controller_core import TOPOLOGY, Driver, running
+
+from codec.errors import ConfigError
+from controller.cluster import Cluster
+from controller.core import Core
+from controller.faults import Fault, When
+from controller.jobspec import JobSpec
+from controller.reports import EXITED, UP, AgentReport, WorkerReport
+from controller.steps import restart_lost
+
+
+def suffering(*faults: Fault) -> dict[str, Any]:
+    return {**TOPOLOGY, "faults": [fault.fields() for fault in faults]}
+
+
+def orders(driver: Driver) -> list[tuple[int, int]]:
+    """The number and incarnation of the faults that the agent was last told of."""
+    return [(one["number"], one["incarnation"]) for one in driver.sent[-1]["jobs"]["job"]["faults"]]
+
+
+KILL = Fault("kill", "source.0", When("epoch", 3))
+
+
+@pytest.mark.parametrize(
+    ("when", "before", "at"),
+    [
+        (When("epoch", 3), {"epoch": 2}, {"epoch": 3}),
+        (When("items", 500), {"accounted": 499}, {"accounted": 500}),
+        (When("seconds", 5), {"stats": {"first_emit_at": 0.0}}, {"stats": {"first_emit_at": -5.0}}),
+    ],
+)
+def test_a_fault_is_ordered_when_its_moment_has_come(when: When, before: dict[str, Any], at: dict[str, Any]) -> None:
+    driver = running(topology=suffering(Fault("kill", "source.0", when)))
+    driver.hear(sink_0=before)
+    assert orders(driver) == []
+    driver.hear(sink_0=at)
+    assert orders(driver) == [(0, 1)]
+    assert [(one["worker"], one["action"]) for one in driver.status["injected"]] == [("source.0", "kill")]
+
+
+def test_an_order_is_durable_before_it_is_given() -> None:
+    driver = running(topology=suffering(KILL))
+    driver.confirm = False
+    driver.hear(sink_0={"epoch": 3})
+    assert orders(driver) == [] and driver.persists[-1].record.injected[0]["worker"] == "source.0"
+    driver.take(driver.core.persisted("job", driver.persists[-1].record, driver.now))
+    assert orders(driver) == [(0, 1)]
+
+
+def test_a_fault_is_for_one_incarnation_and_a_new_leader_does_not_order_it_again() -> None:
+    driver = running(topology=suffering(KILL))
+    driver.hear(sink_0={"epoch": 3})
+    driver.hear(source_0={"state": EXITED, "status": -9})
+    driver.hear(source_0={"incarnation": 2, "state": UP})
+    assert orders(driver) == [] and driver.wanted == {"source.0": 2, "sink.0": 1}
+    stored = {"job": (driver.persists[-1].spec, driver.core.jobs["job"].record())}
+    core = Core(2, "new", lambda topology: restart_lost, stored, {"h1": "i1"}, now=100.0)
+    rows = [WorkerReport("job", "source.0", 2, UP, 4), WorkerReport("job", "sink.0", 1, UP, 4, epoch=9)]
+    core.report(AgentReport("h1", "i1", 1, rows=rows), 100.1)
+    assert len(core.status("job")["injected"]) == 1
+
+
+def test_a_fault_waits_until_its_target_runs() -> None:
+    driver = running(topology=suffering(KILL))
+    driver.hear(source_0={"state": EXITED, "status": 1})
+    driver.hear(sink_0={"epoch": 5})
+    assert driver.status["injected"] == []
+    driver.hear(source_0={"incarnation": 2, "state": UP})
+    assert orders(driver) == [(0, 2)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {},
+        {"action": "kill"},
+        Fault("cut", "source.0", When("epoch", 1)).fields(),
+        Fault("kill", "agent", When("epoch", 1)).fields(),
+    ],
+)
+def test_what_no_agent_can_inject_is_refused(fault: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="fault"):
+        JobSpec.read("job", {**TOPOLOGY, "faults": [fault]}, "/run")
+
+
+def test_moments_of_another_clock_are_told_on_the_controllers() -> None:
+    cluster = Cluster({"h1": "i1"}, clock="mine")
+    stats = {"first_emit_at": 9001.0, "caught_up_at": 0}
+    row = WorkerReport("job", "sink.0", 1, UP, 4, ready_at=9000.5, stats=stats)
+    cluster.hear(AgentReport("h1", "i1", 1, clock="other", sent_at=9000.0), 100.25)
+    cluster.hear(AgentReport("h1", "i1", 2, rows=[row], clock="other", sent_at=9002.0), 102.5)
+    assert row.ready_at == 100.75, "by the quickest report"
+    assert row.stats == {"first_emit_at": 101.25, "caught_up_at": 0}
+
+
+def test_moments_of_the_same_clock_stay_as_they_are() -> None:
+    row = WorkerReport("job", "sink.0", 1, UP, 4, ready_at=100.5)
+    Cluster({"h1": "i1"}, clock="mine").hear(AgentReport("h1", "i1", 1, rows=[row], clock="mine", sent_at=101.0), 102.5)
+    assert row.ready_at == 100.5

@@ -1,0 +1,105 @@
+"""What a worker does with views that tell of changes only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from codec.ids import Incarnation, WorkerId
+from configs.topology import Topology, load
+from engine.layout import Layout
+from engine.membership import Membership
+from engine.port import Fenced, WorkerPort
+from engine.tasks.task import Runs
+
+SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)
+ROOT = Path(__file__).parents[3]
+
+
+class Links:
+    """Who is up in which incarnation."""
+
+    def __init__(self) -> None:
+        self.up: dict[WorkerId, int] = {}
+        self.known: dict[WorkerId, int] = {}
+
+    def is_up(self, worker: WorkerId) -> bool:
+        return worker in self.up
+
+    def incarnation(self, worker: WorkerId) -> int:
+        return self.known.get(worker, 0)
+
+    def lower(self, worker: WorkerId) -> None:
+        del self.up[worker]
+
+    def raise_(self, worker: WorkerId, life: int) -> list[Any]:
+        self.up[worker] = self.known[worker] = life
+        return []
+
+
+class Task:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def start(self) -> None:
+        self.told.append(("start", ""))
+
+    def on_worker_failed(self, worker: WorkerId) -> None:
+        self.told.append(("failed", str(worker)))
+
+    def on_worker_restored(self, worker: WorkerId) -> None:
+        self.told.append(("restored", str(worker)))
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Topology:
+    (tmp_path / "manifest.json").write_text("{}")
+    return load(ROOT / "configs/svm_higgs.yaml", [f"input.path={tmp_path}"])
+
+
+def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
+    ignore = lambda *ignored: None  # noqa: E731
+    port = SimpleNamespace(
+        layout=Layout.of(topology, me), links=Links(), life=Incarnation(1), connect=ignore, disconnect=ignore
+    )
+    task = Task()
+    return Membership(cast(WorkerPort, port), cast(Runs, task), "h", "auto"), task
+
+
+def view(revision: int, phase: str = "RUNNING", **workers: tuple[int, str]) -> dict[str, Any]:
+    entries = {
+        name.replace("_", "."): {"incarnation": life, "state": state, "host": "h", "ipc": "ipc://@x", "tcp": ""}
+        for name, (life, state) in workers.items()
+    }
+    return {"revision": revision, "phase": phase, "workers": entries}
+
+
+def test_a_workers_peers_are_those_that_it_is_joined_to(topology: Topology) -> None:
+    processors = [str(worker) for worker in topology.tasks("processor")]
+    assert len(processors) > 2
+    assert set(membership(topology, WorkerId("processor", 1))[0].peers()) == {"source.0", "sink.0"}
+    assert sorted(membership(topology, SOURCE)[0].peers()) == sorted([*processors, "sink.0"])
+    assert sorted(membership(topology, SINK)[0].peers()) == sorted([*processors, "source.0"])
+
+
+def test_changes_are_applied_in_their_order(topology: Topology) -> None:
+    members, task = membership(topology, SOURCE)
+    members.on_view(view(3, "DEPLOYING", sink_0=(1, "up"), processor_0=(1, "starting")))
+    members.on_view(view(4, "RUNNING", processor_0=(1, "up")))
+    members.on_view(view(2, "RUNNING", sink_0=(1, "down")))  # of a leader that is deposed
+    members.on_view(view(6, "RUNNING", sink_0=(3, "up")))  # what it was in between does not matter
+    assert task.told == [
+        ("restored", "sink.0"), ("restored", "processor.0"), ("start", ""), ("failed", "sink.0"),
+        ("restored", "sink.0"), ("start", ""),
+    ]  # fmt: skip
+
+
+def test_a_worker_that_was_replaced_learns_it(topology: Topology) -> None:
+    members, _ = membership(topology, SOURCE)
+    with pytest.raises(Fenced):
+        members.on_view(view(1, source_0=(2, "up")))
