@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 HIGGS  ?=
+# Every worker, agent and test imports hundreds of modules: compiled each time, they are a third of a short job's CPU time.
+unexport PYTHONDONTWRITEBYTECODE
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
 .PHONY: help demo test build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint clean

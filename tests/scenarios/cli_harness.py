@@ -11,6 +11,8 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,30 @@ edges:
 fault_tolerance: {scheme: none}
 """
 """Two tasks split lines and two count words; the repeats of the text and the lines of a window are to be filled in."""
+
+PACED = """\
+import time
+
+from operators.shard_source import ShardSource
+
+
+class Paced(ShardSource):
+    def __init__(self, per_second):
+        self._per_second = per_second
+
+    def read(self, start, stop):
+        time.sleep((stop - start) / self._per_second)
+        return super().read(start, stop)
+"""
+
+
+def paced(per_second: int) -> tuple[str, ...]:
+    """The options of a job of `write_topology` that reads so many items a second at most.
+
+    A fault in its middle then meets it in its middle, however fast the machine is.
+    """
+    source = f'{{operator: "paced:Paced", options: {{per_second: {per_second}}}}}'
+    return "--set", f"stages.source={source}"
 
 
 def _heed_interrupts() -> None:
@@ -80,6 +106,12 @@ class Cli:
             process.communicate()
             raise
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def ask(self, *arguments: str) -> str:
+        """What a command prints in this process; it must succeed."""
+        with redirect_stdout(StringIO()) as said:
+            assert self.call(*arguments) == 0, said.getvalue()
+        return said.getvalue()
 
     def call(self, *arguments: str) -> int:
         """Run a command in this process, which costs no start of an interpreter; its exit code."""
@@ -174,6 +206,7 @@ fault_tolerance: {{scheme: erasure, code: gf256, k: 2, r: 1}}
         assert old in text, old
         text = text.replace(old, new)
     path.write_text(text)
+    path.with_name("paced.py").write_text(PACED)
     return path
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from cli_harness import Cli, await_that, undisturbed_model
+from cli_harness import Cli, await_that, paced, undisturbed_model
 from kazoo.client import KazooClient
 
 from controller import paths
@@ -27,6 +27,7 @@ from engine.cli.run_directory import read_events
 EPOCHS = 600
 DAY_S = 86_400
 SETS = ("--set", f"input.repeat={EPOCHS // 10}")
+IN_TIME = (*SETS, *paced(100_000))
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +39,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarra
 @pytest.fixture
 def up(cli: Cli) -> Iterator[Cli]:
     """A cluster of this host alone; nothing of it may be left."""
-    said(cli, "up", "--standby", "0", "--json")
+    cli.ask("up", "--standby", "0", "--json")
     yield cli
-    said(cli, "down")
+    cli.ask("down")
     cli.await_no_process()
 
 
-def said(cli: Cli, *arguments: str) -> str:
-    """What a command prints that must succeed."""
-    ended = cli.run(*arguments)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
 def status_of(cli: Cli, job: str = "trial") -> dict[str, Any]:
-    return dict(json.loads(said(cli, "status", job, "--json")))
+    return dict(json.loads(cli.ask("status", job, "--json")))
 
 
 def epochs(cli: Cli, out: str = "out") -> int:
@@ -104,8 +98,8 @@ def summary_of(cli: Cli, attempts: int = 1) -> dict[str, Any]:
 def test_a_submitted_job_suffers_its_faults_and_is_summed_up_as_a_run_is(up: Cli) -> None:
     faults = ["kill:processor.1@epoch=100", "kill:sink.0@50%", "stop:processor.2@items=200000,for=500ms"]
     specs = [word for fault in faults for word in ("--fault", fault)]
-    run = json.loads(said(up, "run", "job.yaml", "--out", "alone", "--json", *SETS))
-    said(up, "submit", "job.yaml", "--out", "out", *SETS, *specs)
+    run = json.loads(up.ask("run", "job.yaml", "--out", "alone", "--json", *SETS))
+    up.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *specs)
     summary = summary_of(up)
     assert summary.keys() == run.keys()
     assert (summary["completed"], summary["items"], summary["epochs"]) == (True, EPOCHS * 500, EPOCHS)
@@ -123,8 +117,8 @@ def test_a_submitted_job_suffers_its_faults_and_is_summed_up_as_a_run_is(up: Cli
 
 def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
     """A second host whose monotonic clock is a day ahead runs the sink, and the first one the source."""
-    said(cli, "up", "--standby", "0", "--address", "127.0.0.1", "--json")
-    zookeeper = json.loads(said(cli, "up", "--json"))["zookeeper"]
+    cli.ask("up", "--standby", "0", "--address", "127.0.0.1", "--json")
+    zookeeper = json.loads(cli.ask("up", "--json"))["zookeeper"]
     ahead = ("unshare", "--time", "--monotonic", str(DAY_S))
     words = ("--zookeeper", zookeeper, "--host", "zz-ahead", "--address", "127.0.0.1")
     agent = cli.start("agent", *words, wrapper=ahead)
@@ -132,10 +126,10 @@ def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
         await_that(lambda: len(client.agents()) == 2 or agent.poll() is not None, 60, lambda: "an agent has not joined")
     assert agent.poll() is None, f"time namespaces are needed here: {agent.communicate()}"
     four = ("--set", "stages.processor.parallelism=4")
-    said(cli, "submit", "job.yaml", "--out", "out", *SETS, *four, "--fault", "kill:processor.0@epoch=100")
+    cli.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *four, "--fault", "kill:processor.0@epoch=100")
     summary = summary_of(cli)
     workers = status_of(cli)["workers"]
-    said(cli, "down")
+    cli.ask("down")
     agent.terminate()
     agent.communicate(timeout=30)
     assert workers["source.0"]["host"] != workers["sink.0"]["host"] == workers["processor.0"]["host"] == "zz-ahead"
@@ -155,7 +149,7 @@ def test_only_workers_of_a_submitted_job_are_hit(cli: Cli, target: str) -> None:
 
 def backed_up(cli: Cli) -> int:
     """Of how many workers the cluster's backup server keeps something."""
-    (address,) = json.loads(said(cli, "up", "--json"))["backups"]
+    (address,) = json.loads(cli.ask("up", "--json"))["backups"]
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         socket.connect(address)
@@ -166,7 +160,7 @@ def backed_up(cli: Cli) -> int:
 
 def nodes(cli: Cli) -> list[str]:
     """The jobs in ZooKeeper."""
-    ensemble = KazooClient(json.loads(said(cli, "up", "--json"))["zookeeper"])
+    ensemble = KazooClient(json.loads(cli.ask("up", "--json"))["zookeeper"])
     ensemble.start()
     try:
         return list(ensemble.get_children(paths.JOBS))
@@ -176,7 +170,7 @@ def nodes(cli: Cli) -> list[str]:
 
 
 def listed(cli: Cli) -> dict[str, str]:
-    return {job["job"]: job["phase"] for job in json.loads(said(cli, "jobs", "--json"))}
+    return {job["job"]: job["phase"] for job in json.loads(cli.ask("jobs", "--json"))}
 
 
 def files_open(cli: Cli, service: str) -> list[str]:
@@ -187,36 +181,36 @@ def files_open(cli: Cli, service: str) -> list[str]:
 
 def test_a_completed_job_leaves_nothing_once_it_is_forgotten(up: Cli) -> None:
     for number in (1, 2):  # the second is a new job of the same name, at once after the first was forgotten
-        said(up, "submit", "job.yaml", "--out", f"out{number}", "--set", "input.repeat=5")
+        up.ask("submit", "job.yaml", "--out", f"out{number}", "--set", "input.repeat=5")
         await_phase(up, lambda phase: phase == "COMPLETED")
         await_that(lambda: backed_up(up) == 0, 60, lambda: "a completed job's backups are kept")
         assert listed(up) == {"trial": "COMPLETED"} and nodes(up) == ["trial"]
         assert status_of(up)["failures"] == []
         assert not [path for path in files_open(up, "controller") if "out" in path]
-        assert said(up, "forget", "trial") == "forgot trial\n"
+        assert up.ask("forget", "trial") == "forgot trial\n"
         assert listed(up) == {} and nodes(up) == []
     assert up.run("forget", "trial").returncode == 2
-    assert said(up, "forget", "--completed") == ""
+    assert up.ask("forget", "--completed") == ""
 
 
 def test_what_could_be_gone_on_with_is_kept_until_it_is_forgotten(up: Cli) -> None:
-    said(up, "submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
+    up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
     await_epochs(up, 5)
     running = up.run("forget", "trial")
     assert running.returncode == 2 and "job trial is RUNNING" in running.stderr
-    said(up, "cancel", "trial")
+    up.ask("cancel", "trial")
     await_phase(up, lambda phase: phase == "CANCELLED")
-    said(up, "forget", "--completed")
+    up.ask("forget", "--completed")
     assert listed(up) == {"trial": "CANCELLED"} and backed_up(up) == 1
-    assert "riprap submit --resume trial" in said(up, "jobs")
-    said(up, "forget", "trial")
+    assert "riprap submit --resume trial" in up.ask("jobs")
+    up.ask("forget", "trial")
     assert listed(up) == {} and nodes(up) == [] and backed_up(up) == 0
     again = up.run("submit", "--resume", "out/")
     assert again.returncode == 2 and "the job was forgotten, and with it its backups" in again.stderr
 
 
 def test_a_job_that_ends_while_its_agent_is_frozen_is_completed(up: Cli, undisturbed: dict[str, np.ndarray]) -> None:
-    said(up, "submit", "job.yaml", "--out", "out", *SETS, "--set", "cluster.recovery_timeout_s=10")
+    up.ask("submit", "job.yaml", "--out", "out", *IN_TIME, "--set", "cluster.recovery_timeout_s=10")
     await_epochs(up, 5)
     agent = agent_of(up)
     os.kill(agent, signal.SIGSTOP)
@@ -232,7 +226,7 @@ def test_a_job_that_ends_while_its_agent_is_frozen_is_completed(up: Cli, undistu
 
 def test_a_job_that_failed_goes_on_as_its_error_says(up: Cli, undisturbed: dict[str, np.ndarray]) -> None:
     slow = ("--set", "cluster.recovery_timeout_s=0.5", "--set", "cluster.heartbeat_timeout_s=0.5")
-    said(up, "submit", "job.yaml", "--out", "out", *SETS, *slow)
+    up.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *slow)
     await_epochs(up, 5)
     family = [agent_of(up), *(child.pid for child in psutil.Process(agent_of(up)).children(recursive=True))]
     for pid in family:
@@ -248,18 +242,18 @@ def test_a_job_that_failed_goes_on_as_its_error_says(up: Cli, undisturbed: dict[
     assert refused.returncode == 2 and "riprap submit --resume" in refused.stderr
     words = shlex.split(status["remedy"].partition("go on where it ended with: riprap ")[2])
     assert words == ["submit", "--resume", "trial"]
-    said(up, *words)
+    up.ask(*words)
     assert await_phase(up, lambda phase: phase in ("COMPLETED", "FAILED"))["phase"] == "COMPLETED"
     check_whole(up.directory / "out", undisturbed)
 
 
 def test_what_cannot_be_gone_on_with_is_refused(up: Cli) -> None:
-    said(up, "submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
+    up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
     await_epochs(up, 5)
     running = up.run("submit", "--resume", "trial")
     assert running.returncode == 2 and "job trial is RUNNING, so there is nothing to go on with" in running.stderr
     attempts = (up.directory / "out/attempts.jsonl").read_bytes()
-    said(up, "cancel", "trial")
+    up.ask("cancel", "trial")
     await_phase(up, lambda phase: phase == "CANCELLED")
     (up.directory / "shards").rename(up.directory / "lost")
     lost = up.run("submit", "--resume", "out/")

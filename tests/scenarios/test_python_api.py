@@ -14,10 +14,16 @@ import numpy as np
 from cli_harness import Cli
 
 OPERATORS = """\
+import time
+
 from operators.dataflow.word_count import CountWords
 
 
 class Shouted(CountWords):
+    def process_data(self, items, first, out):
+        time.sleep(0.02)  # the kill meets the job in its middle
+        return super().process_data(items, first, out)
+
     def results(self):
         found = super().results()
         return {"words": found["words"] - 32, "offsets": found["offsets"], "counts": found["counts"]}

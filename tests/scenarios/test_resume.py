@@ -158,23 +158,18 @@ def test_a_job_in_an_ensemble_of_the_users_is_taken_from_its_dead_launcher(
 
 
 def test_a_cluster_that_was_killed_goes_on_where_it_was(cli: Cli, undisturbed: dict[str, np.ndarray]) -> None:
-    def said(*arguments: str) -> str:
-        ended = cli.run(*arguments)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    first = json.loads(said("up", "--standby", "0", "--json"))
-    said("submit", "job.yaml", "--out", "out", *SETS)
+    first = json.loads(cli.ask("up", "--standby", "0", "--json"))
+    cli.ask("submit", "job.yaml", "--out", "out", *SETS)
     await_that(lambda: epochs(cli) >= 5, 60, lambda: "nothing was committed")
     for pid in [first["pid"], *cli.processes()]:
         kill(pid)
     cli.await_no_process()
     assert epochs(cli) < JOB_EPOCHS, "it was over too soon"
-    second = json.loads(said("up", "--standby", "0", "--json"))
+    second = json.loads(cli.ask("up", "--standby", "0", "--json"))
     assert second["backups"] == first["backups"] and second["pid"] != first["pid"]
-    await_that(lambda: "COMPLETED" in said("status"), 60, lambda: "it was not completed")
+    await_that(lambda: "COMPLETED" in cli.ask("status"), 60, lambda: "it was not completed")
     check_whole(cli.directory / "out", undisturbed)
-    said("down")
+    cli.ask("down")
     cli.await_no_process()
     left = {path.name for path in (cli.directory / "runtime/riprap").iterdir()}
     assert not left & {".zookeeper", "backup", "up.json"}

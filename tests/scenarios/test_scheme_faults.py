@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import REPO, Cli, await_that, write_shards, write_topology
+from cli_harness import REPO, Cli, await_that, paced, write_shards, write_topology
 from kazoo.client import KazooClient
 
 from controller.zookeeper import EmbeddedZooKeeper
@@ -31,7 +31,7 @@ PREDICTING = [
     ("  - {from: sink, to: processor, feedback: true}\n", ""),
 ]
 """What makes the topology one that predicts with so many models, drawn from its seed."""
-A_MILLION = ("--set", "input.repeat=20")
+A_MILLION = ("--set", "input.repeat=20", *paced(600_000))
 ITEM_BYTES = 4 * 8
 NOTHING = {"items": 0, "states": 0, "recoveries": []}
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
