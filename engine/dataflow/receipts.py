@@ -42,9 +42,9 @@ class Receipts:
         self._withheld: dict[LinkKey, Entry] = {}
         """The newest that may be acknowledged but for an open window."""
 
-    def note(self, entry: Entry) -> None:
-        """A block came in."""
-        if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources:
+    def note(self, entry: Entry, closed: int) -> None:
+        """A block came in, when this window and those before it were closed: perhaps by a former life."""
+        if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources and entry.block.epoch > closed:
             self._ends[entry.link].append(End(entry.block.epoch, entry.life, entry.seq))
 
     def acknowledge(self, entry: Entry) -> None:

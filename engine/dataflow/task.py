@@ -208,7 +208,7 @@ class DataflowTask:
     def _take(self, entry: Entry) -> None:
         entry.first = self.progress.included_of(entry.link, entry.block)
         (self.feedback if entry.block.kind == Kind.FEEDBACK else self.inbox).append(entry)
-        self.scheme.bench.receipts.note(entry)
+        self.scheme.bench.receipts.note(entry, self.progress.epoch)
         self.scheme.on_receive(entry)
 
     # what is done

@@ -8,7 +8,8 @@ items       acknowledged on receipt as long as at most l of those that wait are 
             them, as long as it has room; when it says that it has none, all that wait are saved, and acknowledged when
             that is durable (3.4.2: backup and acknowledgement are the receiver's decision).
 punctuation acknowledged when a durable state includes it, and so is what operators put out when they close a window.
-            It costs no backup of its own: the sender keeps it, and what it sends behind it, until the next one.
+            It costs no backup of its own: the sender keeps it, and what it sends behind it, until the next one. Where
+            the sender's window fills up meanwhile, the progress is saved alone, if the state has not diverged.
 feedback    that nobody waits for (ASP) is acknowledged at once: newer feedback follows.
 output      at most gamma items are unacknowledged, beyond that the task waits; a block of more is saved, then sent. A
             source needs no bound: it goes back to what its receivers have.
@@ -37,7 +38,7 @@ TRIGGER = 0.5
 NEAR = 0.5
 """The part of that beyond which kernels stop at the item; before, the divergence is looked at behind each block."""
 HALF_FULL = 0.5
-"""The part of a link's window beyond which its sender is taken to wait for acknowledgements."""
+"""The part of a link's window that may wait for a durable state. What waits to be processed waits for no backup."""
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
 MUCH_BYTES, LOOK_AGAIN_S, PATIENCE_S = 1 << 16, 0.01, 1.0
@@ -63,6 +64,8 @@ class Approximate(DataflowScheme):
         """Entries that wait and are not saved, in the order of receipt."""
         self._queue: deque[Entry] = deque()
         """Entries that are saved or processed, and acknowledged once they, and all before them, are safe."""
+        self._queued: Counter[LinkKey] = Counter()
+        """How many of each link these are."""
         self._kept: Counter[LinkKey] = Counter()
         """Entries of each link that are not acknowledged. Nothing of the link is, before they are: a number covers all
         smaller ones."""
@@ -76,6 +79,8 @@ class Approximate(DataflowScheme):
         """The last entry that was processed, in this order; so are `_covered`, the last one that a durable state
         includes, and `_saving`, that the state under way does."""
         self._covered = self._saving = 0
+        self._closed = self._closing = 0
+        """The same of durable progress, while the state was no further than theta from what is durable."""
         self._under_way = 0.0  # the divergence that it was saved for
         self._emptied = False
         """Whether the state was emptied since its last backup: nobody knows how far it was from what is durable."""
@@ -148,6 +153,12 @@ class Approximate(DataflowScheme):
         self._pacing.made(began, self.recorder.size)
         self._set_theta()
 
+    def _save_progress(self) -> None:
+        """What a state would tell of the windows, without the state; it must not be further from it than theta."""
+        began, self._closing = self.bench.port.now(), self._turn
+        self.recorder.save_progress(self._pending())
+        self._pacing.made(began, self.recorder.size)
+
     @property
     def _is_durable(self) -> bool:
         return not self.recorder.full and self.recorder.state_number <= self._durable
@@ -187,10 +198,15 @@ class Approximate(DataflowScheme):
         if entry.block.meta.get("urgent"):
             self._save_waiting()
             self._pacing.press()
-        elif self._kept[entry.link] > self.window * HALF_FULL and self._is_durable:
+
+    def _acknowledge_when_safe(self, entry: Entry) -> None:
+        self._queue.append(entry)
+        self._queued[entry.link] += 1
+        if self._queued[entry.link] > self.window * HALF_FULL and self._is_durable:
             self._pacing.press()
 
     def _acknowledge(self, entry: Entry) -> None:
+        self._queued[entry.link] -= 1
         self._kept[entry.link] -= 1
         self.bench.acknowledge(entry)
 
@@ -201,7 +217,7 @@ class Approximate(DataflowScheme):
             if entry.acknowledged:
                 self._exposed -= entry.block.items
             else:
-                self._queue.append(entry)
+                self._acknowledge_when_safe(entry)
         self._refused = bool(self._unsaved)
 
     def may_process(self, entry: Entry) -> bool:
@@ -238,7 +254,7 @@ class Approximate(DataflowScheme):
         if entry.acknowledged:
             self._exposed -= entry.block.items
         else:
-            self._queue.append(entry)
+            self._acknowledge_when_safe(entry)
             self._release()
 
     def _release(self) -> None:
@@ -246,10 +262,12 @@ class Approximate(DataflowScheme):
         while self._queue and self._is_safe(self._queue[0]):
             self._acknowledge(self._queue.popleft())
         if self._queue and not self._queue[0].record and self._is_durable:
-            if self._may_save():
-                self._save_state()
-            else:
+            if not self._may_save():
                 self.bench.port.alarm(self._pacing.wait_s)
+            elif self._divergence() <= self.limits.theta:
+                self._save_progress()
+            else:
+                self._save_state()
 
     def on_alarm(self) -> None:
         self._release()
@@ -259,7 +277,9 @@ class Approximate(DataflowScheme):
             return entry.record <= self._durable
         if entry.turn <= self._covered:
             return True
-        return not is_punctuation(entry.block) and self._divergence() <= self.limits.theta
+        if is_punctuation(entry.block):
+            return entry.turn <= self._closed
+        return self._divergence() <= self.limits.theta
 
     def on_window(self, epoch: int) -> None:
         """No backup is due for it: what closed the window is kept by its senders."""
@@ -300,6 +320,7 @@ class Approximate(DataflowScheme):
         self.recorder.retry()
         if self._is_durable:
             self._covered, self._under_way = max(self._covered, self._saving), 0.0
+            self._closed = max(self._closed, self._closing)
             if not self._counted:
                 self._counted = True
                 self._set_limits()

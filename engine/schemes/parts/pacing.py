@@ -30,24 +30,25 @@ class Pacing:
     `least_s`. So what a new life has to compute again takes about as long, however long ago the backup was.
 
     A pause breaks no bound: what no durable state includes is not acknowledged, so its sender keeps it. Whoever is held
-    up by that presses, and the next backup is due at once.
+    up by that presses, and the next backup is due at once. A cheap one does not make up for a dear one before it.
     """
 
     def __init__(self, clock: Clock, cpu_share: float, least_s: float = 0.0) -> None:
         self._clock, self._share, self._least_s = clock, cpu_share, least_s
         self._earned_at = self._latest = self._look_at = 0.0
+        self._pressed = False
 
     def made(self, began: float, size: int) -> None:
         """A backup of so many bytes was made from that moment until now."""
         now = self._clock.now()
         pause_s = (now - began + RECORD_S + size * BYTE_S) / self._share
-        self._earned_at = self._clock.cpu() + pause_s
-        self._latest = now + max(self._least_s, IDLE * max(PAUSE_S, pause_s))
-        self._look_at = now + self._least_s
+        self._earned_at = max(self._earned_at, self._clock.cpu() + pause_s)
+        self._latest = max(self._latest, now + max(self._least_s, IDLE * max(PAUSE_S, pause_s)))
+        self._look_at, self._pressed = now + self._least_s, False
 
     def press(self) -> None:
         """Somebody waits."""
-        self._latest = self._look_at = 0.0
+        self._look_at, self._pressed = 0.0, True
 
     def put_off(self, seconds: float) -> None:
         """It is due, but had better be made later."""
@@ -57,13 +58,16 @@ class Pacing:
     def is_due(self) -> bool:
         """Whether the next backup may be made."""
         now = self._clock.now()
-        return now >= self._look_at and (now >= self._latest or self._clock.cpu() >= self._earned_at)
+        if now < self._look_at:
+            return False
+        return self._pressed or now >= self._latest or self._clock.cpu() >= self._earned_at
 
     @property
     def wait_s(self) -> float:
         """After so many seconds it may be due."""
         now = self._clock.now()
-        return max(self._look_at - now, min(self._latest - now, self._earned_at - self._clock.cpu()), SHORTEST_S)
+        earned_s = 0.0 if self._pressed else min(self._latest - now, self._earned_at - self._clock.cpu())
+        return max(self._look_at - now, earned_s, SHORTEST_S)
 
     @property
     def late_s(self) -> float:

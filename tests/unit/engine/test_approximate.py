@@ -254,12 +254,35 @@ def test_a_backup_that_a_sender_waits_for_has_no_pause_before_it() -> None:
     table.make_durable(seconds=0.0)
     for _ in range(table.scheme.window // 2):
         table.receive(20)
-    table.process(by=60.0)
+    table.process(by=150.0)
+    assert table.saved() == ["state"], "what waits to be processed waits for no backup"
+    for _ in range(table.scheme.window // 2 - 1):
+        table.process(by=1.0)
+        table.receive(20)
     assert table.saved() == ["state"], "half of its window is still there"
-    table.receive(20)
-    table.receive(20)
     table.process(by=1.0)
     assert table.saved() == ["state"] * 2
+
+
+def test_punctuation_that_a_sender_waits_for_costs_no_state_that_has_hardly_changed() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable(seconds=0.0)
+    table.receive(0, Kind.PUNCTUATION)
+    table.process()
+    table.scheme.on_window(1)
+    for _ in range(table.scheme.window // 2):
+        table.receive(20)
+        table.process(by=0.01)
+    assert table.saved() == ["state", "progress"] and table.acknowledged() == [1], "made, not durable yet"
+    table.make_durable(seconds=0.0)
+    assert table.acknowledged() == list(range(1, table.scheme.window // 2 + 3))
+    life = table.life_after()
+    assert life.progress.included == 1, "the state is the one of before"
+    table.receive(20)
+    table.process(by=60.0)
+    assert table.saved()[2:] == [], "the pause of the state's own backup is not over"
 
 
 def test_punctuation_is_acknowledged_when_a_durable_state_includes_it() -> None:
@@ -275,7 +298,7 @@ def test_punctuation_is_acknowledged_when_a_durable_state_includes_it() -> None:
     assert table.saved() == ["state"] and table.acknowledged() == [1], "what follows it waits with it"
     table.port.clock += table.port.alarms[-1]
     table.scheme.on_alarm()
-    assert table.saved() == ["state"] * 2 and table.acknowledged() == [1], "made, not durable yet"
+    assert table.saved() == ["state", "progress"] and table.acknowledged() == [1], "made, not durable yet"
     table.make_durable()
     assert table.acknowledged() == [1, 2, 3]
 
@@ -299,7 +322,7 @@ def test_what_is_put_out_at_the_end_of_a_window_is_acknowledged_like_punctuation
     table = Table()
     table.receive(1, cause=[*WINDOW, 1, 0])
     table.process()
-    assert table.saved() == ["state"] and not table.acknowledged()
+    assert table.saved() == ["progress"] and not table.acknowledged()
     table.make_durable()
     assert table.acknowledged() == [1]
 

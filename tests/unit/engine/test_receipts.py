@@ -20,7 +20,7 @@ class Desk:
         self.receipts = Receipts(self.layout, self.port)
         self.last: dict[int, int] = {}
 
-    def take(self, sender: int, end_of: int = 0) -> Entry:
+    def take(self, sender: int, end_of: int = 0, closed: int = 0) -> Entry:
         """The next block of a sender comes, a punctuation if it ends a window, and is acknowledged."""
         self.last[sender] = self.last.get(sender, 0) + 1
         joint = self.layout.inputs[0]
@@ -29,7 +29,7 @@ class Desk:
         life = self.port.incarnation(worker)
         link = link_key(joint.edge, worker)
         entry = Entry(0, link, block, joint.edge, worker, Seq(self.last[sender]), life)
-        self.receipts.note(entry)
+        self.receipts.note(entry, closed)
         self.receipts.acknowledge(entry)
         return entry
 
@@ -50,6 +50,14 @@ def test_a_source_is_acknowledged_up_to_the_end_of_the_first_open_window() -> No
     desk.take(1, end_of=2)
     desk.receipts.close(Epoch(2))
     assert desk.acked(0) == 6 and desk.acked(1) == 3, "nothing is withheld without an open window"
+
+
+def test_a_window_that_a_former_life_has_closed_holds_nothing_back() -> None:
+    """Nobody would close it again, and its source would wait for ever."""
+    desk = Desk()
+    for end_of in (0, 1, 0, 2, 0):
+        desk.take(0, end_of, closed=1)
+    assert desk.acked(0) == 3, "window 2 is open"
 
 
 def test_operators_between_are_not_held_back() -> None:
