@@ -9,8 +9,9 @@ A link belongs to two incarnations: a new one of either end starts it anew, and 
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,30 +32,39 @@ class Wire(Protocol):
         """Backwards, from the receiving task to the sending one."""
 
 
+class Window(NamedTuple):
+    """What a link may have unacknowledged: so many blocks, and no further one once they come to so many bytes."""
+
+    blocks: int
+    nbytes: float = math.inf
+
+
 class OutLink:
     """The sending half. Invariant: acked <= sent <= acked + window; `kept` holds exactly acked + 1 .. sent."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: Window) -> None:
         self.window = window
         self.sent = Seq(0)
         self.acked = Seq(0)
         self.kept: deque[Block] = deque()
+        self.kept_bytes = 0
 
     @property
     def room(self) -> int:
-        """How many more blocks the window takes."""
-        return self.window - (self.sent - self.acked)
+        """How many more blocks the window takes at most."""
+        return 0 if self.kept_bytes >= self.window.nbytes else self.window.blocks - (self.sent - self.acked)
 
     def put(self, block: Block) -> Seq:
         """Keep a block and give it the next sequence number. There must be room."""
         self.sent = Seq(self.sent + 1)
         self.kept.append(block)
+        self.kept_bytes += block.nbytes
         return self.sent
 
     def ack(self, seq: Seq) -> None:
         """Forget everything up to `seq`; a number that was never sent is ignored."""
         while self.acked < seq <= self.sent:
-            self.kept.popleft()
+            self.kept_bytes -= self.kept.popleft().nbytes
             self.acked = Seq(self.acked + 1)
 
     def after(self, seq: Seq) -> list[tuple[Seq, Block]]:
@@ -78,7 +88,7 @@ class InLink:
 class Links:
     """All links of one worker, and what it knows of its peers' lives."""
 
-    def __init__(self, wire: Wire, window: int) -> None:
+    def __init__(self, wire: Wire, window: Window) -> None:
         self.wire, self.window = wire, window
         self.duplicates = self.fenced = self.replayed = self.overruns = 0
         self._lives: dict[WorkerId, Incarnation] = {}
@@ -139,7 +149,7 @@ class Links:
             else:
                 self.wire.reply(edge, sender, Kind.ACK, link.safe)
             return False
-        if seq > link.safe + self.window:
+        if seq > link.safe + self.window.blocks:
             self.overruns += 1  # no peer of ours sends beyond its window, so what waits here stays bounded
         elif seq == link.received + 1:
             link.received = seq

@@ -17,7 +17,7 @@ from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.channels import Channels
 from engine.intake import Gate, Intake, identity
 from engine.layout import Edge, Neighbourhood
-from engine.links import LinkPort, Links
+from engine.links import LinkPort, Links, Window
 from engine.network import DOWNSTREAM, UPSTREAM, Network
 from engine.persistence import NoStore, Store
 from engine.sharing import Borrower, Lender, is_borrowed
@@ -39,7 +39,7 @@ class WorkerPort(LinkPort):
     """
 
     def __init__(
-        self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: int,
+        self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: Window,
         log: EventLog, lender: Lender, borrower: Borrower, channels: Channels,
     ) -> None:  # fmt: skip
         self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
@@ -62,7 +62,7 @@ class WorkerPort(LinkPort):
         self._alarm_at = float("inf")
         self._hello_at = 0.0
         self._ack_at = float("inf")  # nothing is to be acknowledged
-        self._ack_least = max(1, window // 4)
+        self._ack_least = max(1, window.blocks // 4)
 
     # what schemes may do, beside the links
     def alarm(self, seconds: float) -> None:

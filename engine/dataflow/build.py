@@ -16,6 +16,7 @@ from engine.dataflow.progress import Progress, link_key
 from engine.dataflow.reader import Reader
 from engine.dataflow.task import DataflowTask, WindowJournal
 from engine.dataflow.threads import ComputeThreads
+from engine.links import Window
 from engine.schemes import dataflow_scheme
 from engine.schemes.dataflow import Bench
 from engine.schemes.scheme import Port
@@ -64,7 +65,7 @@ class DataflowParts:
         self.layout = DataflowLayout.of(topology, me)
         self.gate = DataflowGate(self.layout)
         self.scheme = dataflow_scheme(topology.fault_tolerance)
-        self.window = self.scheme.window
+        self.window = Window(self.scheme.window, self.scheme.window_bytes)
 
     def make_task(self, port: Port, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> DataflowTask:
         """The task of this worker. ConfigError where the operator cannot be made or started."""

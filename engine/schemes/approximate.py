@@ -54,6 +54,9 @@ class Approximate(DataflowScheme):
 
     saves = True
 
+    window, window_bytes = 2048, float(1 << 25)
+    """Small blocks pass in numbers, so that a state is not saved each tenth of a second for them."""
+
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
         self.thresholds = Thresholds(options, bench.layout.parallelism, bench.layout.depth)
@@ -65,7 +68,8 @@ class Approximate(DataflowScheme):
         self._queue: deque[Entry] = deque()
         """Entries that are saved or processed, and acknowledged once they, and all before them, are safe."""
         self._queued: Counter[LinkKey] = Counter()
-        """How many of each link these are."""
+        self._queued_bytes: Counter[LinkKey] = Counter()
+        """How much of each link this is."""
         self._kept: Counter[LinkKey] = Counter()
         """Entries of each link that are not acknowledged. Nothing of the link is, before they are: a number covers all
         smaller ones."""
@@ -202,11 +206,14 @@ class Approximate(DataflowScheme):
     def _acknowledge_when_safe(self, entry: Entry) -> None:
         self._queue.append(entry)
         self._queued[entry.link] += 1
-        if self._queued[entry.link] > self.window * HALF_FULL and self._is_durable:
+        self._queued_bytes[entry.link] += entry.block.nbytes
+        much = self._queued_bytes[entry.link] > self.window_bytes * HALF_FULL
+        if (much or self._queued[entry.link] > self.window * HALF_FULL) and self._is_durable:
             self._pacing.press()
 
     def _acknowledge(self, entry: Entry) -> None:
         self._queued[entry.link] -= 1
+        self._queued_bytes[entry.link] -= entry.block.nbytes
         self._kept[entry.link] -= 1
         self.bench.acknowledge(entry)
 

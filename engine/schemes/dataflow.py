@@ -6,6 +6,7 @@ of the three-stage form (scheme.py) it has no sockets and no clock, and acts thr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,10 @@ class DataflowScheme:
     """Blocks that may wait to leave on a link while more is processed."""
 
     window = 256
-    """Blocks that a link may have unacknowledged."""
+    """Blocks that a link may have unacknowledged,"""
+
+    window_bytes = math.inf
+    """and bytes, beyond which no further block is sent."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         self.bench = bench

@@ -12,6 +12,7 @@ from codec.ids import WorkerId
 from configs.topology import Topology
 from engine.gate import ThreeStageGate
 from engine.layout import Layout
+from engine.links import Window
 from engine.schemes import make_scheme
 from engine.schemes.parts.collector import BLOCKS_MAX
 from engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
@@ -37,7 +38,7 @@ class ThreeStageParts:
         self.topology, self.schema = topology, schema
         self.layout = Layout.of(topology, me)
         self.gate = ThreeStageGate(self.layout)
-        self.window = window_blocks(topology, schema)
+        self.window = Window(window_blocks(topology, schema))
 
     def make_task(self, port: Port, journal: Journal | None, run_dir: Path, first_life: bool) -> Task:
         """The task of this worker."""

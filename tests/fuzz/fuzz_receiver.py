@@ -22,7 +22,7 @@ from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.gate import ThreeStageGate
 from engine.intake import Intake
 from engine.layout import Edge
-from engine.links import Links
+from engine.links import Links, Window
 from engine.schemes import make_scheme
 from engine.sharing import Borrower, Roots
 from engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
@@ -72,7 +72,7 @@ class Receiver:
         layout = layout_of(me)
         self.intake, self.links = (
             Intake(JOB, layout, ThreeStageGate(layout), Borrower(Roots([])).fetch),
-            Links(self, WINDOW),
+            Links(self, Window(WINDOW)),
         )
         self.port = FakePort(layout, WINDOW)
         self.task = make_task(me, options, self.port)

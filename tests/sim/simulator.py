@@ -18,7 +18,7 @@ import numpy as np
 from codec.blocks import Block, Key, Kind
 from codec.ids import Incarnation, Seq, WorkerId
 from engine.layout import Edge, Layout
-from engine.links import LinkPort, Links
+from engine.links import LinkPort, Links, Window
 from engine.schemes import make_scheme
 from engine.tasks.processor import ProcessorTask
 from engine.tasks.sink import SinkTask
@@ -135,7 +135,7 @@ class Node(LinkPort):
         self.alive, self.hung_until = True, 0.0
         self.alarm_id = 0
         self.working = False
-        self.links = Links(self, window=sim.window)
+        self.links = Links(self, Window(sim.window))
         self.counts: dict[str, int] = {}
         self.saves = 0
         self.task = sim.make_task(self)

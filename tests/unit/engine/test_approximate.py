@@ -264,6 +264,16 @@ def test_a_backup_that_a_sender_waits_for_has_no_pause_before_it() -> None:
     assert table.saved() == ["state"] * 2
 
 
+def test_large_blocks_fill_a_window_before_many_do() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable(seconds=0.0)
+    table.receive(20).block.arrays = (np.zeros(int(table.scheme.window_bytes) // 16 + 1),)
+    table.process(by=150.0)
+    assert table.saved() == ["state"] * 2
+
+
 def test_punctuation_that_a_sender_waits_for_costs_no_state_that_has_hardly_changed() -> None:
     table = Table()
     table.receive(20)

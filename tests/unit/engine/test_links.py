@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from codec.blocks import Block, Kind
 from codec.ids import Epoch, Incarnation, Seq, WorkerId
 from engine.layout import Edge
-from engine.links import EARLY_MAX, Links, OutLink
+from engine.links import EARLY_MAX, Links, OutLink, Window
 
 A, B = WorkerId("source", 0), WorkerId("processor", 0)
 EDGE, OTHER = Edge(0, "source->processor"), Edge(1, "source->sink")
@@ -40,14 +41,14 @@ def block(number: int = 0) -> Block:
 
 def sender() -> tuple[Links, Recorder]:
     wire = Recorder()
-    links = Links(wire, WINDOW)
+    links = Links(wire, Window(WINDOW))
     links.raise_(B, Incarnation(1))
     return links, wire
 
 
 def receiver(life: int = 1) -> tuple[Links, Recorder]:
     wire = Recorder()
-    links = Links(wire, WINDOW)
+    links = Links(wire, Window(WINDOW))
     links.raise_(A, Incarnation(life))
     return links, wire
 
@@ -83,7 +84,7 @@ class TwoEnds(RuleBasedStateMachine):
         if not hasattr(self, "ends"):
             self.ends, self.wires = {}, {}
         self.wires[worker] = Recorder()
-        self.ends[worker] = Links(self.wires[worker], WINDOW)
+        self.ends[worker] = Links(self.wires[worker], Window(WINDOW))
 
     @rule()
     def send(self) -> None:
@@ -146,7 +147,7 @@ class TwoEnds(RuleBasedStateMachine):
 
     @invariant()
     def the_window_holds(self) -> None:
-        out = self.ends[A]._out.get((EDGE, B), OutLink(WINDOW))
+        out = self.ends[A]._out.get((EDGE, B), OutLink(Window(WINDOW)))
         assert 0 <= out.acked <= out.sent <= out.acked + WINDOW
         assert [kept.items for kept in out.kept] == self.sent[out.acked : out.sent]
         assert out.room == self.ends[A].room(EDGE, B)
@@ -322,6 +323,18 @@ def test_a_sender_that_ignores_its_window_is_not_followed() -> None:
     assert accept(links, WINDOW + 1)
 
 
+def test_a_link_takes_no_further_block_once_those_on_it_are_large() -> None:
+    out, large = OutLink(Window(WINDOW, 100)), Block(Kind.DATA, Epoch(1), arrays=(np.zeros(10),))
+    for room in (WINDOW, WINDOW - 1):
+        assert out.room == room
+        out.put(large)
+    assert out.room == 0, "160 bytes"
+    out.ack(Seq(1))
+    assert out.room == WINDOW - 1
+    out.ack(Seq(2))
+    assert out.room == WINDOW and out.kept_bytes == 0
+
+
 def test_acknowledgements_wait_until_they_cover_enough() -> None:
     links, wire = receiver()
     for seq in range(1, 4):
@@ -351,5 +364,5 @@ def test_acknowledging_a_link_that_never_was_is_no_error() -> None:
 
 
 def test_the_state_of_unknown_workers() -> None:
-    links: Any = Links(Recorder(), WINDOW)
+    links: Any = Links(Recorder(), Window(WINDOW))
     assert links.incarnation(B) == 0 and not links.is_up(B) and links.room(EDGE, B) == 0
