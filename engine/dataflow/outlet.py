@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -241,13 +242,12 @@ class Outlet:
             return
         link.waiting.appendleft(last)
 
-    def pending(self) -> list[tuple[LinkKey, Block]]:
+    def pending(self) -> Iterator[tuple[LinkKey, Block]]:
         """What has been put out and not acknowledged, in order: a new life must be able to send it again."""
-        found = []
         for link in self.links.values():
             on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
-            found += [(link.key, block) for block in (*link.held, *on_the_way, *link.waiting)]
-        return found
+            for block in chain(link.held, on_the_way, link.waiting):
+                yield link.key, block
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
         """What a former life had put out; each receiver says what of it has come."""

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from codec.blocks import Block, Kind
@@ -41,6 +42,8 @@ HALF_FULL = 0.5
 """The part of a link's window that may wait for a durable state. What waits to be processed waits for no backup."""
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
+COLD_BYTES = 1 << 22
+"""What is kept of a link beyond that falls out of the caches of its sender, at more cost than a record of progress."""
 MUCH_BYTES, LOOK_AGAIN_S, PATIENCE_S = 1 << 16, 0.01, 1.0
 """A source's backup holds its output that has not arrived: while that is so much, it waits for acknowledgements."""
 SAVE_ABOVE = 0.1
@@ -54,7 +57,7 @@ class Approximate(DataflowScheme):
 
     saves = True
 
-    window, window_bytes = 2048, float(1 << 25)
+    window, window_bytes = 1024, float(1 << 24)
     """Small blocks pass in numbers, so that a state is not saved each tenth of a second for them."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
@@ -133,7 +136,8 @@ class Approximate(DataflowScheme):
         """At a source: so much of its output has not arrived that a backup had better wait, for a while."""
         if not self.bench.layout.is_source or self._pacing.late_s > PATIENCE_S:
             return False
-        if sum(block.nbytes for _, block in self._pending()) <= MUCH_BYTES:
+        sizes = accumulate(block.nbytes for _, block in self._pending())
+        if all(size <= MUCH_BYTES for size in sizes):
             return False
         self._pacing.put_off(LOOK_AGAIN_S)
         return True
@@ -145,10 +149,10 @@ class Approximate(DataflowScheme):
             return 0.0
         return self._under_way + (math.inf if self._emptied else state.state_divergence())
 
-    def _pending(self) -> list[tuple[LinkKey, Block]]:
+    def _pending(self) -> Iterator[tuple[LinkKey, Block]]:
         """What has not arrived; of feedback only what somebody waits for, as models are large."""
         outlet = self.bench.outlet
-        return [(key, block) for key, block in outlet.pending() if outlet.links[key].joint.awaited]
+        return ((key, block) for key, block in outlet.pending() if outlet.links[key].joint.awaited)
 
     def _save_state(self) -> None:
         self._under_way, self._saving, self._emptied = self._divergence(), self._turn, False
@@ -269,9 +273,12 @@ class Approximate(DataflowScheme):
         while self._queue and self._is_safe(self._queue[0]):
             self._acknowledge(self._queue.popleft())
         if self._queue and not self._queue[0].record and self._is_durable:
-            if not self._may_save():
+            is_near = self._divergence() <= self.limits.theta
+            if is_near and max(self._queued_bytes.values()) > COLD_BYTES:
+                self._save_progress()
+            elif not self._may_save():
                 self.bench.port.alarm(self._pacing.wait_s)
-            elif self._divergence() <= self.limits.theta:
+            elif is_near:
                 self._save_progress()
             else:
                 self._save_state()

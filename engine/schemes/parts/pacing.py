@@ -10,9 +10,10 @@ PAUSE_S = 0.25
 IDLE = 4
 """A task that uses little of its CPU earns slowly: it waits no longer than so many pauses, each of that at least."""
 
-
 SHORTEST_S = 1e-3
 """No look at the clocks is worth more than one each so many seconds."""
+SOONEST = 0.5
+"""Of the CPU time that is lacking, the part after which it may be there: more than one thread may use some."""
 
 
 class Clock(Protocol):
@@ -56,11 +57,15 @@ class Pacing:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next backup may be made."""
+        """Whether the next backup may be made. The clock of the CPU costs a system call, so it is seldom looked at."""
         now = self._clock.now()
         if now < self._look_at:
             return False
-        return self._pressed or now >= self._latest or self._clock.cpu() >= self._earned_at
+        if self._pressed or now >= self._latest:
+            return True
+        lacking_s = self._earned_at - self._clock.cpu()
+        self._look_at = now + max(min(lacking_s * SOONEST, self._latest - now), SHORTEST_S)
+        return lacking_s <= 0
 
     @property
     def wait_s(self) -> float:

@@ -168,7 +168,7 @@ def test_muted_blocks_are_pending_until_the_receiver_has_made_something_newer_sa
     assert [block.meta["cause"][2] for key, block in made.pending() if key == TO_0] == [1, 2]
     made.port.receive_ack(made.links[TO_0].joint.edge, C0)
     made.flush()
-    assert not made.pending()
+    assert not list(made.pending())
 
 
 def test_what_a_former_life_put_out_is_sent_unless_it_has_come() -> None:
