@@ -287,4 +287,4 @@ def test_failures_at_the_worst_moments_cost_no_more_than_one(failures: int) -> N
         simulation = simulate(Failing, case, seed, f"worst and {failures}")
         off = (simulation.truth_of_keys() - simulation.totals()).sum()
         assert len(simulation.killed) == failures, f"seed {seed}: {len(simulation.killed)} deaths"
-        assert 0.2 * theta <= off <= theta + 2 * ALPHA * failures, f"seed {seed}: {off}"
+        assert 0.15 * theta <= off <= theta + 2 * ALPHA * failures, f"seed {seed}: {off}"

@@ -12,8 +12,6 @@ IDLE = 4
 
 SHORTEST_S = 1e-3
 """No look at the clocks is worth more than one each so many seconds."""
-SOONEST = 0.5
-"""Of the CPU time that is lacking, the part after which it may be there: more than one thread may use some."""
 
 
 class Clock(Protocol):
@@ -57,22 +55,23 @@ class Pacing:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next backup may be made. The clock of the CPU costs a system call, so it is seldom looked at."""
+        """Whether the next backup may be made.
+
+        The clock of the CPU costs a system call: it is not looked at before one thread can have used what is lacking.
+        """
         now = self._clock.now()
         if now < self._look_at:
             return False
         if self._pressed or now >= self._latest:
             return True
         lacking_s = self._earned_at - self._clock.cpu()
-        self._look_at = now + max(min(lacking_s * SOONEST, self._latest - now), SHORTEST_S)
+        self._look_at = now + max(min(lacking_s, self._latest - now), SHORTEST_S)
         return lacking_s <= 0
 
     @property
     def wait_s(self) -> float:
-        """After so many seconds it may be due."""
-        now = self._clock.now()
-        earned_s = 0.0 if self._pressed else min(self._latest - now, self._earned_at - self._clock.cpu())
-        return max(self._look_at - now, earned_s, SHORTEST_S)
+        """After so many seconds it is worth to ask again."""
+        return max(self._look_at - self._clock.now(), SHORTEST_S)
 
     @property
     def late_s(self) -> float:
