@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 WAITS = 1024
@@ -13,9 +14,10 @@ WAITS_LEAST = 16
 AT_FIRST_S = 1.0  # before so many waits have been measured
 LEAST_S = 0.001  # below that a wait measures the clock and the scheduler
 RANK = 2  # the longest wait may be an accident of its own: a start-up, a collection of garbage
-TAIL = 3
-"""Beyond the known waits, what they exceed the usual one by follows a power law of this index: twice as much is eight
-times as rare."""
+TAIL, TAIL_WEIGHT, TAIL_MOST = 3, 6, 30
+"""Beyond the known waits, what they exceed the usual one by follows a power law: of index 3, twice as much is eight times
+as rare. The longest waits tell the index (Hill's estimator), with a 3 that counts for so many of them."""
+TAIL_SHARE, TAIL_LEAST = 16, 4  # one in so many waits is of the tail, and so many at least
 NEEDLESS = 3e-4
 """Of the waits for healthy workers, at most this share may be given up. Rows decoded in a calm run stay below 0.1 %."""
 STOPS = 1e-5  # the chance that a worker stopped, or was cut off, since the epoch before
@@ -71,8 +73,8 @@ class ByCost:
 
     Let P(t) be the chance that a healthy worker is silent for longer than t. Decoding at t costs P(t) times the price
     of the blocks owed, for nothing; not decoding costs STOPS times DETECTED_S. P(t) comes from the waits seen lately,
-    and from a power law beyond them, so a worker that is silent for longer than any ever was is soon given up. The
-    price is what decoding took before, smoothed. NEEDLESS bounds P(t) where decoding is cheap.
+    and from a power law beyond them that the longest of them tell, so a worker that is silent for longer than any ever
+    was is soon given up. The price is what decoding took before, smoothed. NEEDLESS bounds P(t) where decoding is cheap.
     """
 
     def __init__(self) -> None:
@@ -92,8 +94,13 @@ class ByCost:
             return AT_FIRST_S
         share = min(NEEDLESS, STOPS * DETECTED_S / (self._price_s * max(1, blocks)))
         usual_s = self._ordered[count // 2]
-        excess_s = max(LEAST_S, self._ordered[-RANK] - usual_s)
-        return float(usual_s + excess_s * (RANK / (count * share)) ** (1 / TAIL))
+        tail_s = [max(LEAST_S, wait - usual_s) for wait in self._tail()]
+        return float(usual_s + tail_s[-1] * (RANK / (count * share)) ** (1 / index_of(tail_s)))
+
+    def _tail(self) -> list[float]:
+        """The longest waits in order, without the accident."""
+        size = max(TAIL_LEAST, len(self._ordered) // TAIL_SHARE)
+        return self._ordered[-size - RANK + 1 : len(self._ordered) - RANK + 1]
 
     def answer_s(self, pieces: int) -> float:
         if not self._has_paid:
@@ -110,6 +117,15 @@ class ByCost:
         gain = GAIN if self._has_paid else 1.0
         self._has_paid = True
         self._price_s += gain * (max(PRICE_LEAST_S, seconds / blocks) - self._price_s)
+
+
+def index_of(tail: Sequence[float]) -> float:
+    """The index of the power law whose tail these ordered values are, drawn towards TAIL.
+
+    B. M. Hill, A simple general approach to inference about the tail of a distribution, Annals of Statistics 3 (1975).
+    """
+    logs = sum(math.log(value / tail[0]) for value in tail[1:])
+    return min(TAIL_MOST, (len(tail) - 1 + TAIL_WEIGHT) / (logs + TAIL_WEIGHT / TAIL))
 
 
 def make_patience(hedge: str | int) -> Patience:
