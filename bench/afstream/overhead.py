@@ -37,13 +37,13 @@ def workloads(quick: bool) -> dict[str, Workload]:
     """By name; the last one is the control, which must lose."""
     few = 10 if quick else 1
     text, links, (left, right) = data.text(800_000), data.links(1_000_000), data.cities(1_000_000)
-    grep, words = stream("grep", text, 200 // few), stream("word_count", text, 30 // few)
-    join = stream("online_join", left, 20 // few)
-    passes = f"stages.right.input.repeat={20 // few}"
+    grep, words = stream("grep", text, 120 // few), stream("word_count", text, 15 // few)
+    join = stream("online_join", left, 40 // few)
+    passes = f"stages.right.input.repeat={40 // few}"
     join = Job(join.config, [*join.sets, f"stages.right.input.path={right.path}", passes])
-    higgs, kdd12 = iterations("higgs", 300_000 // few), iterations("kdd12", 1_000_000 // few)
-    heavy, clicks = stream("heavy_hitters", links, 200 // few), data.clicks(2_000_000)
-    online = stream("online_logistic", clicks, max(1, 4_000_000 // few // clicks.rows))
+    higgs, kdd12 = iterations("higgs", 1_000_000 // few), iterations("kdd12", 2_000_000 // few)
+    heavy, clicks = stream("heavy_hitters", links, 800 // few), data.clicks(2_000_000)
+    online = stream("online_logistic", clicks, max(1, 8_000_000 // few // clicks.rows))
     cities, sketched = approximate(1e5, 1e3), approximate(1e5, 1e3, window="hopping")
     return {
         "grep": Workload(grep, approximate(1e4, 1e3), 0.01, text.about),

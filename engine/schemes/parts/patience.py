@@ -15,8 +15,8 @@ AT_FIRST_S = 1.0  # before so many waits have been measured
 LEAST_S = 0.001  # below that a wait measures the clock and the scheduler
 RANK = 2  # the longest wait may be an accident of its own: a start-up, a collection of garbage
 TAIL, TAIL_WEIGHT, TAIL_MOST = 3, 6, 30
-"""Beyond the known waits, what they exceed the usual one by follows a power law: of index 3, twice as much is eight times
-as rare. The longest waits tell the index (Hill's estimator), with a 3 that counts for so many of them."""
+"""Beyond the known waits, what they exceed the usual one by follows a power law: of index 3, twice as much is eight
+times as rare. The longest waits tell the index (Hill's estimator), with a 3 that counts for so many of them."""
 TAIL_SHARE, TAIL_LEAST = 16, 4  # one in so many waits is of the tail, and so many at least
 NEEDLESS = 3e-4
 """Of the waits for healthy workers, at most this share may be given up. Rows decoded in a calm run stay below 0.1 %."""
@@ -74,7 +74,8 @@ class ByCost:
     Let P(t) be the chance that a healthy worker is silent for longer than t. Decoding at t costs P(t) times the price
     of the blocks owed, for nothing; not decoding costs STOPS times DETECTED_S. P(t) comes from the waits seen lately,
     and from a power law beyond them that the longest of them tell, so a worker that is silent for longer than any ever
-    was is soon given up. The price is what decoding took before, smoothed. NEEDLESS bounds P(t) where decoding is cheap.
+    was is soon given up. The price is what decoding took before, smoothed. NEEDLESS bounds P(t) where decoding is
+    cheap.
     """
 
     def __init__(self) -> None:
