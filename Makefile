@@ -7,7 +7,7 @@ HIGGS  ?=
 unexport PYTHONDONTWRITEBYTECODE
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint clean
+.PHONY: help demo test test-wheel build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint audit clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,16 +54,23 @@ debug: $(VENV)/.tools ## compile with bounds checks and leak counters
 demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/HIGGS.csv.gz for the real data)
 	$(BIN)/python -m bench.demo $(if $(HIGGS),--higgs $(HIGGS))
 
-test: build $(VENV)/.test ## run the default test suite on two cores at once, but for what waits for ZooKeeper's own deadlines
+test: build $(VENV)/.test ## run the default test suite on two cores: what computes in two processes, what also waits in three
 	$(BIN)/python -m pytest -q -n 2 tests/unit tests/conformance tests/sim tests/fuzz
-	$(BIN)/python -m pytest -q tests/cluster
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/scenarios tests/namespaces
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile tests/cluster tests/scenarios tests/namespaces
+
+test-wheel: build $(VENV)/.test ## build a wheel, and run the unit tests on its installed copy from another folder
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target build/wheel/site build/wheel/*.whl
+	cd build/wheel && PYTHONPATH=$(CURDIR)/build/wheel/site:$(CURDIR) $(CURDIR)/$(BIN)/python -P -m pytest -q -n 2 -c $(CURDIR)/pyproject.toml \
+	  --rootdir $(CURDIR) $(CURDIR)/tests/unit $(CURDIR)/tests/conformance
 
 sim: build $(VENV)/.test ## run the schemes through thousands of simulated faults (SEEDS=40 a case)
 	RIPRAP_SIM_SEEDS=$(or $(SEEDS),40) $(BIN)/python -m pytest -q --timeout 3600 tests/sim
 
-fuzz: build $(VENV)/.test ## send a million malformed messages through the gate of a worker
+fuzz: build $(VENV)/.test ## send a million malformed messages through the gate of a worker, and as many to the sockets of jobs
 	$(BIN)/python tests/fuzz/fuzz_frames.py --count 1000000 --seed 1
+	$(BIN)/python tests/fuzz/fuzz_sockets.py --count $(or $(COUNT),1000000) --seed 1
 
 soak: build $(VENV)/.test ## kill everybody in COUNT=200 random schedules of SEED=1, in parts with FIRST=n (about 20 minutes)
 	$(BIN)/python tests/soak/soak.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),200)
@@ -73,7 +80,7 @@ soak-dataflow: build $(VENV)/.test ## kill workers of a general topology in COUN
 
 bench: build ## measure everything and write docs/RESULTS.md (about half an hour)
 	$(PIP) $(call needs,project optional-dependencies bench) || echo "no pyeclib: the ISA-L column stays empty"
-	for name in codes rings network throughput hotpath profile_cost cluster_throughput recovery latency scale states count_min text compute_threads algorithms kernels; do $(BIN)/python -m bench.$$name || exit 1; done
+	for name in codes rings network throughput hotpath profile_cost cluster_throughput recovery latency scale states count_min text compute_threads algorithms kernels defaults keys; do $(BIN)/python -m bench.$$name || exit 1; done
 	$(BIN)/python -m bench.report
 
 bench-streamlec: build ## the five experiments of the StreamLEC paper, and what is ours (about 40 minutes)
@@ -99,6 +106,10 @@ lint: build $(VENV)/.test $(VENV)/.lint ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: build ## look for known vulnerabilities of what is installed, where a service of advisories answers
+	@$(PIP) $(call needs,project optional-dependencies audit) || echo "pip-audit cannot be installed from here"
+	$(BIN)/python .ci/audit.py
 
 clean: ## remove what was built
 	rm -rf build dist *.egg-info $(VENV)

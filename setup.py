@@ -1,7 +1,11 @@
-"""Builds Riprap's Cython extensions; everything else about the distribution stands in pyproject.toml."""
+"""Builds Riprap's Cython extensions and names its packages; the rest about the distribution is in pyproject.toml.
+
+The folders of the repository are the subpackages of `riprap`: `engine` is imported as `riprap.engine`.
+"""
 
 import os
 from glob import glob
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -12,46 +16,53 @@ FLAGS = ["-O1", "-g", "-DRIPRAP_DEBUG"] if DEBUG else ["-O3", "-g0", "-fno-math-
 # Products and sums may not be contracted: every host must round alike, or models would differ in the last bit.
 FLAGS += ["-std=c11", "-ffp-contract=off", "-Wno-unreachable-code", "-Wno-psabi"]
 
+#: The folders with code, from the one that imports nothing of ours to the one that may import all.
+FOLDERS = ("codec", "configs", "operators", "backupserver", "controller", "engine", "prep_spark")
+ROOT = "riprap."
+INCLUDE = Path("build/include")
+"""Where Cython finds the packages by the names under which they are imported."""
+
 #: The one list of extensions: module name -> further C sources beside the .pyx file.
 EXTENSIONS: dict[str, list[str]] = {
-    "codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
-    "engine._frames": [],
-    "engine._message": [],
-    "engine._pump": [],
-    "engine._ring_race": [],
-    "engine._segment": [],
-    "engine._zmq": [],
-    "engine.arena": [],
-    "engine.borrowed": [],
-    "engine.channel": [],
-    "engine.network": [],
-    "engine.rings": [],
-    "engine.trace": [],
-    "operators.blockmath": [],
-    "operators.dataflow.count_min": [],
-    "operators.dataflow.dense": [],
-    "operators.dataflow.sgd": [],
-    "operators.dataflow.text": [],
-    "operators.states._kernels": [],
-    "prep_spark.capture": [],
-    "prep_spark.headers": [],
-    "prep_spark.rows": [],
+    "riprap.codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
+    "riprap.engine._frames": [],
+    "riprap.engine._message": [],
+    "riprap.engine._pump": [],
+    "riprap.engine._ring_race": [],
+    "riprap.engine._segment": [],
+    "riprap.engine._zmq": [],
+    "riprap.engine.arena": [],
+    "riprap.engine.borrowed": [],
+    "riprap.engine.channel": [],
+    "riprap.engine.network": [],
+    "riprap.engine.rings": [],
+    "riprap.engine.trace": [],
+    "riprap.operators.blockmath": [],
+    "riprap.operators.dataflow.count_min": [],
+    "riprap.operators.dataflow.dense": [],
+    "riprap.operators.dataflow.sgd": [],
+    "riprap.operators.dataflow.text": [],
+    "riprap.operators.states._kernels": [],
+    "riprap.prep_spark.capture": [],
+    "riprap.prep_spark.cells": [],
+    "riprap.prep_spark.headers": [],
+    "riprap.prep_spark.rows": [],
 }
 #: What Cython would write into each extension (memory views above all), compiled once for all but prep_spark's, which
 #: import nothing of ours.
-SHARED = "codec._cython"
-APART = "prep_spark."
+SHARED = "riprap.codec._cython"
+APART = "riprap.prep_spark."
 
 
 def extension(module: str, sources: list[str]) -> Extension:
-    path = module.replace(".", "/") + ".pyx"
+    path = module.removeprefix(ROOT).replace(".", "/") + ".pyx"
     folder = os.path.dirname(path)
     return Extension(
         module,
         [path, *(f"{folder}/{source}" for source in sources)],
         extra_compile_args=FLAGS,
         include_dirs=[folder],
-        depends=glob(f"{module.partition('.')[0]}/**/*.h", recursive=True),
+        depends=glob(f"{path.partition('/')[0]}/**/*.h", recursive=True),
         libraries=["pthread", "dl"],
     )
 
@@ -60,6 +71,7 @@ def generated(extensions: list[Extension], shared: str | None) -> list[Extension
     """The same extensions with C in place of Cython, written by all cores; what is up to date is left as it is."""
     return cythonize(
         extensions,
+        include_path=[str(INCLUDE)],
         nthreads=CORES,
         quiet=True,
         language_level=3,
@@ -68,11 +80,29 @@ def generated(extensions: list[Extension], shared: str | None) -> list[Extension
     )
 
 
+def link_packages() -> None:
+    """Make the include folder: the package `riprap`, in which each folder and file of ours is a link."""
+    package = INCLUDE / "riprap"
+    package.mkdir(parents=True, exist_ok=True)
+    for path in (*map(Path, FOLDERS), *Path("riprap").glob("*.py")):
+        if not (package / path.name).is_symlink():
+            (package / path.name).symlink_to(os.path.relpath(path, package))
+
+
+def packages() -> list[str]:
+    """All packages, by the names under which they are imported."""
+    found = (path.parent for folder in FOLDERS for path in Path(folder).rglob("__init__.py"))
+    return ["riprap", *sorted(ROOT + folder.as_posix().replace("/", ".") for folder in found)]
+
+
+link_packages()
 ours = [extension(module, sources) for module, sources in EXTENSIONS.items() if not module.startswith(APART)]
 apart = [extension(module, sources) for module, sources in EXTENSIONS.items() if module.startswith(APART)]
-common = Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=FLAGS)
+common = Extension(SHARED, [SHARED.removeprefix(ROOT).replace(".", "/") + ".c"], extra_compile_args=FLAGS)
 
 setup(
+    packages=packages(),
+    package_dir={"riprap": "riprap", **{ROOT + folder: folder for folder in FOLDERS}},
     ext_modules=generated([common, *ours], SHARED) + generated(apart, None),
     # One folder for `setup.py build_ext` and for pip: neither compiles what the other did, or what was done before an
     # interruption.

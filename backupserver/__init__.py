@@ -6,7 +6,7 @@ store.py     what is live, by worker: restore points, fences, compaction
 server.py    the daemon; client.py the worker's end; protocol.py what they say
 """
 
-from backupserver.client import BackupClient, BackupUnavailable
-from backupserver.record import Record, RestorePoint
+from riprap.backupserver.client import BackupClient, BackupUnavailable
+from riprap.backupserver.record import Record, RestorePoint
 
 __all__ = ["BackupClient", "BackupUnavailable", "Record", "RestorePoint"]

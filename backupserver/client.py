@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 import zmq
 
-from backupserver.peer import CALM_PING_S, PING_S, Answer, Peer, Saved
-from backupserver.record import Record, RestorePoint, pack_body, unpack_body
-from codec.errors import FrameError, RiprapError
+from riprap.backupserver.peer import CALM_PING_S, PING_S, Answer, Peer, Saved
+from riprap.backupserver.record import Record, RestorePoint, pack_body, unpack_body
+from riprap.codec.errors import FrameError, RiprapError
+from riprap.codec.trust.keys import WorkerKeys
 
 SILENCE_S = 2.0  # of a server, after which the others go on without it
 PATIENCE_S = 10.0  # with one that nobody can stand in for
@@ -42,19 +43,19 @@ class BackupUnavailable(RiprapError):
 class BackupClient:
     """`save` and `durable` may be used from any one thread; everything else happens on the client's own.
 
-    `incarnation` grows from life to life of a worker: servers refuse older ones. `wake` is called when `durable` has
-    grown. `window_bytes` bounds what is saved and not durable.
+    `name` and `fence` say whose records they are (`codec.ids`): servers refuse older lives. `wake` is called when
+    `durable` has grown; `keys` are those of this life. `window_bytes` bounds what is saved and not durable.
     """
 
     def __init__(
-        self, servers: Sequence[str], job: str, worker: str, incarnation: int, *, window_bytes: int = 64 << 20,
-        wake: Callable[[], None] = lambda: None, deadline_s: float = 30.0,
+        self, servers: Sequence[str], name: str, fence: int, keys: WorkerKeys, *,
+        window_bytes: int = 64 << 20, wake: Callable[[], None] = lambda: None, deadline_s: float = 30.0,
     ) -> None:  # fmt: skip
-        self._name, self._fence = f"{job}/{worker}", incarnation
+        self._name, self._fence = name, fence
         self._window_bytes, self._wake, self._deadline_s = window_bytes, wake, deadline_s
         self._lock = threading.Lock()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._peers = [Peer(self._context, address, self._name, incarnation) for address in servers]
+        self._peers = [Peer(self._context, address, name, fence, keys) for address in servers]
         self._live: deque[Saved] = deque()  # what a server must have: the newest state, the items behind it
         self._sequence = 0
         self._waiting_bytes = 0
@@ -62,6 +63,7 @@ class BackupClient:
         self.durable = 0
         self.fenced = False
         self._stopped = False
+        self._new_keys: tuple[bytes, ...] = ()
         self._grown = threading.Event()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
@@ -105,6 +107,11 @@ class BackupClient:
         """Why servers cannot write what they are sent; empty while they can."""
         return "; ".join(filter(None, (peer.full for peer in self._peers)))
 
+    def use_keys(self, servers: Sequence[bytes]) -> None:
+        """The servers may have these public keys from now on."""
+        self._new_keys = tuple(servers)
+        os.eventfd_write(self._bell, 1)
+
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is durable, and end the thread; False when it was not in time."""
         if self._stopped:
@@ -139,6 +146,7 @@ class BackupClient:
         while not self._stopped:
             self._await(CALM_PING_S if all(peer.is_calm for peer in self._peers) else PING_S)
             now = time.monotonic()
+            self._pass_keys_on()
             for peer in self._peers:
                 peer.hear()
                 self.fenced |= peer.fenced
@@ -148,6 +156,11 @@ class BackupClient:
                 patience_s = SILENCE_S if self._others_in_sync(peer) else PATIENCE_S
                 peer.watch(now, patience_s + self._waiting_bytes / SLOWEST_BYTES_S)
             self._advance()
+
+    def _pass_keys_on(self) -> None:
+        keys, self._new_keys = self._new_keys, ()
+        for peer in self._peers if keys else ():
+            peer.use_keys(keys)
 
     def _after(self, sequence: int) -> list[Saved]:
         """The live records after one, in order."""
@@ -175,7 +188,7 @@ class BackupClient:
     def _adopt(self, chosen: Answer) -> RestorePoint:
         """Unpack the restore point, and give it to the servers that it does not come from."""
         state, items, dropped = None, [], [chosen.dropped]
-        for (kind, epoch, life, number), body in zip(chosen.fields["records"], chosen.bodies):
+        for (kind, epoch, life, number, _), body in zip(chosen.fields["records"], chosen.bodies):
             try:
                 meta, arrays = unpack_body(memoryview(body))
             except FrameError as error:

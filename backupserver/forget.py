@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import zmq
 
-from backupserver import protocol
-from codec.errors import FrameError
+from riprap.backupserver import protocol
+from riprap.codec.errors import FrameError
+from riprap.codec.trust.curve import call_as
+from riprap.codec.trust.keys import BACKUP, CLIENT
 
 
 def forget(servers: Sequence[str], job: str, deadline_s: float) -> list[str]:
@@ -19,6 +21,8 @@ def forget(servers: Sequence[str], job: str, deadline_s: float) -> list[str]:
         for address in servers:
             with context.socket(zmq.DEALER) as socket:
                 socket.setsockopt(zmq.LINGER, 0)
+                call_as(socket, CLIENT, BACKUP)
+                protocol.bound_frames(socket, protocol.HEAD_BYTES_MAX)
                 socket.connect(address)
                 socket.send(protocol.pack("forget", job=job))
                 if not _confirmed(socket, job, deadline):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import zmq
 
-from backupserver import protocol
-from codec.errors import FrameError
+from riprap.backupserver import protocol
+from riprap.codec.errors import FrameError
+from riprap.codec.trust.curve import call_with
+from riprap.codec.trust.keys import WorkerKeys
 
 PING_S = 0.2
 CALM_PING_S = 0.6  # of one that has acknowledged everything; shorter than what it would take for a stall
 REASON_MAX = 500
+KNOCK_S = 0.5  # silence after which a server may have another key, where several are known
 RETRY_S = 0.3  # after a server said that it is full
 
 
@@ -56,8 +60,13 @@ class Peer:
     server has not acknowledged; so a server that was told it is in sync, and has not been away, lacks nothing.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, name: str, fence: int) -> None:
-        self.address, self._context, self._name, self._fence = address, context, name, fence
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], address: str, name: str, fence: int, keys: WorkerKeys
+    ) -> None:
+        self.address, self._context, self._name, self._fence, self._own = address, context, name, fence, keys.own
+        self._keys = keys.servers
+        self._key = keys.servers[0]
+        self._in_doubt = False  # it has not been heard since its keys were told
         self.socket = self._connect()
         self.acked = 0
         self.sent = 0
@@ -69,12 +78,14 @@ class Peer:
         self.fetch = True  # records are wanted with the answer
         self.answer: Answer | None = None
         self._opening = True
+        self._cut = False  # libzmq has given the connection up for good
         self._server = ""
         self._stalls = 0
         self._pings = self._asked = 0
         self._retry_at = 0.0
         self._pinged_at = time.monotonic()
         self._unanswered_at = float("inf")  # when the first ping was sent of those since it was heard
+        self._knocked_at = self._pinged_at
 
     @property
     def is_calm(self) -> bool:
@@ -84,6 +95,7 @@ class Peer:
     def ask(self) -> None:
         """Shut older lives out there, and ask what it has; `hear` brings the answer."""
         self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
+        self._ping(time.monotonic())  # answered before it reads the restore point, which may take long
         self._asked = self._pings
         self._say("open", fetch=self.fetch)
 
@@ -91,14 +103,14 @@ class Peer:
         """Take all that has come from the server."""
         while True:
             try:
-                frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                frames = deque(self.socket.recv_multipart(zmq.NOBLOCK, copy=False))
             except zmq.Again:
                 return
             try:
-                self._take(protocol.unpack(frames[0].bytes), [frame.buffer for frame in frames[1:]])
+                self._take(protocol.unpack(frames.popleft().bytes), frames)
             except FrameError:
                 continue  # not one of our servers
-            self._unanswered_at = float("inf")
+            self._unanswered_at, self._in_doubt = float("inf"), False
 
     def bring_up(self, live: Sequence[Saved], known: int = 0) -> None:
         """Send a server that was opened all live records after the first `known`, which it has itself."""
@@ -118,31 +130,54 @@ class Peer:
                 "save", name=self._name, fence=self._fence, seq=saved.sequence, life=saved.life, number=saved.number,
                 epoch=saved.epoch, kind=saved.kind,
             )  # fmt: skip
-            self.socket.send_multipart([head, *saved.body], copy=False)
+            self._post([head, *protocol.frames_of(saved.body)])
             self.sent = saved.sequence
 
+    def use_keys(self, keys: tuple[bytes, ...]) -> None:
+        """The server may have these keys, also if it has another now: then it keeps its connection while it answers."""
+        self._keys, self._in_doubt = keys, True
+        self._ping(time.monotonic())
+
     def watch(self, now: float, patience_s: float) -> None:
-        """Ping, try a full server again; one that is silent for too long is away: connect anew and ask again."""
+        """Ping, try a full server again; one that is cut off, or silent for too long, is away: connect anew and ask."""
         if not self._opening and self.answer is None and self.acked >= self.sent:
             self.in_sync = True
         if self._retry_at and now > self._retry_at:
             self.ask()
-        if now > self._unanswered_at + patience_s:
-            self.socket.close(linger=0)  # with all that is queued on it
-            self.socket, self._unanswered_at, self.away = self._connect(), float("inf"), True
-            self.ask()
+        if self._cut or now > self._unanswered_at + patience_s:
+            self._unanswered_at, self.away, self._cut = float("inf"), True, False
+            self._connect_anew(now)
+        elif self._may_be_shut_out and now > max(self._unanswered_at, self._knocked_at) + KNOCK_S:
+            self._connect_anew(now)
         elif now > self._pinged_at + (CALM_PING_S if self.is_calm else PING_S):
-            self._pinged_at = now
-            self._unanswered_at = min(self._unanswered_at, now)
-            self._pings += 1
-            self._say("ping", ping=self._pings)
+            self._ping(now)
 
-    def _take(self, message: dict[str, Any], bodies: list[memoryview]) -> None:
+    @property
+    def _may_be_shut_out(self) -> bool:
+        """Whether its silence may mean that it has another key."""
+        return len(self._keys) > 1 or (self._in_doubt and self._keys != (self._key,))
+
+    def _connect_anew(self, now: float) -> None:
+        """With the next of the keys that the server may have."""
+        self.socket.close(linger=0)  # with all that is queued on it
+        place = self._keys.index(self._key) + 1 if self._key in self._keys else 0
+        self._key, self._knocked_at = self._keys[place % len(self._keys)], now
+        self.socket = self._connect()
+        self.ask()
+
+    def _ping(self, now: float) -> None:
+        self._pinged_at = now
+        self._unanswered_at = min(self._unanswered_at, now)
+        self._pings += 1
+        self._say("ping", ping=self._pings)
+
+    def _take(self, message: dict[str, Any], frames: deque[zmq.Frame]) -> None:
         kind = message["type"]
         if kind == "saved" and not self._opening:
             self.acked = max(self.acked, protocol.number(message, "seq"))
             self.full = ""
         elif kind == "opened":
+            bodies = [protocol.take_body(frames, size) for *_, size in message["records"]]
             self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
             self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
             self.answer = Answer(message, bodies)
@@ -170,6 +205,8 @@ class Peer:
 
     def _connect(self) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.DEALER)
+        call_with(socket, self._own, self._key)
+        protocol.bound_frames(socket, protocol.ANSWER_BYTES_MAX)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.SNDHWM, 0)  # the client's window bounds what is under way
         socket.setsockopt(zmq.RECONNECT_IVL, 10)
@@ -178,4 +215,11 @@ class Peer:
         return socket
 
     def _say(self, kind: str, /, **fields: Any) -> None:
-        self.socket.send(protocol.pack(kind, name=self._name, fence=self._fence, **fields))
+        self._post([protocol.pack(kind, name=self._name, fence=self._fence, **fields)])
+
+    def _post(self, frames: Sequence[Any]) -> None:
+        """Send, unless somebody who is no server of ours answered there: libzmq has then given up, and would wait."""
+        try:
+            self.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            self._cut = True

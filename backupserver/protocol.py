@@ -1,4 +1,4 @@
-"""What clients and servers say to each other: a small msgpack map, and the buffers of record bodies behind it.
+"""What clients and servers say to each other: a small msgpack map, and the bodies of records behind it, in frames.
 
 client: open(name, fence, fetch)     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
         save(name, fence, seq, life,         saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
@@ -9,18 +9,77 @@ client: open(name, fence, fetch)     server: opened(server, stalls, newest, stal
         forget(job)                          forgot(job): nothing is kept of its workers, who are fenced
 
 `seq` orders what one client sends; (`life`, `number`) is the record's own: a record that a later life sends to another
-server is the same record.
+server is the same record. A body is as many frames as it takes; `records` says how many bytes each body has.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgpack
+import numpy as np
+import zmq
 
-from codec.errors import FrameError
+from riprap.backupserver.record import BODY_BYTES_MAX
+from riprap.codec.errors import FrameError
 
 HEAD_BYTES_MAX = 1 << 22
+FRAME_BYTES_MAX = 1 << 20
+"""Of a body's frame. libzmq takes a first frame of any permitted size from strangers too, so that this is what each of
+their connections may cost. Cutting bodies to this size costs no time that can be measured; much smaller ones would."""
+ANSWER_BYTES_MAX = 1 << 26
+"""Of a frame that a client takes: it calls a few servers, and nobody calls it. What is larger is put together there, by
+a copy."""
+FRAMES_MAX = 1 << 16
+"""Of one body: a few thousand full ones, and the small arrays of a state."""
+SEAL_BYTES_MAX = 256
+"""What CURVE adds to a frame: 33 bytes (https://rfc.zeromq.org/spec/26/)."""
+
+
+def bound_frames(socket: zmq.Socket[Any], bytes_max: int) -> None:
+    """Hang up on whoever announces a larger frame, before any of it is read. Call it before `bind` or `connect`."""
+    socket.setsockopt(zmq.MAXMSGSIZE, bytes_max + SEAL_BYTES_MAX)
+
+
+def frames_of(body: Iterable[Any], bytes_max: int = FRAME_BYTES_MAX) -> list[Any]:
+    """The buffers of a body as frames; larger ones are sliced, not copied."""
+    frames: list[Any] = []
+    for buffer in body:
+        if len(buffer) <= bytes_max:
+            frames.append(buffer)
+        else:
+            view = memoryview(buffer)
+            frames += [view[at : at + bytes_max] for at in range(0, len(view), bytes_max)]
+    return frames
+
+
+def check_body(frames: Sequence[Any]) -> Sequence[Any]:
+    """The frames of one body; FrameError when they are too many, or too large together."""
+    size = sum(map(len, frames))
+    if len(frames) > FRAMES_MAX or size > BODY_BYTES_MAX:
+        raise FrameError(f"a record of {size} bytes in {len(frames)} frames")
+    return frames
+
+
+def take_body(frames: deque[zmq.Frame], size: int) -> memoryview:
+    """The next body, of so many bytes, off the frames of a message; FrameError when they do not make one up.
+
+    Each frame is given up when it has been copied, so that a large body does not take its memory twice.
+    """
+    if frames and len(frames[0]) == size:
+        return frames.popleft().buffer
+    if size > BODY_BYTES_MAX:
+        raise FrameError(f"a body of {size} bytes")
+    body, at = np.empty(size, np.uint8), 0
+    while at < size:
+        if not frames or at + len(frames[0]) > size:
+            raise FrameError(f"a body of {size} bytes, and frames that do not make it up")
+        frame = frames.popleft()
+        body[at : at + len(frame)] = np.frombuffer(frame.buffer, np.uint8)
+        at += len(frame)
+    return body.data
 
 
 def pack(kind: str, /, **fields: Any) -> bytes:

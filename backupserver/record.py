@@ -18,7 +18,7 @@ import msgpack
 import numpy as np
 from crc32c import crc32c
 
-from codec.errors import FrameError
+from riprap.codec.errors import FrameError
 
 MAGIC = b"RB"
 HEADER = struct.Struct("<2sBxHxxQqqqI")
@@ -68,13 +68,16 @@ class Head(NamedTuple):
 def pack_body(meta: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> list[Any]:
     """The body of a record as buffers, without copying arrays that are contiguous.
 
-    ValueError for an array of a type that `unpack_body` would not take.
+    ValueError for an array of a type that `unpack_body` would not take, and for a body that no server would.
     """
     flat = [np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")) for array in arrays]
     odd = [array.dtype for array in flat if array.dtype.str not in DTYPES]
     if odd:
         raise ValueError(f"a record holds arrays of {', '.join(sorted(DTYPES))}, not of {odd[0]}")
     head = msgpack.packb([meta, [[array.dtype.str, list(array.shape)] for array in flat]])
+    size = META.size + len(head) + sum(array.nbytes for array in flat)
+    if size > BODY_BYTES_MAX:
+        raise ValueError(f"a record of {size} bytes is over the limit of {BODY_BYTES_MAX}")
     return [META.pack(len(head)), head, *(array.reshape(-1).view(np.uint8).data for array in flat if array.size)]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from backupserver import record as records
-from backupserver.record import Head
-from backupserver.storage import Storage
+from riprap.backupserver import record as records
+from riprap.backupserver.record import Head
+from riprap.backupserver.storage import Storage
 
 SEGMENT_BYTES = 64 << 20
 

@@ -7,18 +7,22 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
 import zmq
 
-from backupserver import protocol
-from backupserver.record import BODY_BYTES_MAX, KINDS, NAME_BYTES_MAX, Head
-from backupserver.storage import open_storage
-from backupserver.store import Store, job_of
-from codec.errors import ConfigError, FrameError
-from codec.files import no_space
+from riprap.backupserver import protocol
+from riprap.backupserver.record import KINDS, NAME_BYTES_MAX, Head
+from riprap.backupserver.storage import open_storage
+from riprap.backupserver.store import Store, job_of
+from riprap.codec.errors import ConfigError, FrameError
+from riprap.codec.files import no_space
+from riprap.codec.trust.curve import serve_with
+from riprap.codec.trust.doorkeeper import Doorkeeper, sender_of, under_its_key
+from riprap.codec.trust.keys import BACKUP, CLIENT, KeyPair
+from riprap.codec.trust.rotation import keyring
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +83,7 @@ class Server:
     def __init__(self, listen: str, store: Store, durability: str, interval_s: float, wakeup: int) -> None:
         self.store, self._durability, self._interval_s = store, durability, interval_s
         self.id = uuid.uuid4().hex
-        self.refused = self.malformed = self.groups = self.syncs = self.records = 0
+        self.refused = self.malformed = self.intruders = self.groups = self.syncs = self.records = 0
         self.full = ""
         self._writers: dict[str, bytes] = {}
         self._synced: set[str] = set()  # workers of which nothing is lacking here
@@ -89,17 +93,22 @@ class Server:
         self._stepped_at = time.monotonic()
         self._sync_at = float("inf")
         self._compact_at = 0.0
+        ring = keyring()
+        self._authority, self._former = ring.own, ring.former  # whose lives go on when a cluster changes its keys
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
+        pair = self._authority.pair(BACKUP)
+        serve_with(self._router, pair, BACKUP)
+        self._doorkeeper = Doorkeeper(self._router, under_its_key)
         self._router.setsockopt(zmq.LINGER, 0)
         self._router.setsockopt(zmq.RCVHWM, RECEIVE_HWM)
         self._router.setsockopt(zmq.SNDHWM, 0)  # answers are small, or asked for once
-        self._router.setsockopt(zmq.MAXMSGSIZE, BODY_BYTES_MAX)
+        protocol.bound_frames(self._router, protocol.FRAME_BYTES_MAX)
         self._router.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
             self._router.bind(listen)
         except zmq.ZMQError as error:
-            self._context.destroy(linger=0)
+            self._close_sockets()
             raise ConfigError(f"cannot listen at {listen}: {error.strerror}", "name a free address") from error
         self._poller = zmq.Poller()
         self._poller.register(self._router, zmq.POLLIN)
@@ -127,6 +136,10 @@ class Server:
         if self._durability != "never":
             self._sync()
         self.store.segments.close()
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        self._doorkeeper.close()
         self._context.destroy(linger=0)
 
     def _look_at_clock(self) -> float:
@@ -166,17 +179,15 @@ class Server:
     def _take(self, frames: Frames, saves: list[Save]) -> None:
         if len(frames) < 2:
             raise FrameError("a message without content")
-        client, message = frames[0].bytes, protocol.unpack(frames[1].bytes)
+        client, message, key = frames[0].bytes, protocol.unpack(frames[1].bytes), sender_of(frames[1])
         kind = message["type"]
-        if kind == "status":
-            self._send(client, "status", **self.status())
-            return
-        if kind == "forget":
-            self._commit(saves)  # what came before is forgotten too
-            self._forget(client, protocol.text(message, "job", NAME_BYTES_MAX))
+        if kind in ("status", "forget"):
+            self._check_holder(key, [self._authority.pair(CLIENT)])
+            self._answer(client, message, saves)
             return
         name = protocol.text(message, "name", NAME_BYTES_MAX)
         fence = protocol.number(message, "fence")
+        self._check_holder(key, (one.life(name, fence) for one in (self._authority, *self._former)))
         if kind == "ping":
             number = protocol.number(message, "ping")
             self._send(client, "pong", ping=number, server=self.id, stalls=self.stalls, synced=name in self._synced)
@@ -189,11 +200,26 @@ class Server:
             if self._may_write(client, name, fence) and stalls == self.stalls:
                 self._synced.add(name)
         elif kind == "save":
-            save = Save(client, protocol.number(message, "seq"), self._head(message, name, fence), frames[2:])
+            body = protocol.check_body(frames[2:])
+            save = Save(client, protocol.number(message, "seq"), self._head(message, name, fence), body)
             if self._may_write(client, name, fence):
                 saves.append(save)
         else:
             raise FrameError(f"a message of type {kind[:40]!r}")
+
+    def _check_holder(self, key: str, pairs: Iterable[KeyPair]) -> None:
+        """A life of a worker reads and writes the worker's own records, and only clients ask about all of them."""
+        if key.encode() not in (pair.public for pair in pairs):
+            self.intruders += 1
+            raise FrameError("a request of somebody whose key does not permit it")
+
+    def _answer(self, client: bytes, message: dict[str, Any], saves: list[Save]) -> None:
+        """Serve a client that is no worker."""
+        if message["type"] == "status":
+            self._send(client, "status", **self.status())
+            return
+        self._commit(saves)  # what came before is forgotten too
+        self._forget(client, protocol.text(message, "job", NAME_BYTES_MAX))
 
     def _head(self, message: dict[str, Any], name: str, fence: int) -> Head:
         kind, life = message.get("kind"), protocol.number(message, "life")
@@ -251,13 +277,14 @@ class Server:
         self._synced.discard(name)
         self._writers[name] = client
         found, dropped = self.store.restore(name) if fetch else ([], "")
-        about = [[head.kind, head.epoch, head.fence, head.sequence] for head, _ in found]
+        about = [[head.kind, head.epoch, head.fence, head.sequence, len(body)] for head, body in found]
         head = protocol.pack(
             "opened", name=name, server=self.id, stalls=self.stalls, records=about,
             newest=max(((head.fence, head.sequence) for head, _ in found), default=(0, 0)),
             stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, dropped))),
         )  # fmt: skip
-        self._router.send_multipart([client, head, *(body for _, body in found)], copy=False)
+        frames = protocol.frames_of((body for _, body in found), protocol.ANSWER_BYTES_MAX)
+        self._router.send_multipart([client, head, *frames], copy=False)
 
     def _commit(self, saves: list[Save]) -> None:
         """Write a group, make it as durable as was asked, and acknowledge it; no group is left behind."""
@@ -309,7 +336,13 @@ class Server:
     def status(self) -> dict[str, Any]:
         """Counters of this process, and what the store holds."""
         counters = {"records": self.records, "groups": self.groups, "syncs": self.syncs, "refused": self.refused}
-        more = {"malformed": self.malformed, "full": self.full, "damage": self.store.damage, "server": self.id}
+        more = {
+            "malformed": self.malformed,
+            "intruders": self.intruders,
+            "full": self.full,
+            "damage": self.store.damage,
+            "server": self.id,
+        }
         return {**counters, **more, **self.store.statistics()}
 
     def _send(self, client: bytes, kind: str, /, **fields: Any) -> None:

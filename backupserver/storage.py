@@ -37,9 +37,9 @@ class Storage(Protocol):
 def open_storage(address: str) -> Storage:
     """The storage at a directory or an fsspec URL; ConfigError when it cannot be used."""
     if "://" in address:
-        from backupserver.storage_fsspec import FsspecStorage
+        from riprap.backupserver.storage_fsspec import FsspecStorage
 
         return FsspecStorage(address)
-    from backupserver.storage_local import LocalStorage
+    from riprap.backupserver.storage_local import LocalStorage
 
     return LocalStorage(address)

@@ -11,7 +11,7 @@ from typing import Any
 
 import fsspec
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 SUFFIX = ".segment"
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from codec.errors import ConfigError
-from codec.files import no_space
+from riprap.codec.errors import ConfigError
+from riprap.codec.files import no_space
 
 LOCK = "lock"
 SUFFIX = ".segment"

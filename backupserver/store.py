@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from backupserver.record import Head
-from backupserver.segments import SEGMENT_BYTES, Place, Segments, number_of
-from backupserver.storage import Storage
+from riprap.backupserver.record import Head
+from riprap.backupserver.segments import SEGMENT_BYTES, Place, Segments, number_of
+from riprap.backupserver.storage import Storage
 
 STATES_KEPT = 2  # a damaged newest one falls back to the one before
 COMPACT_SHARE = 0.5  # of a sealed segment's bytes; with fewer alive it is rewritten

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from bench.runs import save, table
-from codec import Code, make_code
-from codec.codes._kernels import aligned_empty, level
+from riprap.codec import Code, make_code
+from riprap.codec.codes._kernels import aligned_empty, level
 
 #: Left out of the tables where they are not installed.
 pyeclib: Any = importlib.import_module("pyeclib.ec_iface") if find_spec("pyeclib") else None

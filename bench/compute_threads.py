@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from bench.runs import save, table
 from bench.text import Kept, text
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch
-from engine.dataflow.entry import Entry
-from engine.dataflow.progress import INPUT
-from engine.dataflow.threads import ComputeThreads
-from operators.dataflow.base import DataflowOperator, Items, Place
-from operators.dataflow.grep import Grep
-from operators.dataflow.word_count import SplitWords
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.progress import INPUT
+from riprap.engine.dataflow.threads import ComputeThreads
+from riprap.operators.dataflow.base import DataflowOperator, Items, Place
+from riprap.operators.dataflow.grep import Grep
+from riprap.operators.dataflow.word_count import SplitWords
 
 THREADS, REPEATS, PASSES = (1, 2, 3), 9, 4
 

@@ -16,18 +16,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from bench.runs import save, table
-from codec.ids import WorkerId
-from controller import messages
-from controller.actions import Action, Persist, Send
-from controller.child import Child
-from controller.core import Core
-from controller.deltas import Writer
-from controller.executor import desired_message
-from controller.jobspec import JobSpec
-from controller.report_reader import ReportReader
-from controller.reports import EXITED, UP, AgentReport, WorkerReport
-from controller.steps import restart_lost_for
-from controller.wish import Wishes
+from riprap.codec.ids import WorkerId
+from riprap.controller import messages
+from riprap.controller.actions import Action, Persist, Send
+from riprap.controller.child import Child
+from riprap.controller.core import Core
+from riprap.controller.deltas import Writer
+from riprap.controller.executor import desired_message
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.report_reader import ReportReader
+from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
+from riprap.controller.steps import restart_lost_for
+from riprap.controller.wish import Wishes
 
 WORKERS = (10, 100, 1000)
 READY_A_PASS = 5

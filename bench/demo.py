@@ -24,7 +24,7 @@ KILLS = ["kill:processor.1@50%", "kill:processor.4@50%"]
 def riprap(*words: str) -> None:
     """Run a subcommand before the user's eyes; exit as it does when it fails."""
     print(f"\n$ riprap {' '.join(words)}", flush=True)
-    code = subprocess.run([sys.executable, "-m", "engine.cli.main", *words]).returncode
+    code = subprocess.run([sys.executable, "-m", "riprap.engine.cli.main", *words]).returncode
     if code:
         sys.exit(code)
 

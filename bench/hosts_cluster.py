@@ -15,13 +15,13 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from bench.namespaces import HUB_ADDRESS, Hosts
-from controller.client import Client
-from controller.phases import TERMINAL
-from controller.zookeeper import EmbeddedZooKeeper
-from engine.cli.epochs import Committed, EpochRow, EpochTail
-from engine.cli.summary import Facts, compose
+from riprap.controller.client import Client
+from riprap.controller.phases import TERMINAL
+from riprap.controller.zookeeper import EmbeddedZooKeeper
+from riprap.engine.cli.epochs import Committed, EpochRow, EpochTail
+from riprap.engine.cli.summary import Facts, compose
 
-RIPRAP = [sys.executable, "-m", "engine.cli.main"]
+RIPRAP = [sys.executable, "-m", "riprap.engine.cli.main"]
 JOB_TIMEOUT_S = 300.0
 BACKUP_PORT = 7070
 

@@ -24,7 +24,7 @@ import psutil
 
 from bench.network import round_trips
 from bench.runs import environment, median, ready, run, save, table
-from operators.shard_source import ShardSource
+from riprap.operators.shard_source import ShardSource
 
 CONFIG = "configs/logistic_regression_kdd12.yaml"
 NONE = "fault_tolerance={scheme: none}"
@@ -64,7 +64,7 @@ def blocks_per_second(shards: str, transport: str) -> float:
 def idle_cores(shards: str) -> dict[str, float]:
     """Cores used by the workers of a job of eight that waits for its source, and by all its other processes."""
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
-        command = [sys.executable, "-m", "engine.cli.main", "run", CONFIG, "--out", str(Path(folder) / "run")]
+        command = [sys.executable, "-m", "riprap.engine.cli.main", "run", CONFIG, "--out", str(Path(folder) / "run")]
         sets = [f"input.path={shards}", "input.limit=1000000", "stages.source.operator=bench.hotpath:Resting"]
         sets += ["cluster.heartbeat_timeout_s=60", "cluster.stall_timeout_s=120"]
         words = [word for value in sets for word in ("--set", value)]

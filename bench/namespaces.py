@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 CLONE_NEWNET = 0x40000000  # <sched.h>
 NETWORK = "10.77.0"

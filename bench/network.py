@@ -1,7 +1,8 @@
-"""What the network moves between two processes, beside raw pyzmq and plain sockets: `python -m bench.network`.
+"""What the network moves between two processes, without and with keys, beside raw pyzmq and plain sockets:
+`python -m bench.network`.
 
 Throughput is bytes received over the time from the first message to the last, with at most WINDOW_BYTES in flight;
-the three ways take turns and the median of the turns counts. The receiver does not look at the bytes.
+the ways take turns and the median of the turns counts. The receiver does not look at the bytes.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import zmq
 
-from engine.arena import Arena
-from engine.channel import Channel
-from engine.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.codec.trust.keys import Authority
+from riprap.engine.arena import Arena
+from riprap.engine.channel import Channel
+from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
 
 WINDOW_BYTES = 8 << 20
 SIZES = (64 << 10, 256 << 10, 1 << 20)
@@ -32,6 +35,8 @@ MESSAGE_BYTES_MAX = 16 << 20
 
 Receiver = Callable[[Connection, str, int, int], None]
 Sender = Callable[[str, int, int], Any]
+Keys = tuple[bytes, bytes] | None
+KEYS = Authority(b"of this bench".ljust(32)).life("bench", 1)
 
 
 def window(size: int) -> int:
@@ -47,9 +52,9 @@ def received(network: Network) -> list[Any]:
     return batch
 
 
-def network_receiver(report: Connection, transport: str, count: int, size: int) -> None:
+def network_receiver(report: Connection, transport: str, count: int, size: int, keys: Keys = None) -> None:
     """Receive `count` messages and acknowledge each batch with the number of messages so far."""
-    network = Network(MESSAGE_BYTES_MAX)
+    network = Network(MESSAGE_BYTES_MAX, keys=keys)
     report.send(network.bind(transport))
     network.start()
     got, start = 0, 0.0
@@ -63,11 +68,11 @@ def network_receiver(report: Connection, transport: str, count: int, size: int) 
     network.close(1000)
 
 
-def network_sender(endpoint: str, count: int, size: int) -> float:
+def network_sender(endpoint: str, count: int, size: int, keys: Keys = None) -> float:
     """Send `count` messages; returns this process's CPU seconds."""
-    network = Network(MESSAGE_BYTES_MAX)
+    network = Network(MESSAGE_BYTES_MAX, keys=keys)
     network.start()
-    link = network.connect(endpoint, b"bench")
+    link = network.connect(endpoint, b"bench", keys and keys[0])
     payload = np.zeros(size, np.uint8)
     frames = [payload] if size > 1024 else []
     header = b"h" * 40 if frames else bytes(payload) or b"h"
@@ -152,6 +157,7 @@ def socket_sender(endpoint: Any, count: int, size: int) -> float:
 
 WAYS: dict[str, tuple[Receiver, Any]] = {
     "network": (network_receiver, network_sender),
+    "keys": (partial(network_receiver, keys=KEYS), partial(network_sender, keys=KEYS)),
     "pyzmq": (pyzmq_receiver, pyzmq_sender),
     "socket": (socket_receiver, socket_sender),
 }
@@ -187,7 +193,7 @@ def turn(way: str, transport: str, count: int, size: int) -> tuple[float, float]
 
 
 def throughput(total_bytes: int, repeats: int) -> None:
-    """Print GB/s of the three ways, in turns."""
+    """Print GB/s of the ways, in turns."""
     print(f"{'':17}" + "".join(f"{way:>10}" for way in WAYS) + "   GB/s; (CPU seconds per GB)")
     for transport, size in itertools.product(("ipc", "tcp"), SIZES):
         count = total_bytes // size

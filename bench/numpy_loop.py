@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from operators.base import Context
-from operators.shard_source import ShardSource
+from riprap.operators.base import Context
+from riprap.operators.shard_source import ShardSource
 
 
 class Linear:
@@ -89,7 +89,7 @@ def squared(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return z - y
 
 
-#: Algorithm -> learner of so many features, with the operators' default options.
+#: Algorithm -> learner of so many features, with the options that the operators take where no sample is looked at.
 LEARNERS: dict[str, Callable[[int], Linear | KMeans]] = {
     "logistic_regression": lambda features: Linear(features, logistic, 1.0),
     "svm": lambda features: Linear(features, hinge, 1.0),

@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 from cluster_harness import Cluster, await_that, topology  # noqa: E402
 
-from controller.zookeeper import EmbeddedZooKeeper  # noqa: E402
+from riprap.controller.zookeeper import EmbeddedZooKeeper  # noqa: E402
 
 STEPS = ("detected_at", "respawned_at", "restored_at", "first_item_at")
 FAILOVERS = 5

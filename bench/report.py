@@ -27,8 +27,9 @@ ORDER = (
         "soak_dataflow",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
-    *("control_plane", "startup"),
-    *("states", "count_min", "text", "compute_threads", "algorithms", "kernels"),
+    *("control_plane", "startup", "keys"),
+    *("prep_table", "shard_formats"),
+    *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),
 )
 HEAD = """# Measurements
 

@@ -39,7 +39,7 @@ class Run:
 
 def riprap(*words: str) -> str:
     """Run a subcommand to its end; what it printed. RuntimeError with its last words when it fails."""
-    command = [sys.executable, "-m", "engine.cli.main", *words]
+    command = [sys.executable, "-m", "riprap.engine.cli.main", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr[-2000:]}")

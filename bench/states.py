@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.runs import save, table
-from operators.states import HashMap, KeySet, Matrix, Number, State, Vector, pack_keys
+from riprap.operators.states import HashMap, KeySet, Matrix, Number, State, Vector, pack_keys
 
 KEYS = 1_000_000
 UPDATES = 2_000_000

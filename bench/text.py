@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.runs import save, table
-from operators.dataflow.base import Items, Place
-from operators.dataflow.grep import Grep
-from operators.dataflow.word_count import CountWords, SplitWords
+from riprap.operators.dataflow.base import Items, Place
+from riprap.operators.dataflow.grep import Grep
+from riprap.operators.dataflow.word_count import CountWords, SplitWords
 
 WORDS, VOCABULARY, BLOCK_LINES, REPEATS = 2_000_000, 30_000, 8192, 7
 
@@ -26,10 +26,14 @@ class Kept:
         self.sent.append((arrays, count))
 
 
-def text() -> tuple[list[Items], list[str], int]:
-    """Blocks of lines of eight Zipf-distributed words, the vocabulary by rank, and all bytes."""
+def text(first: str = "a") -> tuple[list[Items], list[str], int]:
+    """Blocks of lines of eight Zipf-distributed words, the vocabulary by rank, and all bytes.
+
+    Words are of the 26 characters from `first` on.
+    """
     rng = np.random.default_rng(1)
-    vocabulary = [bytes(rng.integers(97, 123, rng.integers(2, 10)).astype(np.uint8)) for _ in range(VOCABULARY)]
+    numbers = [ord(first) + rng.integers(0, 26, rng.integers(2, 10)) for _ in range(VOCABULARY)]
+    vocabulary = ["".join(map(chr, letters)).encode() for letters in numbers]
     ranks = np.minimum(rng.zipf(1.15, WORDS), VOCABULARY - 1).reshape(-1, 8).tolist()
     lines = [b" ".join(vocabulary[rank] for rank in row) for row in ranks]
     blocks = []
@@ -50,13 +54,25 @@ def rate(work: Callable[[], object], amount: float) -> float:
     return amount / statistics.median(seconds)
 
 
-def words_rates(blocks: list[Items], size: int) -> dict[str, float]:
-    """MB/s of the text into which the words were split, in both stages."""
-    split = SplitWords()
+def splitter(ascii: bool = False) -> SplitWords:
+    """A task that sends to seven."""
+    split = SplitWords(ascii)
     split.start(Place(downstream={"count": 7}))
+    return split
+
+
+def split_blocks(split: SplitWords, blocks: list[Items]) -> Kept:
+    """All blocks through one task."""
     kept = Kept()
     for block in blocks:
         split.process_data(split.prepare(block), 0, kept)  # type: ignore[arg-type]
+    return kept
+
+
+def words_rates(blocks: list[Items], size: int) -> dict[str, float]:
+    """MB/s of the text, in both stages; of splitting also for letters of ASCII alone, and for text beyond ASCII."""
+    split, plain, kept = splitter(), splitter(ascii=True), split_blocks(splitter(), blocks)
+    beyond, _, beyond_size = text("\u0430")
     words = [Items(1, "split", 0, count, tuple(arrays)) for arrays, count in kept.sent]
 
     def count() -> None:
@@ -64,8 +80,12 @@ def words_rates(blocks: list[Items], size: int) -> dict[str, float]:
         for part in words:
             totals.process_data(part, 0, kept)  # type: ignore[arg-type]
 
-    splitting = rate(lambda: [split.process_data(split.prepare(block), 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
-    return {"SplitWords, 7 tasks downstream": splitting, "CountWords (MB of text)": rate(count, size / 1e6)}
+    return {
+        "SplitWords, 7 tasks downstream": rate(lambda: split_blocks(split, blocks), size / 1e6),
+        "SplitWords, ascii: true": rate(lambda: split_blocks(plain, blocks), size / 1e6),
+        "SplitWords, Cyrillic text": rate(lambda: split_blocks(split, beyond), beyond_size / 1e6),
+        "CountWords (MB of text)": rate(count, size / 1e6),
+    }
 
 
 def grep_rate(blocks: list[Items], size: int, pattern: str) -> float:

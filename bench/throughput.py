@@ -18,9 +18,9 @@ import numpy as np
 from bench.measures import bytes_per_item
 from bench.numpy_loop import run as numpy_loop
 from bench.runs import SCHEMES, environment, median, ready, run, save, table
-from codec.codes import make_code
-from operators import blockmath
-from operators.shards import open_shards
+from riprap.codec.codes import make_code
+from riprap.operators import blockmath
+from riprap.operators.shards import open_shards
 
 MICRO_BATCH = 100_000
 DATA = {"kdd12": 11, "higgs": 28}

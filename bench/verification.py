@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from operators.dataflow.inputs import open_input
-from operators.shard_checks import Checks, bad_rows, verify_all
-from operators.shard_files import read_manifest
-from operators.shards import open_shards
+from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.shard_checks import Checks, bad_rows, verify_all
+from riprap.operators.shard_files import read_manifest
+from riprap.operators.shards import open_shards
 
 
 def cases(folder: str) -> dict[str, Callable[[], object]]:

@@ -1,5 +1,5 @@
 """What all parts share: ids, blocks and their wire form, errors, and the erasure codes."""
 
-from codec.codes import Code, Encoder, make_code
+from riprap.codec.codes import Code, Encoder, make_code
 
 __all__ = ["Code", "Encoder", "make_code"]

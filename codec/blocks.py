@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.ids import Epoch, Seq
+from riprap.codec.ids import Epoch, Seq
 
 
 class Kind(IntEnum):

@@ -7,20 +7,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from codec.files import write_all
-from codec.json_text import to_json
+from riprap.codec.files import write_all
+from riprap.codec.json_text import to_json
+from riprap.codec.trust.paths import open_to_append
 
 
 class EventLog:
     """Appends events; safe to share one file between processes, for each line is a single O_APPEND write.
 
-    The folder of `path` is made when it is not there. Raises OSError when the file cannot be opened.
+    The folder of `path` is made when it is not there. Raises OSError when the file cannot be opened, or is another's.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = open_to_append(path)
         self._torn = False  # the last line of ours was not written whole: the next begins on one of its own
 
     def write(self, event: str, **fields: Any) -> None:

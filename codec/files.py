@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from codec.errors import RiprapError
+from riprap.codec.errors import RiprapError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BLOCK_BYTES = 1 << 16  # enough to find the end of the last whole line

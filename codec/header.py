@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import msgpack
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.errors import FrameError
-from codec.ids import Epoch, Incarnation, Seq
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import Epoch, Incarnation, Seq
 
 VERSION = 1
 HEADER_BYTES_MAX = 64 * 1024  # a punctuation names every participant: about 30 bytes each
@@ -34,6 +34,8 @@ COUNT_MAX = 2**62
 _CODES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
 _DTYPES = {code: np.dtype(code) for code in _CODES}
 _NAMES = {dtype: code for code, dtype in _DTYPES.items()}
+CARRIED = frozenset(_NAMES)
+"""The dtypes that the wire carries."""
 _KINDS = {int(kind): kind for kind in Kind}
 
 

@@ -17,6 +17,22 @@ Seq = NewType("Seq", int)
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 TASK_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
+ATTEMPT_SHIFT = 32
+
+
+def records_of(job: str, run: str) -> str:
+    """The name under which a job's records are kept: a later job of the same name must not find them."""
+    return f"{job}-{run}" if run else job
+
+
+def name_of(records: str, worker: str) -> str:
+    """The name under which a worker's records are kept, of a job of that `records_of`."""
+    return f"{records}/{worker}"
+
+
+def fence_of(attempt: int, incarnation: int) -> int:
+    """One growing number for a life of a worker: a job that is resumed counts its incarnations anew."""
+    return attempt << ATTEMPT_SHIFT | incarnation
 
 
 class WorkerId(NamedTuple):

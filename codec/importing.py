@@ -11,7 +11,8 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
+from riprap.codec.users_code import is_users
 
 
 def import_named(what: str, path: str, example: str) -> tuple[ModuleType, Any]:
@@ -55,7 +56,7 @@ def own_line(error: BaseException, *ours: str) -> str:
     own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename not in ours and _is_own(f.filename)]
     if not own:
         return what
-    frame = own[-1]
+    frame = next((f for f in reversed(own) if is_users(f.filename)), own[-1])
     line = linecache.getline(frame.filename, frame.lineno or 0).strip()
     return f"{what}\n  {frame.filename}:{frame.lineno}: {line}"
 

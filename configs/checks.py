@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from configs.schema import BackupSection, EdgeSection, InputSection, StageSection
-from configs.schemes import Scheme
-from configs.shape import Edge, Shape
+from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
+from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection
+from riprap.configs.schemes import SCHEMES, Scheme
+from riprap.configs.shape import Edge, Shape
 
 
 @dataclass(frozen=True)
@@ -27,28 +29,50 @@ class Parts:
     input: InputSection | None
     backup: BackupSection | None
 
+    @cached_property
+    def shape(self) -> Shape:
+        """The sound stages and edges."""
+        parallelism = {name: stage.parallelism for name, stage in self.stages.items()}
+        return Shape(parallelism, tuple(edge.edge(index) for index, edge in sorted(self.edges.items())))
+
 
 def check_parts(parts: Parts) -> Iterator[Problem]:
-    """Everything that does not fit; questions about the shape are asked only when its parts are sound."""
-    edge_problems = [*_check_names(parts), *_check_edges(parts)]
-    yield from edge_problems
+    """Everything that does not fit under any scheme; the shape is asked about only when its parts are sound."""
+    yield from _check_names(parts)
+    yield from _check_edges(parts)
+    if is_whole(parts):
+        for check in SHAPE_CHECKS:
+            yield from check(parts.shape)
+
+
+def check_inputs(parts: Parts) -> Iterator[Problem]:
+    """Inputs that are not there, on this host."""
     if parts.input and parts.input.path is not None:
         yield from check_input(parts.input.path)
     for name, stage in parts.stages.items():
         if stage.input is not None and stage.input.path is not None:
             yield from check_input(stage.input.path, ("stages", name, "input", "path"))
-    if edge_problems or not parts.whole:
+
+
+def is_whole(parts: Parts) -> bool:
+    """Whether all stages and edges are there and well formed, so that questions about the shape make sense."""
+    return parts.whole and not any(chain(_check_names(parts), _check_edges(parts)))
+
+
+def scheme_problems(parts: Parts) -> Iterator[Problem]:
+    """What the scheme cannot work with, of parts that are whole."""
+    scheme = parts.fault_tolerance
+    if scheme is None:
         return
-    shape = Shape(
-        {name: stage.parallelism for name, stage in parts.stages.items()},
-        tuple(edge.edge(index) for index, edge in sorted(parts.edges.items())),
-    )
-    shape_problems = [problem for check in SHAPE_CHECKS for problem in check(shape)]
-    yield from shape_problems
-    if parts.fault_tolerance:
-        yield from parts.fault_tolerance.problems(shape)
-        if parts.fault_tolerance.needs_backup and parts.backup and parts.backup.servers == 0:
-            yield Problem(("backup", "servers"), "is 0", "1 or more for a scheme that persists items and states")
+    yield from scheme.problems(parts.shape)
+    if scheme.needs_backup and parts.backup and parts.backup.servers == 0:
+        yield Problem(("backup", "servers"), "is 0", "1 or more for a scheme that persists items and states")
+
+
+def fitting_schemes(names: Iterable[str], shape: Shape | None) -> list[str]:
+    """Those of some schemes that can work with a shape as it stands, by their defaults; all where there is no shape."""
+    made = {name: SCHEMES[name].model_validate({"scheme": name}) for name in names}
+    return [name for name, scheme in made.items() if shape is None or not any(scheme.problems(shape))]
 
 
 def check_input(path: str, at: FieldPath = ("input", "path")) -> Iterator[Problem]:

@@ -11,8 +11,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarbool import ScalarBoolean
 
-from codec.errors import ConfigError
-from configs.problems import FieldPath
+from riprap.codec.errors import ConfigError
+from riprap.configs.problems import FieldPath
 
 BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
@@ -62,13 +62,20 @@ def read_document(path: str | PathLike[str]) -> Document:
         raise ConfigError(f"{file}: {error.strerror or error}", "give the path of a readable YAML file") from error
     if len(content) > BYTES_MAX:
         raise ConfigError(f"{file}: larger than {BYTES_MAX} bytes; expected a YAML file", "give the right path")
+    return parse_document(file, content)
+
+
+def parse_document(file: str, content: bytes, *, quoting: bool = True) -> Document:
+    """The same, of a content that was read; an error quotes nothing of it without `quoting`."""
     try:
         tree = YAML(typ="rt").load(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text at byte {error.start}", "save it as UTF-8") from error
+        problem = ConfigError(f"{file}: not UTF-8 text at byte {error.start}", "save it as UTF-8")
     except (YAMLError, ValueError, RecursionError) as error:
-        raise _syntax_error(file, error) from error
-    return Document(file, tree)
+        problem = _syntax_error(file, error, quoting)
+    else:
+        return Document(file, tree)
+    raise problem  # not from the parser's error, which quotes the file
 
 
 def parse_scalar(text: str) -> Any:
@@ -93,8 +100,12 @@ def _first_line(tree: Any) -> int:
     return tree.lc.line if isinstance(tree, CommentedMap | CommentedSeq) else 0
 
 
-def _syntax_error(file: str, error: Exception) -> ConfigError:
+def _syntax_error(file: str, error: Exception, quoting: bool) -> ConfigError:
     mark = error.problem_mark or error.context_mark if isinstance(error, MarkedYAMLError) else None
     place = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
+    if not quoting:
+        return ConfigError(
+            f"{place}: not valid YAML, or a key that stands twice", "correct it; put passwords in quotes"
+        )
     what = getattr(error, "problem", None) or str(error) or type(error).__name__
     return ConfigError(f"{place}: not valid YAML: {' '.join(what.split())}", "correct the YAML at that place")

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from configs.base import Section
-from configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from configs.schema import (
+from riprap.configs.base import Section
+from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
+from riprap.configs.schema import (
     PATTERNS_EXPLAINED,
     BackupSection,
     ClusterSection,
@@ -20,7 +20,7 @@ from configs.schema import (
     StageSection,
     TopologyFile,
 )
-from configs.schemes import CODES, SCHEMES
+from riprap.configs.schemes import CODES, SCHEMES
 
 SECTIONS: dict[FieldPath, type[Section]] = {
     (): TopologyFile,
@@ -32,6 +32,9 @@ SECTIONS: dict[FieldPath, type[Section]] = {
     ("cluster",): ClusterSection,
 }
 """Which model describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
+
+FINDINGS_MAX = 500
+"""More than are shown; explaining each of a hundred thousand would hold a controller up."""
 
 TYPES = {
     "int_type": "a whole number",
@@ -65,10 +68,10 @@ def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:
     return found.keys() if found else None
 
 
-def explain(error: ValidationError, values: Mapping[str, Any]) -> Iterator[Problem]:
-    """One Problem for each finding of pydantic; `values` is what was validated."""
-    for details in error.errors(include_url=False):
-        yield _problem(_path(details["loc"]), details, values)
+def explain(error: ValidationError, values: Mapping[str, Any], at: FieldPath = ()) -> Iterator[Problem]:
+    """One Problem for each finding of pydantic; `values` is what was validated, where it stands at `at`."""
+    for details in error.errors(include_url=False)[:FINDINGS_MAX]:
+        yield _problem((*at, *_path(details["loc"])), details, values)
 
 
 def _path(location: FieldPath) -> FieldPath:
@@ -82,7 +85,7 @@ def _problem(path: FieldPath, details: ErrorDetails, values: Mapping[str, Any]) 
     kind = details["type"]
     if kind == "extra_forbidden":
         known = known_keys(path[:-1], values) or []
-        return Problem(path, "unknown key", one_of(known), suggestion(str(path[-1]), known))
+        return Problem(path, "unknown key", one_of(known) if known else "no such key", suggestion(str(path[-1]), known))
     if kind == "missing":
         return Problem(path, "missing", "a value", f"add the key {path[-1]}")
     if kind.startswith("union_tag"):
@@ -95,9 +98,11 @@ def _expected(path: FieldPath, details: ErrorDetails) -> str:
     if kind in BOUNDS:
         return BOUNDS[kind].format(**context)
     if kind == "string_pattern_mismatch":
-        return PATTERNS_EXPLAINED[general(path)]
+        return PATTERNS_EXPLAINED.get(general(path), "text of the form {pattern}".format(**context))
     if kind == "literal_error":
         return "one of " + context["expected"].replace("'", "").replace(" or ", ", ")
+    if kind == "too_long":
+        return "at most {max_length} of them".format(**context)
     return TYPES.get(kind, details["msg"])
 
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from configs.checks import Parts, check_parts
-from configs.document import Document, read_document
-from configs.explain import explain
-from configs.overrides import apply_sets, parse_set
-from configs.problems import FieldPath, Problem, config_error
-from configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
-from configs.schemes import FaultTolerance, Scheme
-from configs.topology import Topology
+from riprap.configs.checks import Parts, check_inputs, check_parts, is_whole, scheme_problems
+from riprap.configs.document import Document, read_document
+from riprap.configs.overrides import apply_sets, parse_set
+from riprap.configs.problems import FieldPath, Problem, config_error
+from riprap.configs.schema import StageName, TopologyFile
+from riprap.configs.schemes import SCHEMES
+from riprap.configs.topology import Draft, Topology
+from riprap.configs.validation import accepted, resolved, section_problems, sound_parts
 
-INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
-BACKUP = TypeAdapter(BackupSection)
-FAULT_TOLERANCE: TypeAdapter[Scheme] = TypeAdapter(FaultTolerance)
+STAGE_NAME = TypeAdapter(StageName)
 
-Check = Callable[[Topology], Iterable[Problem]]
+Check = Callable[[Draft], Iterable[Problem]]
+
+STAND_INS: dict[str, Any] = {"job": "draft", "micro_batch": 1, "fault_tolerance": {"scheme": "none"}}
+"""What a draft has for sections without a default that are not sound."""
 
 
 def load_file(path: str | PathLike[str], set_texts: list[str], checks: Sequence[Check]) -> Topology:
-    """Do what `configs.topology.load` promises."""
+    """Do what `riprap.configs.topology.load` promises."""
     sets = [(*parse_set(text), text) for text in set_texts]
     document = read_document(path)
     where = _Where(document, {field: text for field, _, text in sets})
@@ -35,24 +36,44 @@ def load_file(path: str | PathLike[str], set_texts: list[str], checks: Sequence[
         problem = Problem((), "is not a mapping", "a topology with job, input, stages, edges, ...")
         raise config_error(where, document.file, [problem])
     problems = apply_sets(values, [(field, value) for field, value, _ in sets])
-    found, topology = check_values(values)
-    problems += found
-    if topology and not problems:
-        problems += [problem for check in checks for problem in check(topology)]
-    if problems or topology is None:
-        raise config_error(where, document.file, sorted(problems, key=lambda problem: where.order(problem.path)))
-    return topology
+    problems += check_values(values, checks)
+    if problems:
+        ordered = sorted(dict.fromkeys(problems), key=lambda problem: (not problem.leads, where.order(problem.path)))
+        raise config_error(where, document.file, ordered)
+    return _topology(TopologyFile.model_validate(values))
 
 
-def check_values(values: dict[str, Any]) -> tuple[list[Problem], Topology | None]:
-    """Check plain values; the topology is there only when nothing is wrong."""
-    problems: list[Problem] = []
+def check_values(values: dict[str, Any], checks: Sequence[Check]) -> list[Problem]:
+    """All that is wrong with plain values. What a scheme cannot work with is left out where a check has found that it
+    is another job's scheme altogether."""
+    problems = section_problems(values)
+    parts = sound_parts(values)
+    problems += [*check_inputs(parts), *check_parts(parts)]
+    draft = _draft(values, parts)
+    found = [problem for check in checks for problem in check(draft)]
+    if draft.whole and not any(problem.leads for problem in found):
+        problems += scheme_problems(parts)
+    return problems + found
+
+
+def _draft(values: dict[str, Any], parts: Parts) -> Draft:
+    """The topology of what is sound."""
+    names = [name for name in parts.stages if accepted(STAGE_NAME, name) is not None]
+    edges = [index for index, edge in parts.edges.items() if {edge.upstream, edge.downstream} <= set(names)]
+    given = {name: value for name, value in values.items() if name not in ("stages", "edges")}
+    stages_and_edges = {
+        "stages": {name: values["stages"][name] for name in names},
+        "edges": [values["edges"][index] for index in edges],
+    }
     try:
-        file = TopologyFile.model_validate(values)
+        file = TopologyFile.model_validate(given | stages_and_edges)
     except ValidationError as error:
-        problems += explain(error, values)
-    problems += check_parts(_sound_parts(values))
-    return problems, None if problems else _topology(file)
+        wrong = {details["loc"][0] for details in error.errors(include_url=False)}
+        sound = {name: value for name, value in given.items() if name not in wrong}
+        file = TopologyFile.model_validate(STAND_INS | sound | stages_and_edges)
+    section = values.get("fault_tolerance")
+    scheme = section.get("scheme") if isinstance(section, dict) else None
+    return Draft(_topology(file), is_whole(parts), scheme if isinstance(scheme, str) and scheme in SCHEMES else None)
 
 
 class _Where:
@@ -75,42 +96,8 @@ class _Where:
         return next((self._set_texts[prefix] for prefix in prefixes if prefix in self._set_texts), None)
 
 
-def _sound_parts(values: dict[str, Any]) -> Parts:
-    stages, edges = values.get("stages"), values.get("edges")
-    stage_values = stages if isinstance(stages, dict) else {}
-    edge_values = dict(enumerate(edges)) if isinstance(edges, list) else {}
-    sound_stages = {str(name): stage for name, value in stage_values.items() if (stage := _sound(STAGE, value))}
-    sound_edges = {index: edge for index, value in edge_values.items() if (edge := _sound(EDGE, value))}
-    names_sound = not isinstance(stages, dict) or all(isinstance(name, str) for name in stages)
-    return Parts(
-        stage_names=tuple(str(name) for name in stage_values),
-        stages=sound_stages,
-        edges=sound_edges,
-        named=tuple(_names(edge_values)),
-        whole=bool(stage_values and isinstance(edges, list) and names_sound)
-        and len(sound_stages) + len(sound_edges) == len(stage_values) + len(edge_values),
-        fault_tolerance=_sound(FAULT_TOLERANCE, values.get("fault_tolerance")),
-        input=_sound(INPUT, values.get("input")),
-        backup=_sound(BACKUP, values.get("backup")),
-    )
-
-
-def _names(edges: dict[int, Any]) -> Iterator[tuple[FieldPath, str]]:
-    for index, edge in edges.items():
-        for key in ("from", "to"):
-            if isinstance(edge, dict) and isinstance(edge.get(key), str):
-                yield ("edges", index, key), edge[key]
-
-
-def _sound(adapter: TypeAdapter[Any], value: Any) -> Any:
-    try:
-        return adapter.validate_python(value)
-    except ValidationError:
-        return None
-
-
 def _topology(file: TopologyFile) -> Topology:
-    plain = file.model_dump(by_alias=True)
+    plain = resolved(file)
     if file.input.path is not None:
         plain["input"]["path"] = str(Path(file.input.path).resolve())
     for name, stage in file.stages.items():
@@ -118,6 +105,6 @@ def _topology(file: TopologyFile) -> Topology:
             plain["stages"][name]["input"]["path"] = str(Path(stage.input.path).resolve())
     if file.backup.storage and "://" not in file.backup.storage:
         plain["backup"]["storage"] = str(Path(file.backup.storage).resolve())
-    for index, edge in enumerate(file.edges):
-        plain["edges"][index]["partitioning"] = edge.edge(index).partitioning
+    if file.output is not None:
+        plain["output"]["path"] = str(Path(file.output.path).resolve())
     return Topology.from_dict(plain)

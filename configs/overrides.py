@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from codec.errors import ConfigError
-from configs.document import parse_scalar
-from configs.explain import known_keys
-from configs.problems import FieldPath, Problem, dotted, one_of, suggestion
-from configs.schemes import SCHEMES
+from riprap.codec.errors import ConfigError
+from riprap.configs.document import parse_scalar
+from riprap.configs.explain import known_keys
+from riprap.configs.problems import FieldPath, Problem, dotted, one_of, suggestion
+from riprap.configs.schemes import SCHEMES
 
 SCHEME_PATH: FieldPath = ("fault_tolerance", "scheme")
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 FieldPath = tuple[str | int, ...]
 
+COMPARED_MAX = 64
 SHOWN_MAX = 50
 """Problems printed at most; a file that is no topology at all would drown the first, useful one."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong: where, what, what was expected, and (if known) what to do."""
+    """One thing wrong: where, what, what was expected, and (if known) what to do.
+
+    One that `leads` is told before all others, wherever it stands: they would mostly follow from it.
+    """
 
     path: FieldPath
     wrong: str
     expected: str
     fix: str = ""
+    leads: bool = False
 
 
 def dotted(path: FieldPath) -> str:
@@ -31,8 +37,8 @@ def dotted(path: FieldPath) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean X?` when something known is close to `name`, else nothing."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """`did you mean X?` when something of the first that are known is close to `name`, else nothing."""
+    close = get_close_matches(name, islice(known, COMPARED_MAX), n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""
 
 

@@ -6,22 +6,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from codec.ids import JOB_NAME, STAGE_NAME
-from configs.base import Section
-from configs.problems import FieldPath
-from configs.schemes import FaultTolerance
-from configs.shape import Edge
+from riprap.codec.ids import JOB_NAME, STAGE_NAME
+from riprap.configs.base import Section
+from riprap.configs.problems import FieldPath
+from riprap.configs.schemes import FaultTolerance
+from riprap.configs.shape import Edge
 
 JobName = Annotated[str, StringConstraints(pattern=f"^{JOB_NAME.pattern}$")]
 StageName = Annotated[str, StringConstraints(pattern=f"^{STAGE_NAME.pattern}$")]
 OperatorPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 ServerAddress = Annotated[str, StringConstraints(pattern=r"^(tcp|ipc)://\S+$")]
+STAGES_MAX, EDGES_MAX = 256, 1024
+"""More than people write, and few enough to be checked within a fraction of a second."""
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("job",): "a name of letters, digits, _ and -, at most 64, a letter or digit first",
     ("stages", "*"): "a name of lower-case letters, digits and _, at most 32, a letter first",
-    ("stages", "*", "operator"): "an import path MODULE:CLASS, for example operators.logistic_regression:Gradient",
+    ("stages", "*", "operator"): "an import path MODULE:CLASS, for example logistic_regression:Gradient",
     ("fault_tolerance", "code"): "one of vandermonde, stable, xor, gf256, or MODULE:CLASS, a code of your own",
     ("edges", "*", "from"): "the name of a stage",
     ("edges", "*", "to"): "the name of a stage",
@@ -120,6 +122,17 @@ class BackupSection(Section):
     cpu_share: float = Field(default=0.01, gt=0, le=1)
 
 
+class OutputSection(Section):
+    """Where the rows of each window go that the destinations write, a file for each window and task.
+
+    `path` is a directory, or the name of a file with {window} in it, {task} where there are several destination tasks,
+    {name} where an operator writes several kinds of rows.
+    """
+
+    path: str = Field(min_length=1)
+    format: Literal["parquet", "csv", "jsonl"] = "parquet"
+
+
 class TopologyFile(Section):
     """A whole topology file."""
 
@@ -127,9 +140,10 @@ class TopologyFile(Section):
     input: InputSection = Field(default_factory=InputSection)
     micro_batch: int = Field(ge=1, le=1 << 31)
     seed: int = Field(default=1, ge=0, lt=1 << 63)
-    stages: dict[StageName, StageSection]
-    edges: list[EdgeSection]
+    stages: dict[StageName, StageSection] = Field(max_length=STAGES_MAX)
+    edges: list[EdgeSection] = Field(max_length=EDGES_MAX)
     fault_tolerance: FaultTolerance
     links: LinksSection = Field(default_factory=LinksSection)
     backup: BackupSection = Field(default_factory=BackupSection)
     cluster: ClusterSection = Field(default_factory=ClusterSection)
+    output: OutputSection | None = None

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from codec.codes import BLOCKS_MAX
-from configs.base import Section
-from configs.problems import Problem
-from configs.shape import Shape
-from configs.three_stage import three_stage_problems
+from riprap.codec.codes import BLOCKS_MAX
+from riprap.configs.base import Section
+from riprap.configs.problems import Problem
+from riprap.configs.shape import Edge, Shape
+from riprap.configs.three_stage import three_stage_problems
 
 CODES = ("vandermonde", "stable", "xor", "gf256")
 REAL_CODES = ("stable", "vandermonde")
@@ -23,6 +23,8 @@ REAL_CODES = ("stable", "vandermonde")
 
 
 HEDGE_MS_MAX = 3_600_000
+K_MAX = 16
+"""The most data blocks of a row where none are given: of longer rows more has to be fetched to decode one block."""
 
 
 class Scheme(Section):
@@ -34,6 +36,10 @@ class Scheme(Section):
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """What of `shape` this scheme cannot work with; called only when all stages and edges are well formed."""
         yield from ()
+
+    def chosen(self, shape: Shape) -> dict[str, Any]:
+        """Options that follow from `shape` where the file leaves them out."""
+        return {}
 
 
 class NoScheme(Scheme):
@@ -61,8 +67,10 @@ class Erasure(ThreeStage):
 
     scheme: Literal["erasure"]
     code: str = Field(default="gf256", pattern=rf"^({'|'.join(CODES)}|[\w.]+:\w+)$")
-    k: int = Field(ge=1, le=BLOCKS_MAX - 1)
-    r: int = Field(ge=0, le=BLOCKS_MAX - 1)
+    k: int | None = Field(default=None, ge=1, le=BLOCKS_MAX - 1)
+    """Data blocks of a row; None: as many as the tasks of the striped stage leave beside r, at most K_MAX."""
+    r: int | None = Field(default=None, ge=0, le=BLOCKS_MAX - 1)
+    """Parity blocks of a row; None: 2, or 1 where there are fewer than 4 tasks, the code is xor or k leaves no more."""
     attachment: Literal["lazy", "eager", "hybrid"] = "lazy"
     incremental: bool = True
     """Whether parity of a row is encoded as soon as the row is read, or that of all rows when the epoch is."""
@@ -74,10 +82,9 @@ class Erasure(ThreeStage):
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """The code must be able to make r parities, and k + r blocks of a row need as many processors."""
         yield from super().problems(shape)
-        if self.code == "xor" and self.r > 1:
-            yield Problem(
-                ("fault_tolerance", "r"), f"is {self.r}", "1 with the code xor", "set r to 1 or code to gf256"
-            )
+        k, r = self.counts(shape)
+        if self.code == "xor" and r > 1:
+            yield Problem(("fault_tolerance", "r"), f"is {r}", "1 with the code xor", "set r to 1 or code to gf256")
         if self.attachment == "hybrid" and self.code in CODES and self.code not in REAL_CODES:
             yield Problem(
                 ("fault_tolerance", "code"),
@@ -85,9 +92,9 @@ class Erasure(ThreeStage):
                 f"{' or '.join(REAL_CODES)} with the attachment hybrid",
                 "set code to stable, or attachment to lazy, which is exact",
             )
-        if self.k + self.r > BLOCKS_MAX:
-            yield Problem(("fault_tolerance", "k"), f"k + r is {self.k + self.r}", f"at most {BLOCKS_MAX}")
-        stripes = [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
+        if k + r > BLOCKS_MAX:
+            yield Problem(("fault_tolerance", "k"), f"k + r is {k + r}", f"at most {BLOCKS_MAX}")
+        stripes = _stripes(shape)
         if not stripes:
             yield Problem(
                 ("fault_tolerance", "scheme"),
@@ -95,16 +102,34 @@ class Erasure(ThreeStage):
                 "partitioning: stripe on the edge whose items are to be coded",
             )
         for edge in stripes:
-            yield from self._wide_enough(edge.downstream, shape.parallelism[edge.downstream])
+            yield from _wide_enough(edge.downstream, shape.parallelism[edge.downstream], k, r)
 
-    def _wide_enough(self, stage: str, parallelism: int) -> Iterator[Problem]:
-        if parallelism < self.k + self.r:
-            yield Problem(
-                ("stages", stage, "parallelism"),
-                f"is {parallelism}",
-                f"at least k + r = {self.k + self.r} tasks, for the blocks of a stripe row lie on different workers",
-                f"set stages.{stage}.parallelism to {self.k + self.r}, or k and r lower",
-            )
+    def chosen(self, shape: Shape) -> dict[str, Any]:
+        """k and r."""
+        return dict(zip("kr", self.counts(shape)))
+
+    def counts(self, shape: Shape) -> tuple[int, int]:
+        """k and r, chosen by the tasks of the striped stage where the file leaves them out."""
+        tasks = min((shape.parallelism[edge.downstream] for edge in _stripes(shape)), default=1)
+        r = self.r
+        if r is None:
+            most = 1 if tasks < 4 or self.code == "xor" else 2
+            r = most if self.k is None else max(1, min(most, tasks - self.k))
+        return self.k if self.k is not None else max(1, min(K_MAX, tasks - r)), r
+
+
+def _stripes(shape: Shape) -> list[Edge]:
+    return [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
+
+
+def _wide_enough(stage: str, parallelism: int, k: int, r: int) -> Iterator[Problem]:
+    if parallelism < k + r:
+        yield Problem(
+            ("stages", stage, "parallelism"),
+            f"is {parallelism}",
+            f"at least k + r = {k + r} tasks, for the blocks of a stripe row lie on different workers",
+            f"set stages.{stage}.parallelism to {k + r}, or k and r lower",
+        )
 
 
 class Replication(ThreeStage):

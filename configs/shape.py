@@ -80,11 +80,17 @@ class Shape:
         reached: set[str] = set()
         frontier = [stage]
         while frontier:
-            here = frontier.pop()
-            following = {edge.downstream for edge in self.data_edges if edge.upstream == here} - reached
+            following = self._following.get(frontier.pop(), set()) - reached
             reached |= following
             frontier.extend(following)
         return reached
+
+    @cached_property
+    def _following(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for edge in self.data_edges:
+            found.setdefault(edge.upstream, set()).add(edge.downstream)
+        return found
 
     def _sides(self, stage: str) -> tuple[bool, bool]:
         incoming = any(edge.downstream == stage for edge in self.data_edges)

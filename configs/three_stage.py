@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from configs.problems import Problem
-from configs.shape import Shape
+from riprap.configs.problems import Problem
+from riprap.configs.shape import Shape
 
 ANOTHER_FORM = "other topologies run under none, approximate, mini_batch or upstream_backup, with dataflow operators"
 

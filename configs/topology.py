@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from codec.ids import WorkerId
-from configs.shape import Edge, Shape
+from riprap.codec.ids import WorkerId
+from riprap.configs.shape import Edge, Shape
 
 if TYPE_CHECKING:
-    from configs.problems import Problem
+    from riprap.configs.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,26 @@ class Cluster:
 
 
 @dataclass(frozen=True)
+class Output:
+    """Where the rows of windows go: an absolute directory, or a file with {window} in its name; and their format."""
+
+    path: str
+    format: str
+
+    def file(self, name: str, task: int | str, window: int | str) -> Path:
+        """The file of a window's rows: `NAME.TASK.WINDOW.FORMAT` in a directory; numbers may be patterns of `glob`."""
+        if not self.is_pattern:
+            return Path(self.path, f"{name}.{task}.{window}.{self.format}")
+        given = {"{name}": name, "{task}": str(task), "{window}": str(window)}
+        return Path(re.sub("|".join(map(re.escape, given)), lambda found: given[found.group()], self.path))
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the path names a file and not a directory."""
+        return "{window}" in self.path
+
+
+@dataclass(frozen=True)
 class Topology:
     """A whole job: its input, stages, edges and fault-tolerance scheme, all defaults filled in."""
 
@@ -103,6 +125,7 @@ class Topology:
     links: Links
     backup: Backup
     cluster: Cluster
+    output: Output | None = None
 
     @cached_property
     def shape(self) -> Shape:
@@ -152,6 +175,11 @@ class Topology:
         }
         return replace(self, input=replace(self.input, verify=False), stages=MappingProxyType(stages))
 
+    def with_operators(self, name_of: Callable[[str], str]) -> Topology:
+        """The same with each operator under the name that `name_of` has for it."""
+        stages = {name: replace(stage, operator=name_of(stage.operator)) for name, stage in self.stages.items()}
+        return replace(self, stages=MappingProxyType(stages))
+
     def in_edges(self, stage: str) -> tuple[Edge, ...]:
         """All edges that end at `stage`, feedback among them."""
         return self.shape.in_edges(stage)
@@ -181,6 +209,7 @@ class Topology:
             "links": asdict(self.links),
             "backup": asdict(self.backup),
             "cluster": asdict(self.cluster),
+            **({} if self.output is None else {"output": asdict(self.output)}),
             "sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)],
         }
 
@@ -198,20 +227,34 @@ class Topology:
             links=Links(**data["links"]),
             backup=Backup(**data["backup"]),
             cluster=Cluster(**data["cluster"]),
+            output=Output(**data["output"]) if data.get("output") else None,
         )
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What of a file is sound, as a topology: stages and edges that are not are left out, other sections made up."""
+
+    topology: Topology
+    whole: bool
+    """All stages and edges are there and well formed, so that questions about the shape make sense."""
+    scheme: str | None
+    """The scheme that the file names, though its options may be wrong; None where there is no such scheme."""
 
 
 def load(
     path: str | PathLike[str],
     sets: Iterable[str] = (),
-    checks: Sequence[Callable[[Topology], Iterable[Problem]]] = (),
+    checks: Sequence[Callable[[Draft], Iterable[Problem]]] = (),
 ) -> Topology:
     """Read and check a topology file, with `--set` overrides (`PATH=VALUE`) applied.
 
-    `checks` are further questions, asked once the file itself is sound; what they find is reported with lines too.
+    `checks` are further questions, asked of what is sound of the file; what they find is reported with the rest.
     ConfigError lists every problem with its file, line and field.
     """
-    from configs.loading import load_file  # YAML and the schema cost a tenth of a second that workers need not pay
+    from riprap.configs.loading import (
+        load_file,  # YAML and the schema cost a tenth of a second that workers need not pay
+    )
 
     return load_file(path, list(sets), checks)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from controller.jobspec import JobSpec
-from controller.messages import Message
-from controller.record import Record
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.messages import Message
+from riprap.controller.record import Record
 
 
 @dataclass(frozen=True, slots=True)

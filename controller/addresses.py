@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kazoo.hosts import collect_hosts
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 ONE_HOST = ""
 """The address of an agent that serves this host alone: its workers listen on no network."""

@@ -8,22 +8,26 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import zmq
 
-from codec.clock import clock_id
-from codec.errors import ConfigError, FrameError
-from controller import messages, processes
-from controller.addresses import ONE_HOST, address_towards, own_address
-from controller.children import Children
-from controller.deltas import Writer
-from controller.inbox import Inbox
-from controller.membership import Membership
-from controller.messages import MESSAGE_BYTES_MAX, Message
-from controller.reports import AgentReport
-from controller.spawner import Spawner
-from controller.wish import Wishes
+from riprap.codec.clock import clock_id
+from riprap.codec.errors import ConfigError, FrameError
+from riprap.codec.trust.curve import call_as
+from riprap.codec.trust.keys import AGENT, CONTROLLER, Authority, keys_folder, own_authority
+from riprap.codec.trust.rotation import drop_next, follow, keep_next
+from riprap.controller import messages, processes
+from riprap.controller.addresses import ONE_HOST, address_towards, own_address
+from riprap.controller.children import Children
+from riprap.controller.deltas import Writer
+from riprap.controller.election import Leader
+from riprap.controller.inbox import Inbox
+from riprap.controller.membership import Membership
+from riprap.controller.messages import MESSAGE_BYTES_MAX, Message
+from riprap.controller.reports import AgentReport
+from riprap.controller.spawner import Spawner
+from riprap.controller.wish import Wishes
 
 logger = logging.getLogger(__name__)
 
@@ -37,18 +41,19 @@ def run_agent(
     zookeeper: str,
     host: str = "",
     address: str | None = None,
-    entry: str = "engine.worker:main",
+    entry: str = "riprap.engine.worker:main",
     *,
+    root: str = "/",
     spares: int = SPARES,
     die_with_parent: bool | int = False,
 ) -> None:
     """Be the agent of `host` (default: this machine's name) until SIGTERM or SIGINT; call it on the main thread.
 
     `address` is where workers of other hosts reach this one (None: the one that reaches ZooKeeper; ONE_HOST: nobody
-    does), `entry` the workers' function, `spares` how many interpreters wait with its module imported,
-    `die_with_parent` as in `processes.die_with_parent`. When the agent ends, in whatever way, its workers do. Raises
-    ConfigError when `entry` cannot be imported, ZooKeeper does not answer, an agent of that name is there, or the
-    workers of the others could not reach ours.
+    does), `entry` the workers' function, `root` the folder under which jobs may write, `spares` how many interpreters
+    wait with its module imported, `die_with_parent` as in `processes.die_with_parent`. When the agent ends, in whatever
+    way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not answer, an agent of that
+    name is there, or the workers of the others could not reach ours.
     """
     ended = processes.begin_service(die_with_parent)
     host = host or socket.gethostname()
@@ -62,7 +67,7 @@ def run_agent(
         about = {"instance": report.instance, "address": address, "pid": report.pid}
         membership = Membership(zookeeper, host, about, inbox)
         try:
-            Agent(report, spawner, inbox).run(ended)
+            Agent(report, spawner, inbox, root, membership.learn_keys).run(ended)
         finally:
             membership.close()
     finally:
@@ -73,13 +78,16 @@ class Agent:
     """The loop over the leader's and the workers' messages and exits.
 
     It reports at once when something happened, else every 100 ms, or 300 ms while nobody has anything to say.
+    `learn_keys` is called when there are other keys in its user's folder.
     """
 
-    def __init__(self, report: AgentReport, spawner: Spawner, inbox: Inbox) -> None:
-        self._report = report
+    def __init__(
+        self, report: AgentReport, spawner: Spawner, inbox: Inbox, root: str, learn_keys: Callable[[], None]
+    ) -> None:
+        self._report, self._learn_keys = report, learn_keys
         self._spawner = spawner
         self._inbox = inbox
-        self._children = Children(spawner, report.host, report.address)
+        self._children = Children(spawner, report.host, report.address, root)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._leader: zmq.Socket[bytes] | None = None
         self._leader_term = 0
@@ -112,8 +120,8 @@ class Agent:
 
     def _step(self) -> bool:
         """Take whatever waits; whether it is worth a report at once."""
-        for endpoint, term in self._inbox.take_all():
-            self._follow(endpoint, term)
+        for leader, term in self._inbox.take_all():
+            self._follow(leader, term)
         changed = self._children.hear()
         for data in self._from_leader():
             try:
@@ -122,20 +130,73 @@ class Agent:
                 logger.warning("dropped a malformed message of the leader: %s", error)
         return changed
 
-    def _follow(self, endpoint: str, term: int) -> None:
-        """Turn to another leader. Terms grow, so an older one's notice that comes late changes nothing."""
-        if term <= self._leader_term or not endpoint:
+    def _follow(self, leader: Leader, term: int) -> None:
+        """Turn to another leader. Terms grow, so an older one's notice that comes late changes nothing.
+
+        One that has the keys which we were told of makes them ours.
+        """
+        if term <= self._leader_term or not leader.endpoint:
             return
         if self._leader is not None:
             self._leader.close(linger=0)
+            self._leader = None
         self._leader_term = term
         self._reports.restart()
+        if not self._has_keys_of(leader):
+            return
         self._leader = self._context.socket(zmq.DEALER)
+        call_as(self._leader, AGENT, CONTROLLER)
         self._leader.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
         self._leader.setsockopt(zmq.IMMEDIATE, 1)  # a report that cannot go now is worth nothing later
         self._leader.setsockopt(zmq.SNDHWM, 8)
         self._leader.setsockopt(zmq.RECONNECT_IVL, 20)
-        self._leader.connect(endpoint)
+        self._leader.connect(leader.endpoint)
+
+    def _has_keys_of(self, leader: Leader) -> bool:
+        before = own_authority().id
+        try:
+            found = follow(leader.keys)
+            if found and leader.keys != before:
+                logger.info("the cluster's keys have changed")
+                self._use_keys()
+        except ConfigError as error:
+            logger.error("%s", error)
+            return False
+        if not found:
+            logger.error(
+                "the controller at %s has other keys than those in %s: get the cluster's (`riprap token` on a host of"
+                " it, `riprap join` here) and start the agent again", leader.endpoint, keys_folder(),
+            )  # fmt: skip
+        return found
+
+    def _keep_next(self, secret: bytes) -> bool:
+        """Keep the secret that is to be the cluster's; whether it is news."""
+        key_id = Authority(secret).id
+        if key_id == self._report.next_keys:
+            return False
+        try:
+            keep_next(secret, keys_folder())
+            self._use_keys()
+        except ConfigError as error:
+            logger.error("the cluster is to have other keys, and they cannot be kept: %s", error)
+            return False
+        self._report.next_keys = key_id
+        return True
+
+    def _forget_next(self) -> bool:
+        """The cluster keeps its keys after all."""
+        self._report.next_keys = ""
+        try:
+            drop_next(keys_folder())
+            self._use_keys()
+        except ConfigError as error:
+            logger.error("%s", error)
+        return True
+
+    def _use_keys(self) -> None:
+        """Have everybody here use what the folder of the keys says now; ConfigError."""
+        self._learn_keys()
+        self._children.learn_keys()
 
     def _from_leader(self) -> Iterator[bytes]:
         while self._leader is not None:
@@ -149,6 +210,10 @@ class Agent:
         if message["type"] == "kill":
             job, worker = messages.text(message, "job"), messages.text(message, "worker")
             self._children.kill(job, worker, messages.count(message, "incarnation"))
+        if message["type"] == "next":
+            return self._keep_next(messages.secret(message))
+        if message["type"] == "forget_next":
+            return self._forget_next()
         if message["type"] == "resend":
             self._reports.restart()
             return True

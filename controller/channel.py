@@ -6,8 +6,8 @@ import contextlib
 import os
 import socket
 
-from controller import messages
-from controller.messages import CHANNEL_BYTES_MAX, Message
+from riprap.controller import messages
+from riprap.controller.messages import CHANNEL_BYTES_MAX, Message
 
 SO_SNDBUFFORCE = 32  # <asm-generic/socket.h>: past net.core.wmem_max, for those who may
 

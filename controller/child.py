@@ -10,12 +10,12 @@ from typing import Any
 
 import msgpack
 
-from codec.errors import FrameError
-from controller import channel, messages
-from controller.effects import Victim
-from controller.messages import Message
-from controller.processes import kill_by_pidfd
-from controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, WorkerReport
+from riprap.codec.errors import FrameError
+from riprap.controller import channel, messages
+from riprap.controller.effects import Victim
+from riprap.controller.messages import Message
+from riprap.controller.processes import kill_by_pidfd
+from riprap.controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, WorkerReport
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class Child:
         self._view: Message | None = None
         self._shown: dict[str, Any] = {}
         self._shown_phase = ""
+        self._server_keys: list[bytes] = []  # not told yet
         self._stop_sent = False
         self._killed = False
 
@@ -60,8 +61,15 @@ class Child:
             self._view = view
             self.flush()
 
+    def tell_keys(self, servers: list[bytes]) -> None:
+        """Have it told which keys the backup servers may have; when the channel is full `flush` does it later."""
+        self._server_keys = servers
+        self.flush()
+
     def flush(self) -> None:
         """Tell it what is new, once it is ready and all its peers are known, if it reads."""
+        if self._server_keys and self._send({"type": "keys", "servers": self._server_keys}):
+            self._server_keys = []
         view = self._view
         if view is None or self.report.state != UP:
             return

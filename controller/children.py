@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
 import time
 from pathlib import Path
 
-from codec.events import EventLog
-from controller import channel
-from controller.child import Child
-from controller.effects import Effects
-from controller.endings import crash_place, ended_itself
-from controller.reports import EXITED, WorkerReport
-from controller.spawner import Exited, Spawner, Started, await_end
-from controller.starts import Starts
-from controller.wish import Wish
+from riprap.codec.events import EventLog
+from riprap.codec.ids import fence_of, name_of, records_of
+from riprap.codec.trust.keys import WorkerKeys, own_authority
+from riprap.codec.trust.paths import check_folder, is_under, open_to_append
+from riprap.codec.trust.rotation import keyring
+from riprap.controller import channel
+from riprap.controller.child import Child
+from riprap.controller.effects import Effects
+from riprap.controller.endings import crash_place, ended_itself
+from riprap.controller.reports import EXITED, WorkerReport
+from riprap.controller.spawner import Exited, Spawner, Started, await_end
+from riprap.controller.starts import Starts
+from riprap.controller.wish import Wish
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +38,10 @@ ORPHANS_WAIT_S = 1.0  # the kernel kills a dead zygote's workers at once
 class Children:
     """Owned by the agent's thread; the leader's last wish is kept, so that each exit can bring the next start."""
 
-    def __init__(self, spawner: Spawner, host: str, address: str) -> None:
+    def __init__(self, spawner: Spawner, host: str, address: str, root: str = "/") -> None:
         self._spawner = spawner
+        self._root = root
+        self._servers = keyring().servers
         self._host = host
         self._address = address
         self._wanted: dict[str, Wish] = {}
@@ -64,6 +71,12 @@ class Children:
         child = self._alive.get((job, worker, incarnation))
         if child is not None:
             child.kill()
+
+    def learn_keys(self) -> None:
+        """Tell all workers, and those to come, which keys the backup servers may have now; ConfigError."""
+        self._servers = keyring().servers
+        for child in self._alive.values():
+            child.tell_keys(list(self._servers))
 
     def fileno(self) -> int:
         """Readable when a worker has something to say, or has ended."""
@@ -155,23 +168,35 @@ class Children:
         name, worker, incarnation = key
         self._starts.note(*key)
         self._exited.pop(key, None)  # of another submission
-        report = WorkerReport(name, worker, incarnation)
+        fence = fence_of(job.topology.get("attempt", 1), incarnation)
+        records = records_of(name, str(job.topology.get("run") or ""))
+        keys = WorkerKeys(own_authority().life(name_of(records, worker), fence), self._servers)
+        report = WorkerReport(name, worker, incarnation, public_key=keys.own.public.decode())
         log = _log_of(job, worker)
         try:
+            self._check_place(job.run_dir)
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("a"):
-                pass
+            check_folder(Path(job.run_dir))  # it may have been made meanwhile, and not by us
+            check_folder(log.parent)
+            os.close(open_to_append(log))
         except OSError as error:
             report.state, report.error = EXITED, f"its log cannot be written: {error}"
-            report.remedy = "choose a run directory that the agent may write to"
+            report.remedy = "choose a run directory of the agent's user, that the agent may write to"
             self._exited[key] = report
             return
         ours, theirs = channel.pair()
         spec = {"job": name, "worker": worker, "incarnation": incarnation, "host": self._host, "address": self._address}
-        channel.send(ours, {"type": "spec", **spec, "topology": job.topology, "run_dir": job.run_dir})
+        about = {"topology": job.topology, "run_dir": job.run_dir, "keys": keys.texts()}
+        channel.send(ours, {"type": "spec", **spec, **about})
         self._alive[key] = child = Child(report, ours, self._spawner.start(str(log), theirs))
         self._watch(self._by_channel, ours.fileno(), key)
         child.show(job.view)
+
+    def _check_place(self, run_dir: str) -> None:
+        """OSError unless a job may write there."""
+        if not is_under(run_dir, self._root):
+            raise OSError(errno.EPERM, f"this agent's jobs write under {self._root}", run_dir)
+        check_folder(Path(run_dir))
 
     def _watch(self, keys: dict[int, Key], fd: int, key: Key) -> None:
         keys[fd] = key

@@ -9,12 +9,17 @@ from types import TracebackType
 from typing import Any
 
 import zmq
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
-from codec.errors import ConfigError, FrameError, JobFailed, RiprapError
-from controller import messages, paths, session
-from controller.messages import MESSAGE_BYTES_MAX, Message
-from controller.phases import TERMINAL
+from riprap.codec.errors import ConfigError, FrameError, JobFailed, RiprapError
+from riprap.codec.trust.curve import call_as
+from riprap.codec.trust.keys import CLIENT, CONTROLLER, keys_folder
+from riprap.codec.trust.reader import own_reader
+from riprap.codec.trust.rotation import follow
+from riprap.controller import messages, paths, session
+from riprap.controller.election import Leader
+from riprap.controller.messages import MESSAGE_BYTES_MAX, Message
+from riprap.controller.phases import TERMINAL
 
 POLL_S = 0.05
 ANSWER_MS = 100  # a leader that takes longer may be none any more
@@ -30,7 +35,7 @@ class Client:
     def __init__(self, zookeeper: str, timeout_s: float = 10.0) -> None:
         self._zookeeper = zookeeper
         self._timeout_s = timeout_s
-        self._client = session.connect(zookeeper)
+        self._client = session.connect_to_ask(zookeeper)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._dealer: zmq.Socket[bytes] | None = None  # to the leader that answered last
         self._requests = 0
@@ -45,7 +50,7 @@ class Client:
         self._ask({"type": "submit", "job": job, "topology": topology, "run_dir": run_dir, "submission": submission})
 
     def status(self, job: str) -> dict[str, Any]:
-        """What `controller.status.describe` says of the job."""
+        """What `riprap.controller.status.describe` says of the job."""
         return dict(self._ask({"type": "status", "job": job}))
 
     def jobs(self) -> dict[str, str]:
@@ -71,6 +76,28 @@ class Client:
     def kill(self, job: str, worker: str) -> dict[str, int]:
         """SIGKILL a worker's process through its agent; the incarnation and pid that were meant."""
         return dict(self._ask({"type": "kill", "job": job, "worker": worker}))
+
+    def token(self, lifetime_s: int, reader: bool = False) -> str:
+        """A token with which another host gets this cluster's secret, or a reader's keys, for so long.
+
+        See `controller.joining.join`.
+        """
+        return str(self._ask({"type": "token", "lifetime_s": lifetime_s, "reader": reader}))
+
+    def revoke_tokens(self) -> int:
+        """Make all tokens worth nothing; how many there were."""
+        return int(self._ask({"type": "revoke"}))
+
+    def rotate(self, secret: bytes) -> list[str]:
+        """Have all agents keep a secret that is to be the cluster's; their hosts. RiprapError that names those which
+        have not, and nothing has changed then but that the others keep it."""
+        answer = self._ask({"type": "rotate", "secret": secret})
+        if answer["without"]:
+            raise RiprapError(
+                f"no agent has confirmed the new keys on {', '.join(answer['without'])}, so the keys stay as they are",
+                "see the agent's log; have it answer, or end it for good, and give the command again a minute later",
+            )
+        return [str(host) for host in answer["hosts"]]
 
     def wait(
         self, job: str, timeout_s: float | None = None, until: Callable[[dict[str, Any]], bool] | None = None
@@ -116,10 +143,13 @@ class Client:
                 f"the request cannot be sent: {error}", "make the topology smaller and plainer"
             ) from error
         deadline = time.monotonic() + self._timeout_s
-        endpoint = ""
+        endpoint = foreign = ""
         while time.monotonic() < deadline:
             if self._dealer is None and (leader := self._leader()):
-                self._dealer = self._connect(leader)
+                if own_reader() or follow(leader.keys):
+                    self._dealer = self._connect(leader.endpoint)
+                else:
+                    foreign = leader.endpoint  # perhaps it ends soon, and another comes that has our keys
             if self._dealer is not None:
                 endpoint = self._dealer.getsockopt_string(zmq.LAST_ENDPOINT)
                 reply = self._exchange(self._dealer, endpoint, data, deadline)
@@ -127,6 +157,11 @@ class Client:
                     return _result(reply)
                 self._hang_up()
             time.sleep(POLL_S)
+        if not endpoint and foreign:
+            raise ConfigError(
+                f"the controller at {foreign} has other keys than those in {keys_folder()}",
+                "get the cluster's: `riprap token` on a host of it, and `riprap join` here",
+            )
         if not endpoint:
             raise RiprapError(
                 f"no controller leads at ZooKeeper {self._zookeeper}",
@@ -136,18 +171,26 @@ class Client:
             f"the controller at {endpoint} did not answer within {self._timeout_s:g} s", "see its log, or try again"
         )
 
-    def _leader(self) -> str | None:
-        """Where the leader listens; None when none is known now."""
+    def _leader(self) -> Leader | None:
+        """Who leads; None when none is known now."""
         try:
             if not self._client.connected:
                 return None
-            data, _ = self._client.get(paths.LEADER)
+            return Leader.read(self._client.get(paths.LEADER)[0])
+        except NoAuthError as error:
+            if own_reader():
+                raise ConfigError(
+                    f"the cluster at ZooKeeper {self._zookeeper} has other keys than those in {keys_folder()}",
+                    "get a reader's keys of it: `riprap token --reader` on a host of it, and `riprap join` here",
+                ) from error
+            session.learn(self._client)  # the keys were changed since it began
+            return None
         except (NoNodeError, KazooException):
             return None
-        return session.read_map(data).get("endpoint")
 
     def _connect(self, endpoint: str) -> zmq.Socket[bytes]:
         dealer = self._context.socket(zmq.DEALER)
+        call_as(dealer, CLIENT, CONTROLLER)
         dealer.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
         dealer.connect(endpoint)
         return dealer
@@ -166,7 +209,7 @@ class Client:
                     reply = messages.unpack(dealer.recv())
                     if reply.get("id") == self._requests:
                         return reply
-                elif self._leader() != endpoint:
+                elif (leader := self._leader()) is None or leader.endpoint != endpoint:
                     return None
         except FrameError:
             return None

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.record import Assignment
-from controller.reports import AgentReport
+from riprap.controller.record import Assignment
+from riprap.controller.reports import AgentReport
 
 SILENCE_S = 1.0  # ten reports long
 SILENT_S_MAX = 60.0  # how long a report of an agent that is no member is kept

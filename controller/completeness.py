@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 
 class Account(NamedTuple):

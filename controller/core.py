@@ -12,21 +12,22 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from codec.errors import ConfigError, RiprapError
-from codec.ids import Incarnation, WorkerId
-from controller.actions import Action, End, Persist, Purge, Reply, Send
-from controller.cluster import Cluster
-from controller.desired import hosted_by_agents, tell
-from controller.job import Job
-from controller.jobspec import JobSpec
-from controller.last_words import ReadLastWords, nothing_said
-from controller.phases import TERMINAL, Phase
-from controller.reconcile import Pass
-from controller.record import UNASSIGNED, Record
-from controller.reports import EXITED, AgentReport
-from controller.status import describe, describe_unreadable
-from controller.steps import Plan, PlanFor, Step
-from controller.view import View
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.actions import Action, End, Persist, Purge, Reply, Send
+from riprap.controller.cluster import Cluster
+from riprap.controller.desired import hosted_by_agents, tell
+from riprap.controller.handover import Handover
+from riprap.controller.job import Job
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.last_words import ReadLastWords, nothing_said
+from riprap.controller.phases import TERMINAL, Phase
+from riprap.controller.reconcile import Pass
+from riprap.controller.record import UNASSIGNED, Record
+from riprap.controller.reports import EXITED, AgentReport
+from riprap.controller.status import describe, describe_unreadable
+from riprap.controller.steps import Plan, PlanFor, Step
+from riprap.controller.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,10 @@ class Core:
         self._plan_for = plan_for
         self._last_words = last_words
         self.cluster = Cluster(members, clock)
+        self._handover = Handover()
         self.jobs: dict[str, Job] = {}
         self.unreadable: dict[str, RiprapError] = {}
+        self._forgetting: dict[str, list[tuple[Any, dict[str, str]]]] = {}  # unreadable jobs: whom to answer
         """Why a job was set aside: nothing is decided about it, and no other job notices."""
         for name, (spec, record) in stored.items():
             self.jobs[name] = Job(spec, _stored_plan(plan_for, spec), record, now)
@@ -99,7 +102,7 @@ class Core:
     def tick(self, now: float) -> list[Action]:
         """Time has passed."""
         self.cluster.forget_silent(now)
-        return self._settle(now)
+        return [*self._handover.step(self.cluster, now), *self._settle(now)]
 
     def slept(self, seconds: float) -> None:
         """The controller did not run for so long; nobody's silence in that time counts."""
@@ -154,7 +157,11 @@ class Core:
         return self._settle(now)
 
     def forget(self, ticket: Any, name: str) -> list[Action]:
-        """Remove a job that has ended; answered when its nodes are gone. ConfigError for one that has not."""
+        """Remove a job that has ended, or cannot be read; answered when its nodes are gone. ConfigError for others."""
+        if name in self.unreadable:
+            asked = self._forgetting.setdefault(name, [])
+            asked.append((ticket, {"job": name}))
+            return [Purge(name)] if len(asked) == 1 else []
         job = self._job(name)
         if job.phase not in TERMINAL or job.durable is None or job.durable.phase not in TERMINAL:
             raise ConfigError(f"job {name} is {job.phase}", f"`riprap cancel {name}` first")
@@ -166,11 +173,14 @@ class Core:
 
     def purged(self, name: str) -> list[Action]:
         """The nodes of a job are gone."""
+        self.unreadable.pop(name, None)
         job = self.jobs.pop(name, None)
-        return [Reply(*ticket) for ticket in job.tickets] if job else []
+        asked = [*self._forgetting.pop(name, []), *(job.tickets if job else [])]
+        return [Reply(*ticket) for ticket in asked]
 
     def purge_failed(self, name: str) -> list[Action]:
         """ZooKeeper did not confirm it; whoever asked will ask again."""
+        self._forgetting.pop(name, None)
         job = self.jobs.get(name)
         if job is not None:
             job.purging = False
@@ -190,6 +200,10 @@ class Core:
         message = {"type": "kill", "job": name, "worker": worker, "incarnation": row.incarnation}
         instance = job.tasks[row.id].assignment.instance
         return [Send(instance, message), Reply(ticket, {"incarnation": row.incarnation, "pid": row.pid})]
+
+    def rotate(self, ticket: Any, secret: bytes, now: float) -> None:
+        """Have the agents keep the secret to come; a later tick answers, with `hosts` and those `without`."""
+        self._handover.begin(ticket, secret, self.cluster, now)
 
     def status(self, name: str) -> dict[str, Any]:
         """All that is known of a job; raises ConfigError when there is none of that name."""
@@ -318,6 +332,8 @@ def _stored_plan(plan_for: PlanFor, spec: JobSpec) -> Plan:
         return plan_for(spec.topology)
     except RiprapError as error:
         refusal = error
+    except Exception as error:  # an older version, or another, took it
+        refusal = RiprapError(f"its topology cannot be planned for: {error!r}", "submit it again under another name")
 
     def refuse(view: View, lost: Collection[WorkerId]) -> list[Step]:
         raise refusal

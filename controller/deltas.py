@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.errors import FrameError
-from controller import messages
-from controller.messages import Message
+from riprap.codec.errors import FrameError
+from riprap.controller import messages
+from riprap.controller.messages import Message
 
 DEPTH_MAX = 8
 KEYS_MAX = 100_000  # of one map

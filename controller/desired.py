@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from controller.cluster import Agent
-from controller.injection import orders_for
-from controller.job import Job
-from controller.messages import Message
-from controller.phases import TERMINAL
-from controller.reports import EXITED, UP
+from riprap.controller.cluster import Agent
+from riprap.controller.injection import orders_for
+from riprap.controller.job import Job
+from riprap.controller.messages import Message
+from riprap.controller.phases import TERMINAL
+from riprap.controller.reports import EXITED, UP
 
 RESEND_S = 0.5  # an agent that has not applied what it was told by then is told again
 

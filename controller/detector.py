@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codec.ids import Incarnation, WorkerId
-from controller.phases import FailureReason
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.phases import FailureReason
 
 
 @dataclass(slots=True)

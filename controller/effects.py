@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from controller.faults import Fault
+from riprap.controller.faults import Fault
 
 TICK_S = 0.002
 SLOW_PERIOD_S = 0.02

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from codec.json_text import to_json
-from controller import paths
+from riprap.codec.json_text import to_json
+from riprap.codec.trust.keys import own_authority
+from riprap.controller import paths, session
+
+
+class Leader(NamedTuple):
+    """What the leader says of itself: where it listens, and the id of the keys under which it does."""
+
+    endpoint: str
+    keys: str
+
+    @classmethod
+    def read(cls, data: bytes) -> Leader:
+        """From its node; empty texts for what is not there."""
+        about = session.read_map(data)
+        return cls(str(about.get("endpoint", "")), str(about.get("keys", "")))
 
 
 def try_to_lead(client: KazooClient, endpoint: str, pid: int, on_vacant: Callable[[], None]) -> int | None:
@@ -18,10 +33,10 @@ def try_to_lead(client: KazooClient, endpoint: str, pid: int, on_vacant: Callabl
     In the latter case `on_vacant` is called (on kazoo's thread) when the other's node changes; it may not block. May
     raise KazooException when the connection is lost.
     """
-    about = to_json({"endpoint": endpoint, "pid": pid}).encode()
+    about = to_json({"endpoint": endpoint, "pid": pid, "keys": own_authority().id}).encode()
     # A node that exists may be our own, from a call whose answer was lost: then its owner is our session.
     with contextlib.suppress(NodeExistsError):
-        client.create(paths.LEADER, about, ephemeral=True)
+        client.create(paths.LEADER, about, ephemeral=True, acl=session.acl_with_readers(own_authority()))
     try:
         _, stat = client.get(paths.LEADER, watch=lambda event: on_vacant())
     except NoNodeError:

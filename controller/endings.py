@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from controller.users_code import is_below_engine, is_installed
+from riprap.codec.users_code import is_below_engine, is_installed
 
 LOG_TAIL_BYTES = 16 * 1024
 OWN_SIGNALS = frozenset(

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from codec.errors import DataError
-from controller.actions import Persist
-from controller.inbox import Inbox
-from controller.membership import read_agents
-from controller.store import Deposed, Store
+from riprap.codec.errors import DataError
+from riprap.controller.actions import Persist
+from riprap.controller.inbox import Inbox
+from riprap.controller.membership import read_agents
+from riprap.controller.store import Deposed, Store
 
 RETRY_S = 0.1
 
@@ -72,8 +72,6 @@ class Errands:
             self._store.purge(name)
         except Deposed as error:
             self._inbox.put(("deposed", str(error)))
-        except DataError as error:
-            self._inbox.put(("unreadable", (name, error)))
         except KazooException:
             self._inbox.put(("purge_failed", name))
         else:

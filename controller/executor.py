@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from codec.errors import FrameError, RiprapError
-from codec.events import EventLog
-from controller import messages
-from controller.actions import Action, End, Log, Persist, Purge, Reply, Send
-from controller.after_end import Endings
-from controller.deltas import Writer
-from controller.errands import Errands
+from riprap.codec.errors import FrameError, RiprapError
+from riprap.codec.events import EventLog
+from riprap.controller import messages
+from riprap.controller.actions import Action, End, Log, Persist, Purge, Reply, Send
+from riprap.controller.after_end import Endings
+from riprap.controller.deltas import Writer
+from riprap.controller.errands import Errands
 
 logger = logging.getLogger(__name__)
 

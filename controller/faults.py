@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 WORKER_ACTIONS = ("kill", "stop", "slow")
 """What an agent does to its own workers."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codec.ids import WorkerId
-from controller.faults import Fault, Progress, is_due
-from controller.job import Job
-from controller.reports import EXITED
+from riprap.codec.ids import WorkerId
+from riprap.controller.faults import Fault, Progress, is_due
+from riprap.controller.job import Job
+from riprap.controller.reports import EXITED
 
 if TYPE_CHECKING:
-    from controller.reconcile import Pass
+    from riprap.controller.reconcile import Pass
 
 
 def order_faults(run: Pass) -> None:

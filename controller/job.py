@@ -6,15 +6,15 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from codec.ids import Incarnation, WorkerId
-from controller.detector import Detector
-from controller.jobspec import JobSpec
-from controller.phases import STOPPING, Phase, check_move
-from controller.record import UNASSIGNED, Assignment, Record
-from controller.reports import EXITED, WorkerReport
-from controller.reports import UP as REPORTED_UP
-from controller.steps import Plan
-from controller.view import DOWN, STARTING, UP, View, WorkerView
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.detector import Detector
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.phases import STOPPING, Phase, check_move
+from riprap.controller.record import UNASSIGNED, Assignment, Record
+from riprap.controller.reports import EXITED, WorkerReport
+from riprap.controller.reports import UP as REPORTED_UP
+from riprap.controller.steps import Plan
+from riprap.controller.view import DOWN, STARTING, UP, View, WorkerView
 
 PAST_ROWS_MAX = 256
 FAILURES_MAX = 200
@@ -137,7 +137,7 @@ class Job:
         if row is None or (row.state == REPORTED_UP and not task.announced):
             return WorkerView(incarnation, STARTING, host)
         if row.state == REPORTED_UP:
-            return WorkerView(incarnation, UP, host, row.ipc, row.tcp)
+            return WorkerView(incarnation, UP, host, row.ipc, row.tcp, row.public_key)
         return WorkerView(incarnation, DOWN if row.state == EXITED else STARTING, host)
 
     def trim(self) -> None:

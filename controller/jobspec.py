@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codec.errors import ConfigError
-from codec.ids import JOB_NAME, STAGE_NAME, WorkerId
-from controller.completeness import Expected
-from controller.faults import Fault, read_faults
-from controller.limits import Limits
+from riprap.codec.errors import ConfigError
+from riprap.codec.ids import JOB_NAME, STAGE_NAME, WorkerId
+from riprap.codec.trust.paths import problem_with_path
+from riprap.controller.completeness import Expected
+from riprap.controller.faults import Fault, read_faults
+from riprap.controller.limits import Limits
 
 WORKERS_MAX = 4096
+
+Check = Callable[[str, dict[str, Any]], None]
+"""Called with a job's name and its topology as submitted; ConfigError lists what its workers could not read."""
+
+
+def unchecked(name: str, topology: dict[str, Any]) -> None:
+    """For control planes whose workers read nothing of the topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,8 @@ class JobSpec:
                 "a job is submitted with a topology and an absolute run directory",
                 "use `riprap run` or `riprap submit`",
             )
+        if problem := problem_with_path(run_dir):
+            raise ConfigError(f"the run directory {run_dir!r}: {problem}", "name another with --out")
         workers = _workers(topology.get("stages"))
         limits, expected = Limits.from_topology(topology), Expected.from_topology(topology)
         faults = _faults(topology, workers)

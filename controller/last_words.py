@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from codec.files import replace
-from codec.ids import Incarnation, WorkerId
-from codec.json_text import to_json
-from controller.completeness import Account
+from riprap.codec.files import replace
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.codec.json_text import to_json
+from riprap.controller.completeness import Account
 
 NAME = "done.{}.json"
 

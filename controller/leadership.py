@@ -9,28 +9,34 @@ from collections.abc import Callable
 import zmq
 from kazoo.client import KazooClient, KazooState
 
-from codec.clock import clock_id
-from codec.errors import FrameError, RiprapError
-from controller import messages
-from controller.actions import Action
-from controller.after_end import Endings, OnEnded
-from controller.core import Core
-from controller.deltas import Gap
-from controller.errands import Errands, read_members
-from controller.executor import Executor, Ticket
-from controller.inbox import Inbox
-from controller.jobspec import JobSpec
-from controller.last_words import read_last_words
-from controller.messages import Message
-from controller.report_reader import ReportReader
-from controller.steps import PlanFor
-from controller.store import Store
+from riprap.codec.clock import clock_id
+from riprap.codec.errors import FrameError, RiprapError
+from riprap.codec.trust.doorkeeper import sender_of
+from riprap.codec.trust.reader import READER
+from riprap.controller import messages
+from riprap.controller.actions import Action
+from riprap.controller.after_end import Endings, OnEnded
+from riprap.controller.core import Core
+from riprap.controller.deltas import Gap
+from riprap.controller.errands import Errands, read_members
+from riprap.controller.executor import Executor, Ticket
+from riprap.controller.inbox import Inbox
+from riprap.controller.jobspec import Check, JobSpec
+from riprap.controller.last_words import read_last_words
+from riprap.controller.messages import Message
+from riprap.controller.report_reader import ReportReader
+from riprap.controller.steps import PlanFor
+from riprap.controller.store import Store
+from riprap.controller.welcome import REQUESTS, Welcome
 
 logger = logging.getLogger(__name__)
 
 TICK_MS = 200
 SLEPT_S = 0.5  # a loop that takes longer than this was not running: stopped, swapped out, or starved
 BATCH_MAX = 1000  # messages taken between two ticks
+NOT_OF_A_READER = RiprapError(
+    "a reader's keys allow to ask how jobs are, and no more", "use the keys of the cluster (riprap token, riprap join)"
+)
 
 
 class Leadership:
@@ -48,8 +54,10 @@ class Leadership:
         inbox: Inbox,
         plan_for: PlanFor,
         on_ended: OnEnded,
+        check: Check,
+        welcome: Welcome,
     ) -> None:
-        self._router = router
+        self._router, self._endpoint, self._welcome, self._check = router, endpoint, welcome, check
         self._inbox = inbox
         store = Store(client, term)
         jobs, members = store.load(), read_members(client)
@@ -63,7 +71,7 @@ class Leadership:
         self._errands.watch_members()
         self._reports = ReportReader()
         self._malformed = 0
-        self._requests: list[tuple[bytes, Message]] = []
+        self._requests: list[tuple[bytes, str, Message]] = []
 
     def run(self, stopped: Callable[[], bool]) -> str:
         """Lead until `stopped` or deposed; says why it ended."""
@@ -114,25 +122,30 @@ class Leadership:
     def _take_messages(self, now: float) -> None:
         for _ in range(BATCH_MAX):
             try:
-                identity, *frames = self._router.recv_multipart(zmq.NOBLOCK)
+                identity, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
             try:
                 if len(frames) != 1:
                     raise FrameError("a control message is one frame")
-                self._take(identity, messages.unpack(frames[0]), now)
+                self._take(identity.bytes, sender_of(frames[0]), messages.unpack(frames[0].bytes), now)
             except FrameError as error:
                 self._malformed += 1
                 if self._malformed == 1:
                     logger.warning("dropped a malformed control message (further ones are counted): %s", error)
 
-    def _take(self, identity: bytes, message: Message, now: float) -> None:
-        """Feed one message; raises FrameError when it is not well formed."""
+    def _take(self, identity: bytes, role: str, message: Message, now: float) -> None:
+        """Feed one message; raises FrameError when it is not well formed, or the role of its sender sends none such."""
+        if not self._welcome.may(role, message["type"]):
+            if role == READER:
+                self._executor.refuse(Ticket(identity, messages.count(message, "id")), NOT_OF_A_READER)
+                return
+            raise FrameError(f"no message of type {message['type'][:40]!r} is taken of a {role}")
         if message["type"] == "report":
             self._take_report(identity, message, now)
         else:
             messages.count(message, "id")
-            self._requests.append((identity, message))
+            self._requests.append((identity, role, message))
 
     def _take_report(self, identity: bytes, message: Message, now: float) -> None:
         """Feed one report; what follows from it is decided when all that wait have been taken."""
@@ -149,13 +162,13 @@ class Leadership:
         """Answer the clients; while the picture of the cluster is being rebuilt, they wait."""
         if self._core.takes_over:
             return
-        for identity, message in self._requests:
-            self._answer(Ticket(identity, message["id"]), message, now)
+        for identity, role, message in self._requests:
+            self._answer(Ticket(identity, message["id"]), role, message, now)
         self._requests.clear()
 
-    def _answer(self, ticket: Ticket, message: Message, now: float) -> None:
+    def _answer(self, ticket: Ticket, role: str, message: Message, now: float) -> None:
         try:
-            self._executor.perform(self._request(ticket, message, now))
+            self._executor.perform(self._request(ticket, role, message, now))
         except FrameError as error:
             self._executor.refuse(ticket, RiprapError(str(error), "use the client of the controller's version"))
         except RiprapError as error:
@@ -164,12 +177,13 @@ class Leadership:
             logger.exception("request %s failed", message["type"])
             self._executor.refuse(ticket, RiprapError("the controller failed at it", "see the controller's log"))
 
-    def _request(self, ticket: Ticket, message: Message, now: float) -> list[Action]:
+    def _request(self, ticket: Ticket, role: str, message: Message, now: float) -> list[Action]:
         core, job = self._core, messages.text(message, "job", "")
         match message["type"]:
             case "submit":
                 topology, run_dir = messages.mapping(message, "topology"), messages.text(message, "run_dir")
                 submission = messages.text(message, "submission", "")
+                self._check(job, topology)
                 return core.submit(ticket, JobSpec.read(job, topology, run_dir, submission), now)
             case "cancel":
                 return core.cancel(ticket, job, now)
@@ -177,6 +191,8 @@ class Leadership:
                 return core.kill(ticket, job, messages.text(message, "worker"))
             case "forget":
                 return core.forget(ticket, job)
+            case "rotate":
+                core.rotate(ticket, messages.secret(message), now)
             case "list":
                 self._executor.answer(ticket, core.list_jobs())
             case "status":
@@ -185,6 +201,8 @@ class Leadership:
                 self._executor.answer(ticket, core.phases())
             case "agents":
                 self._executor.answer(ticket, core.agents())
+            case kind if kind in REQUESTS:
+                self._executor.answer(ticket, self._welcome.answer(role, message, self._endpoint))
             case other:
                 raise RiprapError(f"the controller knows no request {other!r}", "use the client of its version")
         return []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 
-from codec.errors import ConfigError
-from codec.json_text import to_json
-from controller import paths, session
-from controller.addresses import check_reach
-from controller.inbox import Inbox
+from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import to_json
+from riprap.controller import paths, session
+from riprap.controller.addresses import check_reach
+from riprap.controller.election import Leader
+from riprap.controller.inbox import Inbox
+
+logger = logging.getLogger(__name__)
 
 JOIN_TIMEOUT_S = 5.0  # past the session of a dead predecessor
 CHECK_S = 1.0  # how often the node is looked for, should a notice be lost
@@ -24,7 +28,7 @@ CHECK_S = 1.0  # how often the node is looked for, should a notice be lost
 class Membership:
     """Registers `about` under the host's name, again after every lost session, on a thread of its own.
 
-    Leaves (endpoint, term) in the inbox whenever another leader is there. Raises ConfigError when ZooKeeper does not
+    Leaves (Leader, term) in the inbox whenever another leader is there. Raises ConfigError when ZooKeeper does not
     answer, another live agent holds the name, or the workers of `about`'s address and of another's cannot meet.
     """
 
@@ -32,7 +36,7 @@ class Membership:
         self._path = paths.agent(host)
         self._about = about
         self._inbox = inbox
-        self._closing = False
+        self._closing = self._shut_out = False
         self._due = threading.Event()
         self._client: KazooClient = session.connect(zookeeper)
         self._client.add_listener(lambda state: self._due.set())
@@ -44,6 +48,10 @@ class Membership:
         self._client.DataWatch(paths.LEADER, self._on_leader)
         self._thread = threading.Thread(target=self._keep, name="membership", daemon=True)
         self._thread.start()
+
+    def learn_keys(self) -> None:
+        """Use the keys that have become known here; as `session.learn`."""
+        session.learn(self._client)
 
     def close(self) -> None:
         """Leave at once."""
@@ -73,8 +81,18 @@ class Membership:
             try:
                 if self._client.connected:
                     self._register()
+            except NoAuthError:
+                self._say_shut_out()
             except KazooException:
                 self._due.wait(0.1)  # the connection is being restored
+
+    def _say_shut_out(self) -> None:
+        if not self._shut_out:
+            logger.error(
+                "%s belongs to other keys than ours: if the cluster's were changed without this host, `riprap join` and"
+                " start the agent again", self._path,
+            )  # fmt: skip
+        self._shut_out = True
 
     def _register(self) -> bool:
         """Whether our node is there now and belongs to the present session."""
@@ -95,7 +113,7 @@ class Membership:
 
     def _on_leader(self, data: bytes | None, stat: Any) -> None:
         if data is not None:
-            self._inbox.put((str(session.read_map(data).get("endpoint", "")), int(stat.czxid)))
+            self._inbox.put((Leader.read(data), int(stat.czxid)))
 
 
 def read_agents(client: KazooClient, on_change: Callable[[], None] | None = None) -> dict[str, dict[str, Any]]:

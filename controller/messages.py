@@ -7,7 +7,8 @@ from typing import Any
 
 import msgpack
 
-from codec.errors import FrameError
+from riprap.codec.errors import FrameError
+from riprap.codec.trust.keys import EVERYBODYS, SECRET_BYTES
 
 MESSAGE_BYTES_MAX = 1024 * 1024
 CHANNEL_BYTES_MAX = 512 * 1024  # a packet of a worker's channel
@@ -46,6 +47,14 @@ def text(message: Message, name: str, default: str | None = None) -> str:
     value = message.get(name, default)
     if not isinstance(value, str) or len(value) > TEXT_MAX:
         raise FrameError(f"{name} must be a string")
+    return value
+
+
+def secret(message: Message) -> bytes:
+    """A cluster's secret; FrameError when it is missing or none."""
+    value = message.get("secret")
+    if not isinstance(value, bytes) or len(value) != SECRET_BYTES or value == EVERYBODYS:
+        raise FrameError(f"secret must be {SECRET_BYTES} bytes")
     return value
 
 

@@ -1,7 +1,7 @@
 """Where everything lies in ZooKeeper.
 
 ```
-/riprap/leader             ephemeral: {endpoint, host, pid} of the controller that leads; its czxid is the leader's term
+/riprap/leader             ephemeral: {endpoint, pid, keys} of the controller that leads; its czxid is the leader's term
 /riprap/agents/HOST        ephemeral: {instance, address, pid}
 /riprap/jobs/JOB/spec      {topology, run_dir}, written once by submit
 /riprap/runs/RUN/ATTEMPT   a `riprap run` on this ensemble: the same folders again, for itself alone

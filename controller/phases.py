@@ -33,7 +33,8 @@ class Phase(StrEnum):
 
 ACTIVE = frozenset({Phase.DEPLOYING, Phase.RUNNING, Phase.RECOVERING})
 STOPPING = frozenset({Phase.FINISHING, Phase.CANCELLING})
-TERMINAL = frozenset({Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED, Phase.UNREADABLE})
+ENDED = frozenset({Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED})
+TERMINAL = ENDED | {Phase.UNREADABLE}
 
 MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.SUBMITTED: frozenset({Phase.DEPLOYING, Phase.CANCELLING, Phase.FAILED}),

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from codec.ids import Incarnation, WorkerId
-from controller import injection, recovery
-from controller.actions import Log
-from controller.cluster import Cluster
-from controller.completeness import Account
-from controller.job import Job
-from controller.last_words import ReadLastWords
-from controller.phases import ACTIVE, STOPPING, TERMINAL, EndReason, FailureReason, Phase
-from controller.record import Assignment
-from controller.reports import EXITED, UP, WorkerReport
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller import injection, recovery
+from riprap.controller.actions import Log
+from riprap.controller.cluster import Cluster
+from riprap.controller.completeness import Account
+from riprap.controller.job import Job
+from riprap.controller.last_words import ReadLastWords
+from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, EndReason, FailureReason, Phase
+from riprap.controller.record import Assignment
+from riprap.controller.reports import EXITED, UP, WorkerReport
 
 
 class Pass:

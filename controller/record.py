@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from codec.errors import DataError
-from codec.ids import Incarnation, WorkerId
-from codec.json_text import to_json
-from controller.phases import Phase
+from riprap.codec.errors import DataError
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.codec.json_text import to_json
+from riprap.controller.phases import Phase
 
 VERSION = 1  # of what is written about a job; another one is not read
-REMEDY = "use the riprap that wrote it, or delete the job's folder in ZooKeeper"
+REMEDY = "use the riprap that wrote it, or `riprap forget` the job"
 ZNODE_BYTES_MAX = 1_000_000  # ZooKeeper's jute.maxbuffer is 1 MiB, path and all
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codec.errors import RiprapError
-from codec.ids import WorkerId
-from controller.endings import describe_end, ended_itself
-from controller.job import Job
-from controller.phases import EndReason, FailureReason, Phase
-from controller.steps import Announce, Fence, Respawn, Step
+from riprap.codec.errors import RiprapError
+from riprap.codec.ids import WorkerId
+from riprap.controller.endings import describe_end, ended_itself
+from riprap.controller.job import Job
+from riprap.controller.phases import EndReason, FailureReason, Phase
+from riprap.controller.steps import Announce, Fence, Respawn, Step
 
 if TYPE_CHECKING:
-    from controller.reconcile import Pass
+    from riprap.controller.reconcile import Pass
 
 CRASHES_MAX = 2
 """How often a worker that ends itself without having processed an item is replaced."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller import messages
-from controller.deltas import Reader
-from controller.messages import Message
-from controller.reports import AgentReport
+from riprap.controller import messages
+from riprap.controller.deltas import Reader
+from riprap.controller.messages import Message
+from riprap.controller.reports import AgentReport
 
 AGENTS_MAX = 4096  # remembered; of more, the one heard of first is asked for a whole report again
 

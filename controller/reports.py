@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
-from codec.errors import FrameError
-from codec.ids import Incarnation, WorkerId
-from controller import messages
-from controller.deltas import State
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller import messages
+from riprap.controller.deltas import State
 
 STATS_BYTES_MAX = 32 * 1024  # of one incarnation, packed
 
@@ -37,6 +37,7 @@ class WorkerReport:
     """METHOD (FILE:LINE) where a signal of its own making ended it, as far as its log says."""
     ipc: str = ""
     tcp: str = ""
+    public_key: str = ""
     beat: int = 0
     epoch: int = 0
     items: int = 0
@@ -117,7 +118,7 @@ _KINDS["peers"] = {list, type(None)}
 for _name in _MOMENTS:
     _KINDS[_name] = {*_KINDS[_name], int}
 
-_HEAD = ("host", "instance", "number", "address", "pid", "term", "sequence", "behind", "clock", "sent_at")
+_HEAD = ("host", "instance", "number", "address", "pid", "term", "sequence", "behind", "clock", "sent_at", "next_keys")
 
 
 @dataclass(slots=True)
@@ -141,6 +142,8 @@ class AgentReport:
     rows: list[WorkerReport] = field(default_factory=list)
     clock: str = ""
     sent_at: float = 0.0
+    next_keys: str = ""
+    """The id of the keys that it was told will be the cluster's."""
 
     def state(self) -> State:
         """The report as the wire carries it; rows under the names of their incarnations."""
@@ -165,6 +168,7 @@ class AgentReport:
             behind=message.get("behind") is True,
             clock=messages.text(message, "clock", ""),
             sent_at=messages.moment(message, "sent_at"),
+            next_keys=messages.text(message, "next_keys", ""),
             revisions=revisions,
             rows=[WorkerReport.read(row) for row in rows.values()],
         )

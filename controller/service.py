@@ -8,21 +8,27 @@ import time
 
 import zmq
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoAuthError
 
-from codec.errors import ConfigError
-from controller import processes, session
-from controller.after_end import OnEnded, nothing_to_do
-from controller.election import try_to_lead
-from controller.inbox import Inbox
-from controller.leadership import Leadership
-from controller.messages import MESSAGE_BYTES_MAX
-from controller.steps import PlanFor, restart_lost_for
-from controller.store import Deposed
+from riprap.codec.errors import ConfigError
+from riprap.codec.trust.curve import serve_with
+from riprap.codec.trust.doorkeeper import Doorkeeper
+from riprap.codec.trust.keys import CONTROLLER, own_authority
+from riprap.controller import processes, session
+from riprap.controller.after_end import OnEnded, nothing_to_do
+from riprap.controller.election import try_to_lead
+from riprap.controller.inbox import Inbox
+from riprap.controller.jobspec import Check, unchecked
+from riprap.controller.leadership import Leadership
+from riprap.controller.messages import MESSAGE_BYTES_MAX
+from riprap.controller.steps import PlanFor, restart_lost_for
+from riprap.controller.store import Deposed
+from riprap.controller.welcome import Welcome
 
 logger = logging.getLogger(__name__)
 
 STANDBY_MS = 500  # between two tries, should a watch be lost
+MESSAGES_WAITING_MAX = 64  # of one peer; more wait at the peer
 
 
 def run_controller(
@@ -30,6 +36,7 @@ def run_controller(
     endpoint_host: str = "127.0.0.1",
     plan_for: PlanFor = restart_lost_for,
     on_ended: OnEnded = nothing_to_do,
+    check: Check = unchecked,
     *,
     port: int = 0,
     die_with_parent: bool | int = False,
@@ -37,22 +44,34 @@ def run_controller(
     """Be a controller until SIGTERM or SIGINT; call it on the main thread.
 
     Agents and clients reach it at `endpoint_host` (an address of this host) and `port` (0: a free one). `on_ended` is
-    called for each job that has ended. `die_with_parent` is as in `processes.die_with_parent`. Raises ConfigError when
-    ZooKeeper does not answer, or the address cannot be bound.
+    called for each job that has ended, `check` before one is taken. `die_with_parent` is as in
+    `processes.die_with_parent`. Raises ConfigError when ZooKeeper does not answer, or the address cannot be bound.
     """
     ended = processes.begin_service(die_with_parent)
     client = session.connect(zookeeper)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    keys = own_authority()
+    welcome = Welcome(keys, zookeeper)
+    serve_with(router, keys.pair(CONTROLLER), CONTROLLER)
+    doorkeeper = Doorkeeper(router, welcome.admits)
     try:
-        router = _bind(context, endpoint_host, port)
-        _stand_and_lead(client, router, plan_for, on_ended, ended)
+        _bind(router, endpoint_host, port)
+        _stand_and_lead(client, router, plan_for, on_ended, check, welcome, ended)
     finally:
         session.disconnect(client)
+        doorkeeper.close()
         context.destroy(linger=200)
 
 
 def _stand_and_lead(
-    client: KazooClient, router: zmq.Socket[bytes], plan_for: PlanFor, on_ended: OnEnded, ended: list[int]
+    client: KazooClient,
+    router: zmq.Socket[bytes],
+    plan_for: PlanFor,
+    on_ended: OnEnded,
+    check: Check,
+    welcome: Welcome,
+    ended: list[int],
 ) -> None:
     inbox = Inbox()
     logger.info("ready to lead")
@@ -66,27 +85,26 @@ def _stand_and_lead(
             term = try_to_lead(client, endpoint, os.getpid(), lambda: inbox.put(("vacant", None)))
             if term is not None:
                 logger.info("leading, term %d, at %s", term, endpoint)
-                leadership = Leadership(client, term, endpoint, router, inbox, plan_for, on_ended)
+                leadership = Leadership(client, term, endpoint, router, inbox, plan_for, on_ended, check, welcome)
                 logger.info("leading no more: %s", leadership.run(lambda: bool(ended)))
         except (KazooException, Deposed) as error:
             logger.info("not leading: %r", error)
-            time.sleep(0.05)  # the connection is being restored; kazoo tells no sooner
+            is_shut_out = isinstance(error, NoAuthError)  # the keys have changed; who started us starts us again
+            time.sleep(STANDBY_MS / 1000 if is_shut_out else 0.05)  # else the connection is being restored
         else:
             if term is None:
                 poller.poll(STANDBY_MS)
 
 
-def _bind(context: zmq.Context[zmq.Socket[bytes]], host: str, port: int) -> zmq.Socket[bytes]:
-    """The socket for agents and clients. Nothing is read from it while another controller leads."""
-    router = context.socket(zmq.ROUTER)
+def _bind(router: zmq.Socket[bytes], host: str, port: int) -> None:
+    """Open the socket for agents and clients. Nothing is read from it while another controller leads."""
     router.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+    router.setsockopt(zmq.RCVHWM, MESSAGES_WAITING_MAX)
     router.setsockopt(zmq.LINGER, 200)
     try:
         router.bind(f"tcp://{host}:{port or '*'}")
     except zmq.ZMQError as error:
-        router.close()
         raise ConfigError(
             f"the controller cannot listen at {host}:{port}: {error}",
             "name an address of this host, and a free port (0 takes one)",
         ) from error
-    return router

@@ -11,9 +11,9 @@ import sys
 import time
 from dataclasses import dataclass
 
-from codec.errors import ConfigError
-from controller import channel
-from controller.processes import kill_by_pidfd, tie_to_this_process
+from riprap.codec.errors import ConfigError
+from riprap.controller import channel
+from riprap.controller.processes import kill_by_pidfd, tie_to_this_process
 
 START_TIMEOUT_S = 60.0  # to import the workers' code, on a slow disk
 # Workers are many and each has its own compute threads: libraries must not start more behind their backs.
@@ -102,7 +102,15 @@ class Spawner:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "controller.zygote", str(theirs.fileno()), self._entry, str(self.spares)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "riprap.controller.zygote",
+                    str(theirs.fileno()),
+                    self._entry,
+                    str(self.spares),
+                ],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
                 pass_fds=(theirs.fileno(),),

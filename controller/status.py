@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codec.errors import RiprapError
-from codec.ids import WorkerId
-from controller.job import Job
-from controller.phases import Phase
+from riprap.codec.errors import RiprapError
+from riprap.codec.ids import WorkerId
+from riprap.controller.job import Job
+from riprap.controller.phases import Phase
 
 
 def describe(job: Job, controller: str, clock: str) -> dict[str, Any]:

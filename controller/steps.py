@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from codec.errors import JobFailed
-from codec.ids import WorkerId
-from controller.view import View
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import WorkerId
+from riprap.controller.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
-from codec.errors import ConfigError, DataError
-from codec.json_text import to_json
-from controller import paths
-from controller.jobspec import JobSpec
-from controller.phases import TERMINAL
-from controller.record import REMEDY, VERSION, Record, check_version
+from riprap.codec.errors import ConfigError, DataError
+from riprap.codec.json_text import to_json
+from riprap.controller import paths
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.phases import TERMINAL
+from riprap.controller.record import REMEDY, VERSION, Record, check_version
 
 TRIES = 5
 
@@ -59,11 +59,15 @@ class Store:
         raise KazooException(f"the state of job {spec.name} changed {TRIES} times while it was written")
 
     def purge(self, name: str) -> None:
-        """Remove a job that has ended; no effect when that was done. Raises Deposed."""
+        """Remove a job that has ended, or what is there in its place; no effect when that was done. Raises Deposed."""
         try:
             self._adopt(name)
         except NoNodeError:
             self._versions.pop(name, None)
+            self._client.delete(paths.job(name), recursive=True)  # what never was a whole job
+            return
+        except DataError:
+            self._client.delete(paths.job(name), recursive=True)
             return
         transaction = self._client.transaction()
         transaction.delete(paths.job_state(name), self._versions[name])

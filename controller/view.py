@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from codec.ids import Incarnation, WorkerId
+from riprap.codec.ids import Incarnation, WorkerId
 
 STARTING = "starting"
 UP = "up"
@@ -20,7 +20,7 @@ class WorkerView:
     """One worker as its peers may see it.
 
     `state` is starting (assigned, not ready), up (at `ipc` on its host and, unless empty, at `tcp`) or down (fenced;
-    messages of this and of older incarnations are refused).
+    messages of this and of older incarnations are refused). `key` is its public key, by which its peers know it.
     """
 
     incarnation: Incarnation
@@ -28,6 +28,7 @@ class WorkerView:
     host: str = ""
     ipc: str = ""
     tcp: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,14 @@ class View:
     def entries(self) -> dict[str, dict[str, Any]]:
         """The workers as the wire carries them, by name."""
         return {
-            str(worker): {"incarnation": w.incarnation, "state": w.state, "host": w.host, "ipc": w.ipc, "tcp": w.tcp}
+            str(worker): {
+                "incarnation": w.incarnation,
+                "state": w.state,
+                "host": w.host,
+                "ipc": w.ipc,
+                "tcp": w.tcp,
+                "key": w.key,
+            }
             for worker, w in self.workers.items()
         }
 

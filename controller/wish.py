@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from codec.errors import ConfigError, FrameError
-from controller import messages
-from controller.deltas import Gap, Reader
-from controller.faults import Fault
-from controller.messages import Message
+from riprap.codec.errors import ConfigError, FrameError
+from riprap.codec.ids import JOB_NAME, WorkerId
+from riprap.codec.trust.paths import problem_with_path
+from riprap.controller import messages
+from riprap.controller.deltas import Gap, Reader
+from riprap.controller.faults import Fault
+from riprap.controller.messages import Message
 
 
 class Order(NamedTuple):
@@ -58,6 +60,8 @@ class Wishes:
             return None
         if state is None:
             return None  # overtaken
+        if bad := [name for name in state if not JOB_NAME.fullmatch(str(name))]:
+            raise FrameError(f"{bad[0]!r} is not a job name")
         wishes = {name: read_wish(job) for name, job in state.items()}
         self.sequence, self.behind = self._reader.number, False
         return wishes
@@ -73,11 +77,24 @@ def read_wish(job: Any) -> Wish:
     if not all(isinstance(entry, dict) for entry in messages.mapping(view, "workers").values()):
         raise FrameError("a worker of a view is a map")
     for worker in workers:
+        _check_worker(worker)
         messages.count(workers, worker)
     stopping = job.get("stopping") is True
     faults = tuple(map(_read_order, job.get("faults") or ()))
     submission, run_dir = messages.text(job, "submission", ""), messages.text(job, "run_dir")
-    return Wish(submission, run_dir, messages.mapping(job, "topology"), workers, stopping, view, faults)
+    if problem := problem_with_path(run_dir):
+        raise FrameError(f"the run directory {run_dir!r}: {problem}")
+    topology = messages.mapping(job, "topology")
+    messages.count(topology, "attempt", 1)
+    return Wish(submission, run_dir, topology, workers, stopping, view, faults)
+
+
+def _check_worker(name: object) -> None:
+    """A worker's name becomes the name of a file."""
+    try:
+        WorkerId.parse(str(name))
+    except ValueError as error:
+        raise FrameError(str(error)) from error
 
 
 def _read_order(order: Any) -> Order:

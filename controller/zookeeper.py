@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from codec.errors import ConfigError, RiprapError
-from codec.files import full_disk, no_space, replace, speaks_of_full_disk
-from controller.processes import tie_to_this_process
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.files import full_disk, no_space, replace, speaks_of_full_disk
+from riprap.controller.processes import tie_to_this_process
 
 ADDRESS = "127.0.0.1"
 SERVER_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -76,7 +76,7 @@ class EmbeddedZooKeeper:
         """
         if self._process is not None:
             raise RuntimeError("the server is already running")
-        command = [find_java(), *JVM_FLAGS, "-cp", ":".join(map(str, find_jars())), SERVER_CLASS]
+        command = self._command()
         self.port = _usable_port(self.address, self.port)
         config = self._prepare_folder()
         with self.log_path.open("ab") as log:
@@ -116,12 +116,20 @@ class EmbeddedZooKeeper:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
 
+    def _command(self) -> list[str]:
+        """What runs the server, but for the path of its settings."""
+        return [find_java(), *JVM_FLAGS, "-cp", ":".join(map(str, find_jars())), SERVER_CLASS]
+
+    def _settings(self) -> str:
+        """The content of its zoo.cfg."""
+        return CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=self.address)
+
     def _prepare_folder(self) -> Path:
         config = self.data_dir / "zoo.cfg"
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self.log_path.touch()
-            replace(config, CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=self.address))
+            replace(config, self._settings())
         except OSError as error:
             if full := no_space(error):
                 raise full from error

@@ -4,7 +4,7 @@ It has a single thread, for only then is a fork of it safe, and PR_SET_PDEATHSIG
 Messages on its channel: it gets {"type": "start", "id", "log"} with the worker's channel end as a descriptor, and
 {"type": "spares", "count"} when another number of interpreters is to wait; it sends "ready" once, or "broken" with the
 import error; "started" with id, pid and a pidfd; and "exited" with pid and status.
-Run as `python -m controller.zygote FD MODULE:FUNCTION SPARES`.
+Run as `python -m riprap.controller.zygote FD MODULE:FUNCTION SPARES`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from importlib import import_module
 from types import FrameType
 from typing import Never
 
-from controller import channel
-from controller.processes import die_with_parent
+from riprap.codec.trust.paths import open_to_append
+from riprap.controller import channel
+from riprap.controller.processes import die_with_parent
 
 Entry = Callable[[int], int]
 
@@ -143,7 +144,7 @@ def _ignore(signum: int, frame: FrameType | None) -> None:
 
 
 def _redirect_output(log: str) -> None:
-    fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = open_to_append(log)
     os.dup2(fd, 1)
     os.dup2(fd, 2)
 

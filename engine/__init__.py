@@ -7,5 +7,6 @@
          +-- feedback to the processors, acknowledgement to the source -----+
 
 `worker.py` is the process, `membership.py` follows the controller's views, `control.py` is the line to the agent, and
-`cli/` the command line, where all parts are put together.
+`cli/` the command line, where all parts are put together. `compose.py` is the same from Python: `handle/` starts what
+`cli/` does in a process of its own. `local.py` runs operators without any of it, `plot/` draws what a run left.
 """

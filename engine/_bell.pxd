@@ -6,7 +6,7 @@ and then looks for the announcement. A full fence between the two steps on both 
 
 from libc.stdint cimport uint64_t
 
-from engine._atomics cimport Word, exchange, fence, load_relaxed, store_relaxed
+from riprap.engine._atomics cimport Word, exchange, fence, load_relaxed, store_relaxed
 
 cdef extern from "<sys/eventfd.h>" nogil:
     int eventfd(unsigned int value, int flags)

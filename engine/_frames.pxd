@@ -1,7 +1,7 @@
 """Received frames as Python objects, and the two ways between Python's arguments and messages."""
 
-from engine._message cimport Message
-from engine._zmq cimport zmq_msg_t
+from riprap.engine._message cimport Message
+from riprap.engine._zmq cimport zmq_msg_t
 
 
 cdef class Frame:

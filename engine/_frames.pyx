@@ -4,10 +4,10 @@ cimport cython
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
-from engine._message cimport (
+from riprap.engine._message cimport (
     FRAMES_MAX, SEND, Message, message_free, message_new, part_copy, part_lend, release_returned,
 )
-from engine._zmq cimport libzmq, zmq_msg_t
+from riprap.engine._zmq cimport libzmq, zmq_msg_t
 
 UPSTREAM = 0
 DOWNSTREAM = 1

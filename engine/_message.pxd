@@ -3,8 +3,8 @@
 from cpython.buffer cimport Py_buffer
 from libc.stddef cimport size_t
 
-from engine._atomics cimport Word
-from engine._zmq cimport zmq_msg_t
+from riprap.engine._atomics cimport Word
+from riprap.engine._zmq cimport zmq_msg_t
 
 cdef enum:
     FRAMES_MAX = 16

@@ -8,8 +8,8 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from engine._atomics cimport Pointer, add, exchange_pointer, load_relaxed, store_pointer, swap_pointer
-from engine._zmq cimport libzmq, raise_zmq_error
+from riprap.engine._atomics cimport Pointer, add, exchange_pointer, load_relaxed, store_pointer, swap_pointer
+from riprap.engine._zmq cimport libzmq, raise_zmq_error
 
 cdef enum:
     # A copy of less costs no more than a loan and its return, and leaves the caller free to change the buffer.

@@ -6,13 +6,13 @@ thread with a full fence (zmq_socket(3), thread safety), and waking a thread cos
 
 from libc.stddef cimport size_t
 
-from engine._atomics cimport Word
-from engine._bell cimport Bell
-from engine._doorbell cimport Doorbell
-from engine._message cimport PARTS_MAX, Message
-from engine._zmq cimport zmq_msg_t
-from engine.rings cimport Mpsc, Spsc
-from engine.trace cimport Spans
+from riprap.engine._atomics cimport Word
+from riprap.engine._bell cimport Bell
+from riprap.engine._doorbell cimport Doorbell
+from riprap.engine._message cimport PARTS_MAX, Message
+from riprap.engine._zmq cimport zmq_msg_t
+from riprap.engine.rings cimport Mpsc, Spsc
+from riprap.engine.trace cimport Spans
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_t:
@@ -31,6 +31,7 @@ cdef enum:
     TOO_LARGE
     NO_HEADER
     UNROUTABLE
+    STRANGER
     REASONS
 
 # Written by the pump's thread only.
@@ -65,6 +66,7 @@ cdef struct Pump:
     Traffic traffic
     int linger_ms  # set before `stopping`
     # The pump's own, or its maker's until it is started.
+    bint guarded  # whether a doorkeeper says who each peer is
     int first_part  # 0 on a ROUTER, which names the peer in part 0; 1 on a DEALER
     size_t message_bytes_max
     Message* pending  # arrived when `arrivals` was full

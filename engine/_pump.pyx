@@ -9,17 +9,17 @@ where zmq_poll makes at least one more per socket.
 
 from libc.errno cimport errno
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memmove
+from libc.string cimport memcmp, memmove, strlen
 
-from engine._atomics cimport Word, exchange, fence, load_acquire, load_relaxed, store_relaxed, store_release
-from engine._bell cimport bell_announce, bell_awake, bell_close, bell_open, bell_ring, bell_strike
-from engine._doorbell cimport doorbell_ring
-from engine._message cimport CONNECT, DISCONNECT, SEND, Verb, message_free, message_new
-from engine._zmq cimport ZMQ_DONTWAIT, ZMQ_FD, ZMQ_LINGER, ZMQ_SNDMORE, libzmq
-from engine.rings cimport (
+from riprap.engine._atomics cimport Word, exchange, fence, load_acquire, load_relaxed, store_relaxed, store_release
+from riprap.engine._bell cimport bell_announce, bell_awake, bell_close, bell_open, bell_ring, bell_strike
+from riprap.engine._doorbell cimport doorbell_ring
+from riprap.engine._message cimport CONNECT, DISCONNECT, SEND, Verb, message_free, message_new
+from riprap.engine._zmq cimport ZMQ_DONTWAIT, ZMQ_FD, ZMQ_LINGER, ZMQ_SNDMORE, libzmq
+from riprap.engine.rings cimport (
     mpsc_close, mpsc_offer, mpsc_open, mpsc_peek, mpsc_poll, mpsc_ready, spsc_close, spsc_offer, spsc_open, spsc_poll,
 )
-from engine.trace cimport RECEIVING, SENDING, WAITING, Moment, span_begin, span_end
+from riprap.engine.trace cimport RECEIVING, SENDING, WAITING, Moment, span_begin, span_end
 
 cdef extern from "<pthread.h>" nogil:
     int pthread_create(pthread_t* thread, const void* attributes, void* (*main)(void*) noexcept nogil, void* argument)
@@ -370,10 +370,19 @@ cdef int _judge(Pump* pump, int parts, size_t size) noexcept nogil:
         reason = TOO_LARGE
     elif parts < 2 or libzmq.msg_size(&pump.scratch[1]) == 0:
         reason = NO_HEADER
+    elif pump.guarded and not _is_itself(&pump.scratch[0], &pump.scratch[1]):
+        reason = STRANGER
     else:
         return ACCEPTED
     _bump(&pump.traffic.dropped[reason], 1)
     return DROPPED
+
+
+cdef bint _is_itself(zmq_msg_t* identity, zmq_msg_t* header) noexcept nogil:
+    """Whether the name that a peer gives itself is that under which the doorkeeper knows its key."""
+    cdef const char* name = libzmq.msg_gets(header, "User-Id")
+    cdef size_t size = libzmq.msg_size(identity)
+    return name != NULL and strlen(name) == size and memcmp(name, libzmq.msg_data(identity), size) == 0
 
 
 cdef Message* _wrap(Pump* pump, unsigned int link, int parts, size_t size) noexcept nogil:

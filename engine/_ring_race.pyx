@@ -4,7 +4,7 @@ from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from engine.rings cimport (
+from riprap.engine.rings cimport (
     Mpsc, Spsc, mpsc_close, mpsc_offer, mpsc_open, mpsc_poll, spsc_close, spsc_offer, spsc_offer_many, spsc_open,
     spsc_poll, spsc_poll_many,
 )

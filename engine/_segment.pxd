@@ -12,8 +12,8 @@ from cpython.buffer cimport Py_buffer
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
 
-from engine._atomics cimport Word
-from engine._doorbell cimport Doorbell
+from riprap.engine._atomics cimport Word
+from riprap.engine._doorbell cimport Doorbell
 
 cdef enum:
     SLOTS = 1024

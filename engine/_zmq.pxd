@@ -23,6 +23,11 @@ cdef enum:
     ZMQ_TCP_KEEPALIVE_CNT = 35
     ZMQ_TCP_KEEPALIVE_IDLE = 36
     ZMQ_TCP_KEEPALIVE_INTVL = 37
+    ZMQ_CURVE_SERVER = 47
+    ZMQ_CURVE_PUBLICKEY = 48
+    ZMQ_CURVE_SECRETKEY = 49
+    ZMQ_CURVE_SERVERKEY = 50
+    ZMQ_HANDSHAKE_IVL = 66
 
     ZMQ_CTX_IO_THREADS = 1
     ZMQ_CTX_MAX_SOCKETS = 2
@@ -52,6 +57,7 @@ ctypedef struct Libzmq:
     int (*msg_init_data)(zmq_msg_t* message, void* data, size_t size, zmq_free_fn free, void* hint) noexcept nogil
     int (*msg_close)(zmq_msg_t* message) noexcept nogil
     int (*msg_move)(zmq_msg_t* destination, zmq_msg_t* source) noexcept nogil
+    const char* (*msg_gets)(const zmq_msg_t* message, const char* property) noexcept nogil
     int (*msg_copy)(zmq_msg_t* destination, zmq_msg_t* source) noexcept nogil
     void* (*msg_data)(zmq_msg_t* message) noexcept nogil
     size_t (*msg_size)(const zmq_msg_t* message) noexcept nogil

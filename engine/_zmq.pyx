@@ -53,6 +53,7 @@ cdef int _bind_messages(void* library) except -1:
     libzmq.msg_close = <int (*)(zmq_msg_t*) noexcept nogil>_function(library, b"zmq_msg_close")
     libzmq.msg_move = <int (*)(zmq_msg_t*, zmq_msg_t*) noexcept nogil>_function(library, b"zmq_msg_move")
     libzmq.msg_copy = <int (*)(zmq_msg_t*, zmq_msg_t*) noexcept nogil>_function(library, b"zmq_msg_copy")
+    libzmq.msg_gets = <const char* (*)(const zmq_msg_t*, const char*) noexcept nogil>_function(library, b"zmq_msg_gets")
     libzmq.msg_data = <void* (*)(zmq_msg_t*) noexcept nogil>_function(library, b"zmq_msg_data")
     libzmq.msg_size = <size_t (*)(const zmq_msg_t*) noexcept nogil>_function(library, b"zmq_msg_size")
     libzmq.msg_more = <int (*)(const zmq_msg_t*) noexcept nogil>_function(library, b"zmq_msg_more")

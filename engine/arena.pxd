@@ -1,8 +1,8 @@
 from cpython.buffer cimport Py_buffer
 from libc.stddef cimport size_t
 
-from engine._doorbell cimport Doorbell
-from engine._segment cimport SLOTS, Side
+from riprap.engine._doorbell cimport Doorbell
+from riprap.engine._segment cimport SLOTS, Side
 
 cdef struct Entry:
     size_t start

@@ -15,9 +15,9 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.string cimport memcpy, memset
 
-from engine._atomics cimport fence, load_acquire, store_release
-from engine._doorbell cimport Doorbell
-from engine._segment cimport (
+from riprap.engine._atomics cimport fence, load_acquire, store_release
+from riprap.engine._doorbell cimport Doorbell
+from riprap.engine._segment cimport (
     LINKS_MAX, MAGIC, SIDES_MAX, SLOTS, TOKEN_BYTES, Head, Side, control_bytes, generations, lane_of, side_offset,
 )
 

@@ -4,9 +4,9 @@ cimport cython
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from libc.string cimport memset
 
-from codec.errors import FrameError
-from engine._atomics cimport fence, load_acquire, load_relaxed, store_release
-from engine._segment cimport SLOTS, Lane, Segment, generations, lane_of
+from riprap.codec.errors import FrameError
+from riprap.engine._atomics cimport fence, load_acquire, load_relaxed, store_release
+from riprap.engine._segment cimport SLOTS, Lane, Segment, generations, lane_of
 
 
 @cython.final

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from types import FrameType
 
-from controller.users_code import is_below_engine, is_installed
+from riprap.codec.users_code import is_below_engine, is_installed
 
 SLOW_CALL_S = 2.0
 """A call that lasts this long is worth a word."""

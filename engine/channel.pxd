@@ -8,9 +8,9 @@ for goes in pieces, as the reader makes room.
 from cpython.buffer cimport Py_buffer
 from libc.stddef cimport size_t
 
-from engine._doorbell cimport Doorbell
-from engine._segment cimport Segment, Side
-from engine.arena cimport Arena
+from riprap.engine._doorbell cimport Doorbell
+from riprap.engine._segment cimport Segment, Side
+from riprap.engine.arena cimport Arena
 
 # What the loop of the compute thread looks at without the GIL.
 cdef struct End:

@@ -6,7 +6,7 @@ to which it has read the neighbour's ring. A `Network` that a channel is attache
 
 from typing import Any
 
-from engine.arena import Arena
+from riprap.engine.arena import Arena
 
 class Channel:
     """One worker's end of a channel."""

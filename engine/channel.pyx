@@ -9,10 +9,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
-from engine._atomics cimport fence, load_acquire, load_relaxed, store_relaxed, store_release
-from engine._doorbell cimport doorbell_ring
-from engine._message cimport FRAMES_MAX
-from engine._segment cimport RING_BYTES
+from riprap.engine._atomics cimport fence, load_acquire, load_relaxed, store_relaxed, store_release
+from riprap.engine._doorbell cimport doorbell_ring
+from riprap.engine._message cimport FRAMES_MAX
+from riprap.engine._segment cimport RING_BYTES
 
 cdef enum:
     WORD = 8

@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from codec.ids import WorkerId
-from engine.arena import Arena
-from engine.channel import Channel
-from engine.layout import Neighbourhood
-from engine.network import DOWNSTREAM, UPSTREAM, Network
-from engine.sharing import names_segment
+from riprap.codec.ids import WorkerId
+from riprap.engine.arena import Arena
+from riprap.engine.channel import Channel
+from riprap.engine.layout import Neighbourhood
+from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.sharing import names_segment
 
 Terms = list[Any]
 """Process, descriptor and token of a worker's segment, its side of the channel, and where reading begins there."""

@@ -4,7 +4,7 @@ job = Job("word_count", input="books", micro_batch=100_000, scheme=approximate(t
 split = job.stage("split", SplitWords, parallelism=2)
 count = job.stage("count", CountWords, parallelism=2)
 split.to(count, "full")
-summary = job.run(out="runs/words")
+summary = job.run(out="runs/words")     # or run = job.start(), and look at it while it goes on
 """
 
 from __future__ import annotations
@@ -20,15 +20,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from codec.errors import ConfigError, RiprapError
-from codec.files import replace as replace_file
-from configs.document import read_document
-from configs.topology import Topology
-from engine.cli import preflight
-from operators.base import Operator
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.files import replace as replace_file
+from riprap.configs.document import read_document
+from riprap.configs.topology import Topology
+from riprap.engine.cli import preflight
+from riprap.engine.cli.run_directory import read_summary
+from riprap.engine.handle import messages
+from riprap.engine.handle.run import Run, begin
+from riprap.operators import by_value
+from riprap.operators.base import Operator
+from riprap.operators.names import short_name
 
 __all__ = [
-    "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "scheme",
+    "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "resume", "scheme",
     "upstream_backup",
 ]  # fmt: skip
 
@@ -61,8 +66,11 @@ class Job:
         self, name: str, *, micro_batch: int, scheme: Section, input: str | os.PathLike[str] | None = None,
         repeat: int = 1, limit: int | None = None, seed: int = 1,
         links: Section | None = None, backup: Section | None = None, cluster: Section | None = None,
+        output: Section | None = None,
     ) -> None:  # fmt: skip
         path = None if input is None else os.fspath(input)
+        self._classes: dict[str, type[Operator]] = {}
+        self._last: Run | None = None
         self._values: dict[str, Any] = {
             "job": name,
             "input": _given(path=path, repeat=repeat, limit=limit),
@@ -71,7 +79,7 @@ class Job:
             "stages": {},
             "edges": [],
             "fault_tolerance": dict(scheme),
-        } | _given(links=links, backup=backup, cluster=cluster)
+        } | _given(links=links, backup=backup, cluster=cluster, output=output)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Job:
@@ -80,6 +88,7 @@ class Job:
         if not isinstance(values, dict) or not isinstance(values.get("job"), str):
             raise ConfigError(f"{os.fspath(path)}: not a topology", "name a file with job, input, stages, edges, ...")
         job = cls.__new__(cls)
+        job._classes, job._last = {}, None
         job._values = {**values, "stages": values.get("stages") or {}, "edges": values.get("edges") or []}
         return job
 
@@ -101,6 +110,7 @@ class Job:
         """Add a stage of `parallelism` tasks, each a process of its own. ConfigError for a name that is taken.
 
         The operator is a class, or its import path `module:Class`; `options` are its constructor's keyword arguments.
+        A class of the running script or notebook is sent to the workers by value (operators/by_value.py).
         `input` is of a source that does not read the job's; `cpus` pins task i to cpus[i modulo their number];
         `threads` are the compute threads of each task (docs/dataflow.md).
         """
@@ -108,6 +118,8 @@ class Job:
             raise ConfigError(f"job {self.name} has a stage {name} already", "choose another name")
         own = {"path": os.fspath(input)} if isinstance(input, str | os.PathLike) else input
         path = operator if isinstance(operator, str) else import_path(operator)
+        if not isinstance(operator, str) and operator.__module__ == by_value.MAIN:
+            self._classes[operator.__name__] = operator
         values = {"operator": path, "parallelism": parallelism}
         values |= _given(options=options or None, input=own, cpus=cpus and list(cpus), threads=threads)
         self._values["stages"][name] = values
@@ -139,26 +151,52 @@ class Job:
         with self._file() as file:
             return preflight.check_job(file, ()).topology
 
+    def start(
+        self, *, out: str | os.PathLike[str] | None = None, faults: Sequence[str] = (),
+        zookeeper: str | None = None, zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+    ) -> Run:  # fmt: skip
+        """Start the job on this machine and return its handle; `out` is the run directory.
+
+        `faults` are injected, in the words of `--fault`; `zookeeper` and `zookeeper_auth` are as for `riprap run`.
+        ConfigError or DataError when the job is refused; nothing was started then. The job ends with this program at
+        the latest, whatever ends that.
+        """
+        with self._file() as file:
+            classes = str(by_value.write(Path(file).parent, self._classes)) if self._classes else None
+            path = None if out is None else os.fspath(out)
+            what = {"topology": file, "out": path, "classes": classes}
+            order = messages.order(list(faults), zookeeper, _path(zookeeper_auth), standby, os.getpid(), **what)
+            self._last = begin(order, _workers_environment())
+        return self._last
+
     def run(
         self, *, out: str | os.PathLike[str] | None = None, faults: Sequence[str] = (),
-        zookeeper: str | None = None, standby: int = 0,
+        zookeeper: str | None = None, zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
     ) -> dict[str, Any]:  # fmt: skip
-        """Run on this machine to the end and return the summary (docs/guide.md); `out` is the run directory.
+        """Run on this machine to the end and return the summary (docs/guide.md): `start`, and `wait`.
 
-        `faults` are injected, in the words of `--fault`. ConfigError when nothing was started, JobFailed when the job
-        did not complete; either says what to do. Call it from the main thread, so that Ctrl-C ends the job cleanly.
+        JobFailed when the job did not complete; its message says how to go on. Ctrl-C ends the job cleanly.
         """
-        from engine.cli.display import NoDisplay
-        from engine.cli.execute import run_to_end
-        from engine.cli.start import start_anew
+        with self.start(
+            out=out, faults=faults, zookeeper=zookeeper, zookeeper_auth=zookeeper_auth, standby=standby
+        ) as run:
+            return run.wait()
 
-        with self._file() as file:
-            start = start_anew(file, (), faults, None, None if out is None else os.fspath(out))
-        with _scripts_folder_for_workers():
-            summary, failure = run_to_end(start, NoDisplay(), zookeeper, standby)
-        if failure is not None:
-            raise failure
-        return summary
+    def resume(
+        self, directory: str | os.PathLike[str], *, faults: Sequence[str] = (), zookeeper: str | None = None,
+        zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+    ) -> Run:  # fmt: skip
+        """Go on in the run directory of a run that did not complete, as riprap.resume does: by the topology there."""
+        self._last = resume(
+            directory, faults=faults, zookeeper=zookeeper, zookeeper_auth=zookeeper_auth, standby=standby
+        )
+        return self._last
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A figure of the last run that this object started, as of `Run.plot`; ConfigError when there is none."""
+        if self._last is None:
+            raise ConfigError(f"job {self.name} has not been run yet", "run it, or use `riprap plot RUNDIR`")
+        return self._last.plot(path)
 
     @contextmanager
     def _file(self) -> Iterator[str]:
@@ -198,36 +236,44 @@ class Stage:
         return upstream
 
 
+def resume(
+    directory: str | os.PathLike[str], *, faults: Sequence[str] = (), zookeeper: str | None = None,
+    zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+) -> Run:  # fmt: skip
+    """Go on with a job that did not complete, in its run directory, as `riprap run --resume` does.
+
+    ConfigError for one that has completed, or whose directory lacks what is needed.
+    """
+    path = Path(directory).resolve()
+    if read_summary(path).get("completed"):
+        raise ConfigError(f"{path}: its job has completed, so there is nothing to go on with", "use its model.npz")
+    order = messages.order(list(faults), zookeeper, _path(zookeeper_auth), standby, os.getpid(), resume=str(path))
+    return begin(order, _workers_environment())
+
+
 def import_path(operator: type[Operator]) -> str:
     """`module:Class`, by which workers find a class; ConfigError for one that they cannot import."""
     name = f"{operator.__module__}:{operator.__qualname__}"
-    if operator.__module__ == "__main__":
-        raise ConfigError(
-            f"workers cannot import {operator.__qualname__}: it is defined in the script that is running",
-            "put it into a module beside the script, and import it from there",
-        )
     if getattr(sys.modules.get(operator.__module__), operator.__qualname__, None) is not operator:
         raise ConfigError(
             f"workers cannot import {name}: it is not at the top of its module", "define it there, under its own name"
         )
-    return name
+    return short_name(name)
+
+
+def _path(given: str | os.PathLike[str] | None) -> str | None:
+    return None if given is None else os.path.abspath(given)
 
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-@contextmanager
-def _scripts_folder_for_workers() -> Iterator[None]:
-    """What Python finds beside the script that is running, workers must find too."""
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    before = os.environ.get("PYTHONPATH")
+def _workers_environment() -> dict[str, str]:
+    """Ours; what Python finds beside the script that is running, workers must find too."""
+    environment, script = dict(os.environ), getattr(sys.modules["__main__"], "__file__", None)
     if script is not None:
-        folders = [before] if before else []
-        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, str(Path(script).resolve().parent)])
-    try:
-        yield
-    finally:
-        os.environ.pop("PYTHONPATH", None)
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
+        given = environment.get("PYTHONPATH")
+        folders = [*([given] if given else []), str(Path(script).resolve().parent)]
+        environment["PYTHONPATH"] = os.pathsep.join(folders)
+    return environment

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from controller.messages import CHANNEL_BYTES_MAX, pack, unpack
+from riprap.controller.messages import CHANNEL_BYTES_MAX, pack, unpack
 
 HEARTBEAT_S = 0.1
 

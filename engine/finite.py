@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from codec.errors import JobFailed
-from codec.ids import Epoch
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch
 
 
 def are_finite(arrays: Iterable[np.ndarray]) -> bool:

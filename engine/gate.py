@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.blocks import Block, Kind
-from codec.clock import is_opened
-from codec.errors import FrameError
-from codec.ids import WorkerId
-from engine.layout import Edge, Layout
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import is_opened
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import WorkerId
+from riprap.engine.layout import Edge, Layout
 
 
 class ThreeStageGate:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from codec.blocks import Block, Kind
-from codec.errors import FrameError
-from codec.header import Header, decode
-from codec.ids import WorkerId
-from engine.layout import Edge, Neighbourhood
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.errors import FrameError
+from riprap.codec.header import Header, decode
+from riprap.codec.ids import WorkerId
+from riprap.engine.layout import Edge, Neighbourhood
 
 PeerFetch = Callable[[bytes, list[Any], int], Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from codec.ids import WorkerId
-from configs.topology import Topology
+from riprap.codec.ids import WorkerId
+from riprap.configs.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

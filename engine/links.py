@@ -15,11 +15,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.layout import Edge
-
-EARLY_MAX = 1024  # messages of an incarnation that this worker has not been told of yet, per sender
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.layout import Edge
 
 
 class Wire(Protocol):
@@ -95,7 +93,6 @@ class Links:
         self._up: set[WorkerId] = set()
         self._out: dict[tuple[Edge, WorkerId], OutLink] = {}
         self._in: dict[tuple[Edge, WorkerId], InLink] = {}
-        self._early: dict[WorkerId, deque[tuple[Edge, Incarnation, Seq, Block]]] = {}
 
     def incarnation(self, worker: WorkerId) -> Incarnation:
         """The latest life known; 0 before the first."""
@@ -109,15 +106,13 @@ class Links:
         """A peer is down: nothing is sent to it any more."""
         self._up.discard(worker)
 
-    def raise_(self, worker: WorkerId, life: Incarnation) -> list[tuple[Edge, Seq, Block]]:
-        """A new life of a peer begins: its links start anew. Returns its messages that came before this news."""
+    def raise_(self, worker: WorkerId, life: Incarnation) -> None:
+        """A new life of a peer begins: its links start anew. It cannot connect before (engine/guests.py)."""
         for halves in (self._out, self._in):
             for key in [key for key in halves if key[1] == worker]:
                 del halves[key]
         self._lives[worker] = life
         self._up.add(worker)
-        early = self._early.pop(worker, ())
-        return [(edge, seq, block) for edge, its_life, seq, block in early if its_life == life]
 
     def room(self, edge: Edge, to: WorkerId) -> int:
         """Blocks that the window still takes; 0 while the peer is down."""
@@ -140,7 +135,7 @@ class Links:
     def accept(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> bool:
         """Whether a message that came in is the next of its link, to be handed on now."""
         if life != self.incarnation(sender) or sender not in self._up:
-            self._stranger(edge, sender, life, seq, block)
+            self.fenced += 1  # of a life that is over: what it said last might contradict the next one
             return False
         link = self._in_link(edge, sender)
         if block.kind == Kind.HELLO:
@@ -160,13 +155,6 @@ class Links:
             link.asked = Seq(link.received + 1)
             self.wire.reply(edge, sender, Kind.HELLO, link.received)
         return False
-
-    def _stranger(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> None:
-        if life <= self.incarnation(sender):
-            self.fenced += 1  # of a life that is over: what it said last might contradict the next one
-            return
-        early = self._early.setdefault(sender, deque(maxlen=EARLY_MAX))
-        early.append((edge, life, seq, block))
 
     def on_reply(self, edge: Edge, peer: WorkerId, life: Incarnation, kind: Kind, seq: Seq) -> None:
         """The receiver of a link has answered: everything up to `seq` is safe (ACK), or only that much came (HELLO)."""

@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from codec.ids import Incarnation, WorkerId
-from controller.phases import Phase
-from engine.port import Fenced, WorkerPort
-from engine.tasks.task import Runs
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.phases import Phase
+from riprap.engine.guests import Guests
+from riprap.engine.port import Fenced, WorkerPort
+from riprap.engine.tasks.task import Runs
 
 
 class Membership:
-    """Applies views in order of their revision. A view tells of peers that changed since the last: all, in the first.
+    """Applies views in order of their revision, and tells who may connect.
 
-    What changed twice between two views is told once, as it is now: the moments between do not matter.
+    A view tells of peers that changed since the last: all, in the first. What changed twice between two views is told
+    once, as it is now: the moments between do not matter.
 
     With `transport` "auto" peers of the same host are offered payloads by reference, with "zeromq" none is.
     """
 
-    def __init__(self, port: WorkerPort, task: Runs, host: str, transport: str) -> None:
-        self.port, self.task, self.host, self.transport = port, task, host, transport
+    def __init__(self, port: WorkerPort, task: Runs, guests: Guests, host: str, transport: str) -> None:
+        self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
         self.revision = -1
         self._receivers = set(port.layout.receivers())
 
@@ -50,13 +52,15 @@ class Membership:
         up = entry["state"] == "up"
         if links.is_up(worker) and not (up and links.incarnation(worker) == life):
             links.lower(worker)
+            self.guests.dismiss(worker)
             self.port.disconnect(worker)
             self.task.on_worker_failed(worker)
         if up and links.incarnation(worker) < life:
+            key = entry["key"].encode()
             if worker in self._receivers:
                 near = entry["host"] == self.host
-                self.port.connect(worker, entry["ipc"] if near else entry["tcp"], near and self.transport == "auto")
-            early = links.raise_(worker, life)
+                endpoint = entry["ipc"] if near else entry["tcp"]
+                self.port.connect(worker, endpoint, key, near and self.transport == "auto")
+            links.raise_(worker, life)
             self.task.on_worker_restored(worker)
-            for edge, _, block in early:
-                self.port.deliver(self.task, edge, worker, life, block)
+            self.guests.expect(worker, life, key)

@@ -11,17 +11,23 @@ from typing import Any
 import numpy as np
 from typing_extensions import Buffer
 
-from engine._frames import DOWNSTREAM as DOWNSTREAM
-from engine._frames import UPSTREAM as UPSTREAM
-from engine._frames import Frame as Frame
-from engine.arena import Arena
-from engine.channel import Channel
-from engine.trace import Trace
+from riprap.engine._frames import DOWNSTREAM as DOWNSTREAM
+from riprap.engine._frames import UPSTREAM as UPSTREAM
+from riprap.engine._frames import Frame as Frame
+from riprap.engine.arena import Arena
+from riprap.engine.channel import Channel
+from riprap.engine.trace import Trace
 
 class Network:
     """Sockets, threads and rings of one worker process."""
 
-    def __init__(self, max_message_bytes: int, receive_capacity: int = 4096, arena: Arena | None = None) -> None:
+    def __init__(
+        self,
+        max_message_bytes: int,
+        receive_capacity: int = 4096,
+        arena: Arena | None = None,
+        keys: tuple[bytes, bytes] | None = None,
+    ) -> None:
         """Nothing runs and no port is taken yet.
 
         max_message_bytes: bound on header plus frames of one message, sent or received; received ones that are larger
@@ -29,6 +35,9 @@ class Network:
         receive_capacity: arrivals that may wait in each direction, a power of two; when they do, the sockets are not
         read any more, so the peers feel it.
         arena: where neighbours that have a channel can ring for this network; without one no channel may be attached.
+        keys: the CURVE key, public and secret, of this network (codec/trust); who does not know the public half cannot
+        connect, and a doorkeeper of `listener` says who else cannot. None, for measurements of the network alone:
+        whoever connects is heard.
         Raises ValueError for bad arguments, OSError without file descriptors.
         """
 
@@ -38,6 +47,13 @@ class Network:
         Before `start`; may be called for several endpoints. Port 0 or `*` takes a free one. An ipc path that exists is
         taken over. Raises OSError with errno and endpoint (port in use, no such directory), ValueError for another
         transport.
+        """
+
+    def listener(self) -> tuple[int, int]:
+        """The addresses of libzmq's context and of the socket that listens, for the doorkeeper who guards it.
+
+        Before `start`; the doorkeeper lets go of both before `close`. From here on an arrival counts only if the
+        doorkeeper knows its sender's key under the identity with which it comes.
         """
 
     def trace(self, upstream: Trace, downstream: Trace) -> None:
@@ -53,8 +69,10 @@ class Network:
         are dropped. Frames and arrays over them stay valid. Buffers that were lent by `send` are released.
         """
 
-    def connect(self, endpoint: str, identity: bytes) -> int:
+    def connect(self, endpoint: str, identity: bytes, server: bytes | None = None) -> int:
         """Make a link to the peer bound at `endpoint`, which will see this side as `identity`; returns the link's id.
+
+        server: the public key that the peer holds; given just where this network has `keys`.
 
         Returns at once: libzmq connects in the background, again and again, and keeps what is sent meanwhile, without
         bound. Use a new identity for each incarnation of a sender: while a peer knows one, a second with the same name
@@ -104,5 +122,6 @@ class Network:
         """Messages and bytes (header and frames) in and out under "upstream" and "downstream"; "dropped" by reason.
 
         Under "channels" the same of those that are attached, and how many of them are broken.
-        The reasons: too_many_frames, too_large, no_header for arrivals; unroutable for sends and replies.
+        The reasons: too_many_frames, too_large, no_header for arrivals; unroutable for sends and replies; stranger for
+        arrivals of whom a doorkeeper knows under another name.
         """

@@ -13,24 +13,25 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, realloc
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from engine._atomics cimport Word, exchange, load_acquire, load_relaxed
-from engine._doorbell cimport Doorbell, doorbell_announce, doorbell_awake, doorbell_ring, doorbell_sleep
-from engine._frames cimport pack, unpack
-from engine._message cimport (
+from riprap.engine._atomics cimport Word, exchange, load_acquire, load_relaxed
+from riprap.engine._doorbell cimport Doorbell, doorbell_announce, doorbell_awake, doorbell_ring, doorbell_sleep
+from riprap.engine._frames cimport pack, unpack
+from riprap.engine._message cimport (
     CONNECT, DISCONNECT, Message, live_loans, live_messages, message_free, message_new, release_returned,
 )
-from engine._pump cimport (
-    BUSY_BYTES, MESSAGE_WEIGHT_BYTES, NO_HEADER, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pump_adopt,
+from riprap.engine._pump cimport (
+    BUSY_BYTES, MESSAGE_WEIGHT_BYTES, NO_HEADER, STRANGER, TOO_LARGE, TOO_MANY_FRAMES, UNROUTABLE, Pump, pump_adopt,
     pump_destroy, pump_new, pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
 )
-from engine._zmq cimport (
-    ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_DEALER, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
-    ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
-    raise_zmq_error,
+from riprap.engine._zmq cimport (
+    ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_CURVE_PUBLICKEY, ZMQ_CURVE_SECRETKEY, ZMQ_CURVE_SERVER,
+    ZMQ_CURVE_SERVERKEY, ZMQ_DEALER, ZMQ_HANDSHAKE_IVL, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
+    ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM,
+    ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq, raise_zmq_error,
 )
-from engine.arena cimport Arena
-from engine.channel cimport Channel, End, channel_ready
-from engine.trace cimport Trace
+from riprap.engine.arena cimport Arena
+from riprap.engine.channel cimport Channel, End, channel_ready
+from riprap.engine.trace cimport Trace
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield()
@@ -45,7 +46,7 @@ cdef extern from * nogil:
     """
     bint RIPRAP_IS_DEBUG
 
-from engine._frames import DOWNSTREAM, UPSTREAM, Frame
+from riprap.engine._frames import DOWNSTREAM, UPSTREAM, Frame
 
 cdef enum:
     COMMAND_CAPACITY = 4096
@@ -61,6 +62,8 @@ cdef enum:
     KEEPALIVE_IDLE_S = 10
     KEEPALIVE_INTERVAL_S = 5
     KEEPALIVE_PROBES = 3
+    HANDSHAKE_MS = 10000  # who connects and then says nothing is dropped after this; our own may be starved for long
+    KEY_CHARACTERS = 40  # of Z85
 
 cdef double WAIT_MS_MAX = 1e9
 cdef int open_networks = 0
@@ -86,10 +89,13 @@ cdef class Network:
     cdef bint started
     cdef bint closed
     cdef tuple traces  # keeps what the pumps record into
+    cdef bytes public_key, secret_key  # None: whoever connects is heard
 
-    def __cinit__(self, size_t max_message_bytes, size_t receive_capacity=4096, Arena arena=None):
+    def __cinit__(self, size_t max_message_bytes, size_t receive_capacity=4096, Arena arena=None, keys=None):
         global open_networks
         self.closed = True
+        if keys is not None:
+            self.public_key, self.secret_key = keys
         self.by_link, self.by_peer = {}, {}
         if not 1 <= receive_capacity <= 1 << 20 or receive_capacity & (receive_capacity - 1):
             raise ValueError(f"receive_capacity is a power of two up to 2**20, not {receive_capacity}")
@@ -133,12 +139,26 @@ cdef class Network:
         libzmq.ctx_set(self.context, ZMQ_CTX_IO_THREADS, 1)
         libzmq.ctx_set(self.context, ZMQ_CTX_MAX_SOCKETS, SOCKETS_MAX)
         self.router = self._new_socket(ZMQ_ROUTER)
+        set_int(self.router, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS)
+        if self.secret_key is not None:
+            try:
+                self._be_server()
+            except BaseException:
+                libzmq.close(self.router)  # or the context would wait for it
+                raise
         set_int(self.router, ZMQ_RCVHWM, ROUTER_RCVHWM)
         # An unroutable reply is then an error that the upstream thread counts, instead of a silent drop.
         set_int(self.router, ZMQ_ROUTER_MANDATORY, 1)
         if not pump_adopt(self.upstream, 0, self.router):
             libzmq.close(self.router)
             raise MemoryError
+        return 0
+
+    cdef int _be_server(self) except -1:
+        """Let nobody in who does not know our public key."""
+        if set_int(self.router, ZMQ_CURVE_SERVER, 1) != 0:
+            raise_zmq_error("libzmq without CURVE")
+        set_key(self.router, ZMQ_CURVE_SECRETKEY, self.secret_key)
         return 0
 
     cdef void* _new_socket(self, int type) except NULL:
@@ -175,6 +195,13 @@ cdef class Network:
         if libzmq.getsockopt(self.router, ZMQ_LAST_ENDPOINT, real, &size) != 0:
             raise_zmq_error(endpoint)
         return real[:size - 1].decode()
+
+    def listener(self):
+        self._check_open()
+        if self.started:
+            raise RuntimeError("before start: afterwards the socket belongs to the upstream thread")
+        self.upstream.guarded = True
+        return <size_t>self.context, <size_t>self.router
 
     def trace(self, Trace upstream not None, Trace downstream not None):
         self._check_open()
@@ -215,8 +242,10 @@ cdef class Network:
             pass  # interrupted by a signal
         self.context = NULL
 
-    def connect(self, str endpoint, bytes identity):
+    def connect(self, str endpoint, bytes identity, bytes server=None):
         self._check_open()
+        if (server is None) != (self.secret_key is None):
+            raise ValueError("a network with a key of its own connects to the holder of another, and only that does")
         check_transport(endpoint)
         cdef Py_ssize_t size = len(identity)
         if not 1 <= size <= IDENTITY_BYTES_MAX or identity[0] == 0:
@@ -230,6 +259,10 @@ cdef class Network:
             set_int(command.socket, ZMQ_RECONNECT_IVL, RECONNECT_MS_MIN)
             set_int(command.socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
             libzmq.setsockopt(command.socket, ZMQ_ROUTING_ID, PyBytes_AS_STRING(identity), size)
+            if self.secret_key is not None:
+                set_key(command.socket, ZMQ_CURVE_PUBLICKEY, self.public_key)
+                set_key(command.socket, ZMQ_CURVE_SECRETKEY, self.secret_key)
+                set_key(command.socket, ZMQ_CURVE_SERVERKEY, server)
             if libzmq.connect(command.socket, endpoint.encode()) != 0:
                 raise_zmq_error(endpoint)
         except BaseException:
@@ -392,6 +425,7 @@ cdef class Network:
                 "too_large": self._dropped(TOO_LARGE),
                 "no_header": self._dropped(NO_HEADER),
                 "unroutable": self._dropped(UNROUTABLE),
+                "stranger": self._dropped(STRANGER),
             },
         }
 
@@ -403,6 +437,15 @@ cdef class Network:
 
 cdef int set_int(void* socket, int option, int value) noexcept nogil:
     return libzmq.setsockopt(socket, option, &value, sizeof(value))
+
+
+cdef int set_key(void* socket, int option, bytes key) except -1:
+    # Not ignored: a socket without its key would talk to anybody.
+    if len(key) != KEY_CHARACTERS:
+        raise ValueError(f"a key is {KEY_CHARACTERS} characters of Z85")
+    if libzmq.setsockopt(socket, option, PyBytes_AS_STRING(key), KEY_CHARACTERS + 1) != 0:
+        raise_zmq_error("a key that libzmq does not take")
+    return 0
 
 
 cdef int check_transport(str endpoint) except -1:

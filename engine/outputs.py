@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from codec.clock import CLOCK
-from codec.errors import DataError
-from codec.files import append_whole, cut_torn_line, replacing, sync, write_all
-from codec.ids import WorkerId
-from engine.finite import are_finite
-from engine.schemes.scheme import Boundary
-from engine.tasks.task import Runs
+from riprap.codec.clock import CLOCK
+from riprap.codec.errors import DataError
+from riprap.codec.files import append_whole, cut_torn_line, replacing, sync, write_all
+from riprap.codec.ids import WorkerId
+from riprap.engine.finite import are_finite
+from riprap.engine.metrics_file import MetricsFile
+from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.tasks.task import Runs
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 OTHER_CLOCK = "# another clock\n"
@@ -37,6 +38,7 @@ class SinkOutputs:
         number = f".{index}" if sinks > 1 else ""
         self._epochs = EpochsFile(run_dir / f"epochs{number}.csv")
         self._rows = RowsFile(run_dir / f"output{number}.npy")
+        self._metrics = MetricsFile(run_dir / f"metrics{number}.csv")
         self._model_path = run_dir / f"model{number}.npz"
         self._pending: list[tuple[int, str]] = []
         self._model: dict[str, Any] = {}
@@ -56,10 +58,21 @@ class SinkOutputs:
 
     def durable(self, epoch: int) -> None:
         """Announce everything up to this epoch."""
-        ready = [line for number, line in self._pending if self._epochs.last < number <= epoch]
+        ready = [entry for entry in self._pending if self._epochs.last < entry[0] <= epoch]
         self._pending = [entry for entry in self._pending if entry[0] > epoch]
         if ready:
-            self._epochs.append(epoch, ready)
+            self._epochs.append(ready)
+
+    def note_metrics(self, task: Runs) -> None:
+        """Note the task's metrics now and then, and at its end. Called often, by the thread that owns the task."""
+        now = time.monotonic()
+        if self._metrics.is_due(task.epoch, now, task.done):
+            self._metrics.append(task.epoch, self._items(), task.metrics(), now)
+
+    def _items(self) -> int:
+        """The items of all epochs that are committed, announced or not."""
+        waiting = (line for number, line in self._pending if number > self._epochs.last)
+        return self._epochs.items + sum(int(line.split(",", 2)[1]) for line in waiting)
 
     def notes(self) -> dict[str, Any]:
         """What is not in the files yet, or may have to be cut off them."""
@@ -114,6 +127,7 @@ class SinkOutputs:
 
     def close(self) -> None:
         """Close what is open."""
+        self._metrics.close()
         self._epochs.close()
         self._rows.close()
 
@@ -138,7 +152,11 @@ def outputs_of(layout: HasSinks, run_dir: Path) -> SinkOutputs | None:
 
 
 class EpochsFile:
-    """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again."""
+    """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again.
+
+    A former life that was cut off, and does not know yet, may still announce what is durable: the next life has the
+    same lines from its state, and leaves out those that it finds there.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -146,18 +164,25 @@ class EpochsFile:
         self.items = 0
         """Of all epochs in the file."""
         self._fd: int | None = None
+        self._size = 0
         if path.exists():
             self._open()
 
-    def append(self, epoch: int, lines: list[str]) -> None:
-        """Append lines that end with this epoch; one write, so that a reader never sees half of it."""
-        append_whole(self._open(), "".join(lines).encode(), self.path)
-        self.last = epoch
+    def append(self, entries: list[tuple[int, str]]) -> None:
+        """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
+        fd = self._open()
+        if os.fstat(fd).st_size != self._size:
+            self._read()
+        lines = [line for epoch, line in entries if epoch > self.last]
+        append_whole(fd, "".join(lines).encode(), self.path)
+        self.last = max(self.last, entries[-1][0])
         self.items += sum(int(line.split(",", 2)[1]) for line in lines)
+        self._size = os.fstat(fd).st_size
 
     def change_clock(self) -> None:
         """Say that `committed_at` is on another host's clock from here on."""
         append_whole(self._open(), OTHER_CLOCK.encode(), self.path)
+        self._read()
 
     def close(self) -> None:
         """Close what is open."""
@@ -169,12 +194,16 @@ class EpochsFile:
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             cut_torn_line(self.path)
-            whole = self.path.read_bytes()
-            if not whole:
+            if not os.fstat(self._fd).st_size:
                 append_whole(self._fd, HEADING.encode(), self.path)
-            rows = [line.split(b",", 2) for line in whole.splitlines()[1:] if not line.startswith(b"#")]
-            self.last, self.items = int(rows[-1][0]) if rows else 0, sum(int(row[1]) for row in rows)
+            self._read()
         return self._fd
+
+    def _read(self) -> None:
+        whole = self.path.read_bytes()
+        rows = [line.split(b",", 2) for line in whole.splitlines()[1:] if not line.startswith(b"#")]
+        self.last, self.items = int(rows[-1][0]) if rows else 0, sum(int(row[1]) for row in rows)
+        self._size = len(whole)
 
 
 class RowsFile:

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from backupserver import BackupClient, Record  # here, so that the zygote has loaded it when a worker is to be restored
-from codec.blocks import NO_KEY, Block, Key, Kind
-from codec.ids import Epoch
-
-ATTEMPT_SHIFT = 32
+from riprap.backupserver import (  # here, so that the zygote has loaded it when a worker is to be restored
+    BackupClient,
+    Record,
+)
+from riprap.codec.blocks import NO_KEY, Block, Key, Kind
+from riprap.codec.ids import Epoch
+from riprap.codec.trust.keys import WorkerKeys
 
 
 class Store(Protocol):
@@ -28,6 +30,9 @@ class Store(Protocol):
     def full(self) -> str:
         """Why nothing can be saved at present; empty while it can."""
 
+    def use_keys(self, servers: Sequence[bytes]) -> None:
+        """The servers may have these public keys from now on."""
+
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is safe; False when it is not in time."""
 
@@ -43,6 +48,9 @@ class NoStore:
         self.durable += 1
         return self.durable
 
+    def use_keys(self, servers: Sequence[bytes]) -> None:
+        """There are no servers."""
+
     def close(self, deadline_s: float) -> bool:
         """There is nothing to wait for."""
         return True
@@ -56,18 +64,13 @@ class Restored(NamedTuple):
     dropped: str = ""
 
 
-def fence_of(attempt: int, incarnation: int) -> int:
-    """One growing number for a life of a worker: a job that is resumed counts its incarnations anew."""
-    return attempt << ATTEMPT_SHIFT | incarnation
-
-
-def records_of(job: str, run: str) -> str:
-    """The name under which a job's records are kept: a later job of the same name must not find them."""
-    return f"{job}-{run}" if run else job
-
-
 def open_store(
-    servers: Sequence[str], job: str, worker: str, fence: int, deadline_s: float, wake: Callable[[], None]
+    servers: Sequence[str],
+    name: str,
+    fence: int,
+    keys: WorkerKeys,
+    deadline_s: float,
+    wake: Callable[[], None],
 ) -> tuple[Store, Restored]:
     """Shut former lives of the worker out, and fetch what they saved; without servers there is nothing.
 
@@ -75,7 +78,7 @@ def open_store(
     """
     if not servers:
         return NoStore(), Restored()
-    client = BackupClient(servers, job, worker, fence, wake=wake, deadline_s=deadline_s)
+    client = BackupClient(servers, name, fence, keys, wake=wake, deadline_s=deadline_s)
     point = client.open()
     state = None if point.state is None else _block(point.state)
     return client, Restored(state, [_item(record) for record in point.items], point.dropped)

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.errors import JobFailed
-from codec.events import EventLog
-from codec.header import Header, encode
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.channels import Channels
-from engine.intake import Gate, Intake, identity
-from engine.layout import Edge, Neighbourhood
-from engine.links import LinkPort, Links, Window
-from engine.network import DOWNSTREAM, UPSTREAM, Network
-from engine.persistence import NoStore, Store
-from engine.sharing import Borrower, Lender, is_borrowed
-from engine.tasks.task import Runs
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.errors import JobFailed
+from riprap.codec.events import EventLog
+from riprap.codec.header import Header, encode
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.channels import Channels
+from riprap.engine.intake import Gate, Intake, identity
+from riprap.engine.layout import Edge, Neighbourhood
+from riprap.engine.links import LinkPort, Links, Window
+from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.persistence import NoStore, Store
+from riprap.engine.sharing import Borrower, Lender, is_borrowed
+from riprap.engine.tasks.task import Runs
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
@@ -135,9 +135,12 @@ class WorkerPort(LinkPort):
         self.network.reply(identity(to, self.links.incarnation(to)), header)
 
     # what the worker does
-    def connect(self, peer: WorkerId, endpoint: str, shares_memory: bool = False) -> None:
-        """Open the connection to a new life of a peer; one that shares memory is offered payloads by reference."""
-        connection = self.network.connect(endpoint, identity(self.layout.me, self.life))
+    def connect(self, peer: WorkerId, endpoint: str, key: bytes, shares_memory: bool = False) -> None:
+        """Open the connection to a new life of a peer, of that public key.
+
+        One that shares memory is offered payloads by reference.
+        """
+        connection = self.network.connect(endpoint, identity(self.layout.me, self.life), key)
         self._connections[peer], self._peers[connection] = connection, peer
         if shares_memory:
             self._neighbours.add(peer)

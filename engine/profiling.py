@@ -16,17 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from codec.blocks import Block, Kind
-from codec.codes.code import Code
-from codec.files import replace
-from codec.json_text import to_json
-from engine.dataflow.task import DataflowTask
-from engine.network import Network
-from engine.tasks import ProcessorTask, SinkTask, SourceTask
-from engine.trace import Timed, Trace
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.codes.code import Code
+from riprap.codec.files import replace
+from riprap.codec.json_text import to_json
+from riprap.engine.dataflow.task import DataflowTask
+from riprap.engine.network import Network
+from riprap.engine.tasks import ProcessorTask, SinkTask, SourceTask
+from riprap.engine.trace import Timed, Trace
 
 if TYPE_CHECKING:
-    from engine.worker import Worker
+    from riprap.engine.worker import Worker
 
 PROFILE = "profile"
 """The folder of the run directory with a folder for each life of a worker, in it a file for each of its threads."""

@@ -8,7 +8,7 @@ Invariant: head <= tail <= head + capacity.
 
 from libc.stddef cimport size_t
 
-from engine._atomics cimport (
+from riprap.engine._atomics cimport (
     Pointer, Word, claim, load_acquire, load_pointer, load_relaxed, store_pointer, store_relaxed, store_release,
 )
 

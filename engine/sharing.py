@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.blocks import Block
-from codec.errors import FrameError
-from codec.ids import WorkerId
-from engine.arena import Arena, Slot
-from engine.borrowed import Borrowed, View
+from riprap.codec.blocks import Block
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import WorkerId
+from riprap.engine.arena import Arena, Slot
+from riprap.engine.borrowed import Borrowed, View
 
 SLOT_BYTES_MIN = 16 * 1024  # a smaller payload travels faster as a frame than by a slot
 RESIDENT_BYTES = 256 << 20  # of input files, before their pages go back to the page cache

@@ -4,7 +4,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, clockid_t, timespec
 
-from engine._atomics cimport Word, exchange, store_release
+from riprap.engine._atomics cimport Word, exchange, store_release
 
 # What a thread does; KINDS in trace.pyx names them in this order. NOTHING: the slot was never filled.
 cdef enum Kind:

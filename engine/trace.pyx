@@ -5,7 +5,7 @@ A trace's memory is a mapped file, so that what a worker did until it was killed
 
 import numpy as np
 
-from codec.files import reserve
+from riprap.codec.files import reserve
 
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset

@@ -19,27 +19,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from codec.errors import RiprapError
-from codec.events import EventLog
-from codec.files import no_space
-from codec.header import HEADER_BYTES_MAX
-from codec.ids import Epoch, Incarnation, WorkerId
-from configs.topology import Topology
-from controller.last_words import write_last_words
-from controller.processes import run_as_worker
-from engine.calls import Call, CallWatch
-from engine.channels import Channels, side_count
-from engine.control import ControlChannel
-from engine.dataflow.build import DataflowParts
-from engine.finite import check_model
-from engine.membership import Membership
-from engine.network import Network
-from engine.outputs import outputs_of
-from engine.persistence import fence_of, open_store, records_of
-from engine.port import Fenced, WorkerPort
-from engine.profiling import instrument
-from engine.sharing import Borrower, Lender, Roots, open_arena
-from engine.tasks.build import ThreeStageParts
+from riprap.codec.errors import RiprapError
+from riprap.codec.events import EventLog
+from riprap.codec.files import no_space
+from riprap.codec.header import HEADER_BYTES_MAX
+from riprap.codec.ids import Epoch, Incarnation, WorkerId, fence_of, name_of, records_of
+from riprap.codec.trust.keys import WorkerKeys, read_keys
+from riprap.codec.users_code import is_users
+from riprap.configs.topology import Topology
+from riprap.controller.last_words import write_last_words
+from riprap.controller.processes import run_as_worker
+from riprap.engine.calls import Call, CallWatch
+from riprap.engine.channels import Channels, senders, side_count
+from riprap.engine.control import ControlChannel
+from riprap.engine.dataflow.build import DataflowParts
+from riprap.engine.finite import check_model
+from riprap.engine.guests import Guests, open_door
+from riprap.engine.membership import Membership
+from riprap.engine.network import Network
+from riprap.engine.outputs import outputs_of
+from riprap.engine.persistence import open_store
+from riprap.engine.port import Fenced, WorkerPort
+from riprap.engine.profiling import instrument
+from riprap.engine.sharing import Borrower, Lender, Roots, open_arena
+from riprap.engine.tasks.build import ThreeStageParts
+from riprap.operators.returns import undefined
 
 CALM_TURNS = 2  # the compute thread's between two heartbeats, when it has nothing to do
 CALM_HEARTBEAT_S = 0.3  # from one that was not worth sending to the next look
@@ -66,7 +70,8 @@ class Worker:
         arena, refusal = None, ""
         if topology.links.transport == "auto":
             arena, refusal = open_arena(len(receivers), side_count(form.layout), topology.links.shared_bytes)
-        self.network = Network(bytes_max, arena=arena)
+        self._keys = WorkerKeys.read(spec["keys"])
+        self.network = Network(bytes_max, arena=arena, keys=self._keys.own)
         self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
@@ -84,9 +89,12 @@ class Worker:
         self._restore(topology, spec)
         stage = topology.stages[self.me.stage]
         pin(stage.cpus, self.me.index, stage.threads)
-        self.membership = Membership(self.port, self.task, spec["host"], topology.links.transport)
+        self.guests = Guests(senders(form.layout))
+        self.membership = Membership(self.port, self.task, self.guests, spec["host"], topology.links.transport)
         self.turns = 0
         self.heartbeats = 0
+        self._doubtful = False
+        """Whether a heartbeat could not get the metrics."""
         self.calls = CallWatch(threading.get_ident())
         self._call: Call | None = None
         self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE
@@ -104,8 +112,8 @@ class Worker:
         began = time.monotonic()
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
         deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
-        job = records_of(topology.job, spec["topology"].get("run", ""))
-        store, restored = open_store(servers, job, str(self.me), fence, deadline_s, self.network.wake)
+        name = name_of(records_of(topology.job, spec["topology"].get("run", "")), str(self.me))
+        store, restored = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
         if self._first_life:
             return
@@ -120,16 +128,26 @@ class Worker:
 
     def run(self) -> None:
         """Until the controller says stop."""
+        self.door = open_door(self.network, self.guests)
+        try:
+            self._run()
+        finally:
+            self.door.close()  # in whatever way it ends: libzmq waits for what is open
+
+    def _run(self) -> None:
         self.network.start()
         run_as_worker()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp, "peers": self.membership.peers()})
         self.channel.start(self.heartbeat, self.network.wake, min(CALM_HEARTBEAT_S, self._calm_s))
         announced, idle_s = False, min(IDLE_S, self._calm_s)
         while not self._take_orders():
+            self._ask_again()
             worked = self.task.work()
             self.port.step(self.task, 0.0 if worked else idle_s)
             self.turns += 1
             self._mark_times()
+            if self.outputs is not None and not announced:
+                self.outputs.note_metrics(self.task)
             if self.outputs is not None and not announced and self.task.done:
                 model = self.task.model()
                 if self._must_be_finite:
@@ -143,6 +161,7 @@ class Worker:
         self.port.store.close(LINGER_MS / 1000)
         if self.outputs is not None:
             self.outputs.close()
+        self.door.close()
         self.network.close(LINGER_MS)
 
     def _say_done(self, accounted: int) -> None:
@@ -159,6 +178,9 @@ class Worker:
                 return True
             if order["type"] == "view":
                 self.membership.on_view(order)
+                self.door.look_again()
+            if order["type"] == "keys":
+                self.port.store.use_keys(read_keys(order["servers"]))
         return False
 
     def _mark_times(self) -> None:
@@ -180,7 +202,18 @@ class Worker:
             return None
         self._beaten = turns, now
         self.heartbeats += 1
-        return self.progress()
+        try:
+            return self.progress()
+        except Exception:  # of the operator's metrics, perhaps because they change meanwhile
+            self._doubtful = True
+            self.network.wake()
+            return None
+
+    def _ask_again(self) -> None:
+        """Ask for the metrics on the thread that changes them, where a heartbeat could not; raises what they raise."""
+        if self._doubtful:
+            self._doubtful = False
+            self.progress()
 
     def _watch_call(self, turns: int, now: float) -> None:
         """Note a call of the operator that lasts long, and leave a word of it in the job's events."""
@@ -216,6 +249,7 @@ class Worker:
             "caught_up_at": self.caught_up_at,
             "malformed": sum(self.port.intake.malformed.values()),
             "network": self.network.counters(),
+            "refused_connections": self.door.refused,
             "fenced_messages": links.fenced,
             "replayed_blocks": links.replayed,
             "recovery": dict(self.task.recovery),
@@ -261,6 +295,9 @@ def _fail(channel: ControlChannel, message: str, remedy: str) -> int:
 
 def _describe(error: BaseException) -> str:
     """The error and the innermost line that raised it: where operators raise, the user's own."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    if missing := undefined(error):
+        return f"{missing[0]} is not defined ({missing[1]})"
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if is_users(frame.filename)), frames[-1])
     what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
     return f"{what} ({frame.filename}:{frame.lineno}: {frame.line})"

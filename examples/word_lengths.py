@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from operators.base import Processor, Sink, Source
+from riprap import Processor, Sink, Source
 
 
 class Words(Source):
@@ -52,4 +52,4 @@ class Mean(Sink):
         self.total[:] = snapshot["total"]
 
     def metrics(self):
-        return {"mean_length": float(self.total[0] / self.total[1])}
+        return {"mean_length": float(self.total[0] / max(self.total[1], 1))}

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators.classes import CLASSES, Classes
+from riprap.codec.errors import ConfigError
+from riprap.operators.classes import CLASSES, Classes
+from riprap.operators.tables import Schema, Table, plain_tables
 
 Arrays = Sequence[np.ndarray]
 SAMPLE_ITEMS = 4096
@@ -40,6 +41,9 @@ class Context:
     empty: Empty = np.empty
     classes: Classes = CLASSES
     """The labels of the two classes, where the job's operators tell two apart."""
+    moments: np.ndarray | None = None
+    """Second moments of the features and of a 1 behind them in the sources' samples (operators/curvature.py), where
+    the sink wants them."""
 
     @property
     def label_index(self) -> int | None:
@@ -66,6 +70,15 @@ class Context:
 
 class Operator:
     """Base of all operators. Options of a stage are keyword arguments of the constructor."""
+
+    @classmethod
+    def tables(cls, results: Sequence[Mapping[str, np.ndarray]], schema: Schema) -> dict[str, Table]:
+        """The job's results as people read them, by name, the main one first; asked where the operator ends a stream.
+
+        `results` are what each of its tasks computed (`model`, `results`). Called on the class, after the job, for
+        `riprap show`: it must not need the input. Unless overridden, arrays of one length are columns of `result`.
+        """
+        return plain_tables(results)
 
 
 class ThreeStageOperator(Operator):
@@ -162,6 +175,12 @@ class Sink(ThreeStageOperator):
     One that is not named is reported for each task.
     """
 
+    meanings: ClassVar[Mapping[str, str]] = {}
+    """What each metric says: name -> a sentence without its end, for the tables of `riprap operators`."""
+
+    wants_moments: bool = False
+    """Whether it needs the second moments of the features; asked once it is made, and the sources' samples tell."""
+
     processor: Processor
     """A processor like those upstream, with the same state; set before `open`."""
 
@@ -194,6 +213,11 @@ class Sink(ThreeStageOperator):
         Asked once after each commit; the number of columns never changes.
         """
         return None
+
+    @classmethod
+    def output_columns(cls, count: int) -> list[str]:
+        """Names of the so many columns of `outputs`."""
+        return ["output"] if count == 1 else [f"output{number}" for number in range(count)]
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """All that the last commit left behind and the next ones depend on, metrics among it; saved with each epoch.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from codec.errors import DataError
+from riprap.codec.errors import DataError
 
 Classes = tuple[float, float]
 """The labels of the class for a margin below 0, and of the one above."""
 
 CLASSES: Classes = (0.0, 1.0)
 THRESHOLD = 0.5
-"""An item is of the upper class when its label is above this (the kernels of `operators.blockmath`)."""
+"""An item is of the upper class when its label is above this (the kernels of `riprap.operators.blockmath`)."""
 _REMEDY = "Label the items with two values, such as 0 and 1 or -1 and 1, or use a model for more classes or for values."
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from codec.errors import ConfigError, DataError
-from codec.files import replacing
-from operators.hidden_layer import ACTIVATIONS, HiddenLayer
+from riprap.codec.errors import ConfigError, DataError
+from riprap.codec.files import replacing
+from riprap.operators.hidden_layer import ACTIVATIONS, HiddenLayer
 
 Model = Mapping[str, np.ndarray]
 

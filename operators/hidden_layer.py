@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import blockmath
+from riprap.codec.errors import ConfigError
+from riprap.operators import blockmath
 
 
 def relu(values: np.ndarray) -> np.ndarray:
@@ -28,13 +28,6 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 """By the names that scikit-learn's networks have for them. The order is part of the format of models: append only."""
 
 ARRAYS = ("hidden_weights", "hidden_intercept", "activation")
-
-
-def activation_or_error(name: object) -> str:
-    """The name, if there is such an activation; else ConfigError."""
-    if name not in ACTIVATIONS:
-        raise ConfigError(f"there is no activation {name!r}", f"Use one of {', '.join(ACTIVATIONS)}.")
-    return str(name)
 
 
 @dataclass(frozen=True)

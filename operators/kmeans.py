@@ -7,29 +7,43 @@ c <- (c n a + x m) / (n a + m), n <- n a + m, where a is the decay. A dying cent
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import blockmath, options
-from operators.base import Arrays, Context, Processor, Sink
-from operators.metrics import Prequential
-from operators.state import copy_into
+from riprap.codec.errors import ConfigError
+from riprap.operators import blockmath, options
+from riprap.operators.base import Arrays, Context, Processor, Sink
+from riprap.operators.metrics import Fading, Prequential, meanings
+from riprap.operators.model_tables import centres_table
+from riprap.operators.options import Option
+from riprap.operators.state import copy_into
+from riprap.operators.tables import Schema, Table
 
 DYING = 1e-8  # of the largest cluster's weight
 APART = 1e-4  # relative distance of the two halves of a split centre; at MLlib's 1e-14 rounding would assign the items
 
 
 class Assignment(Processor):
-    """Results are (sums (k, columns) and counts (k,) of the items nearest to each centre, (items, inertia)).
+    """The processor of k-means: assigns items to the nearest of `k` centres.
 
-    `k` >= 1 centres; `spread` > 0: the standard deviation of the initial ones, which the job's seed determines.
+    Results are (sums (k, columns) and counts (k,) of the items nearest to each centre, (items, inertia)).
+
+    The job's seed determines the initial centres.
     """
 
-    def __init__(self, *, k: int = 10, spread: float = 1.0) -> None:
-        self._k = options.whole_number("k", k, 1)
-        self._spread = options.positive("spread", spread)
+    def __init__(
+        self,
+        *,
+        k: Annotated[int, Option("How many clusters there are", unit="centres", low=1)] = 10,
+        spread: Annotated[
+            float,
+            Option("The standard deviation of the initial centres, in units of the features", low=0, above=True),
+        ] = 1.0,
+    ) -> None:
+        options.check(self, k=k, spread=spread)
+        self._k, self._spread = k, float(spread)
 
     def open(self, context: Context) -> None:
         """Start from the initial centres."""
@@ -58,15 +72,26 @@ class Assignment(Processor):
 
 
 class Model(Sink):
-    """Moves the centres at the end of each epoch; how many there are, its processor says.
+    """The sink of k-means: moves the centres at the end of each epoch; how many there are, its processor says."""
 
-    `decay`, 0 <= decay <= 1: what a centre's past weighs after one more epoch; 1 never forgets, 0 knows the last epoch
-    only. `fading`: see metrics.Prequential.
-    """
+    meanings = meanings("inertia")
 
-    def __init__(self, *, decay: float = 1.0, fading: float = 0.9) -> None:
-        self._decay = options.number("decay", decay, 0, 1)
-        self._metrics = Prequential(("inertia",), options.number("fading", fading, 0, 1))
+    def __init__(
+        self,
+        *,
+        decay: Annotated[
+            float,
+            Option(
+                "What a centre's past weighs after one more epoch: 1 never forgets, 0 knows the last only",
+                low=0,
+                high=1,
+            ),
+        ] = 1.0,
+        fading: Fading = 0.9,
+    ) -> None:
+        options.check(self, decay=decay, fading=fading)
+        self._decay = float(decay)
+        self._metrics = Prequential(("inertia",), fading)
 
     def open(self, context: Context) -> None:
         """Start from the processors' initial centres; ConfigError when the processors do not assign to centres."""
@@ -117,6 +142,11 @@ class Model(Sink):
     def model(self) -> dict[str, np.ndarray]:
         """`centres` (k, features) and `weights` (k,): the decayed number of items of each."""
         return {"centres": self._centres[:, self._features], "weights": self._weights.copy()}
+
+    @classmethod
+    def tables(cls, results: Sequence[Mapping[str, np.ndarray]], schema: Schema) -> dict[str, Table]:
+        """`model`: a centre a row, the heaviest first, with its weight."""
+        return {"model": centres_table(results, schema)}
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Centres, their weights, and the metrics."""

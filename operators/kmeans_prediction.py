@@ -7,23 +7,21 @@ x.c - |c|^2 / 2: x.c is linear in x, the constant and the choice of the largest 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from codec.errors import ConfigError
-from operators.base import Context
-from operators.prediction import Prediction
-from operators.trained import trained
+from riprap.codec.errors import ConfigError
+from riprap.operators.base import Context
+from riprap.operators.prediction import Prediction
+from riprap.operators.trained import Trained, trained
 
 
 class NearestCentre(Prediction):
-    """Predicts the index of the nearest centre, the lowest in a tie; a label is no part of that.
+    """Predicts the index of the nearest centre of k-means, the lowest in a tie. A label is no part of that.
 
-    `model`: what operators.kmeans left, or any with `centres` (k, features); see operators.trained.
+    The model is what operators/kmeans.py left, or any with `centres` (k, features).
     """
 
-    def __init__(self, *, model: Any) -> None:
+    def __init__(self, *, model: Trained) -> None:
         self._given = model
 
     def linear_weights(self, context: Context) -> np.ndarray:

@@ -5,33 +5,39 @@ Logistic regression is Figure 4 of StreamLEC; prediction with many models on one
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import blockmath, options
-from operators.base import Context
-from operators.classes import CLASSES
-from operators.prediction import Prediction
-from operators.trained import trained
+from riprap.codec.errors import ConfigError
+from riprap.operators import blockmath, options
+from riprap.operators.base import Context
+from riprap.operators.classes import CLASSES
+from riprap.operators.options import Option
+from riprap.operators.prediction import Prediction
+from riprap.operators.trained import Trained, trained
+
+Drawn = Annotated[
+    int | None,
+    Option("In place of a model: so many of them, drawn from the job's seed, to measure with", unit="models", low=1),
+]
 
 
 class LinearPrediction(Prediction):
     """One column of predictions per model. Linear part: coefficients . item, per model; the intercept comes after.
 
-    `model`: what a linear model of this package left (see operators.trained), or a list of such; its `coefficients` may
-    be a matrix with a model a row. `models`: in its place, so many models drawn from the job's seed, to measure with.
+    `model` may be a list of models, and its `coefficients` a matrix with a model a row.
     """
 
-    def __init__(self, *, model: Any = None, models: int | None = None) -> None:
+    def __init__(self, *, model: Trained = None, models: Drawn = None) -> None:
+        options.check(self, model=model, models=models)
         if (model is None) == (models is None):
             raise ConfigError(
                 "the processor needs either a model to predict with, or a number of models to draw",
                 "Give the stage the option model (a path or arrays) or the option models (a number), one of the two.",
             )
         self._given = model if isinstance(model, list) else [model]
-        self._drawn = None if models is None else options.whole_number("models", models, 1)
+        self._drawn = models
 
     def linear_weights(self, context: Context) -> np.ndarray:
         """A column of coefficients per model."""
@@ -67,16 +73,23 @@ class LinearPrediction(Prediction):
 
 
 class ClassPrediction(LinearPrediction):
-    """A linear model of two classes, class 1 above margin 0. `classes`: predict the class's label, not a score."""
+    """A linear model of two classes, class 1 above margin 0."""
 
     measure = "accuracy"
 
-    def __init__(self, *, model: Any = None, models: int | None = None, classes: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        model: Trained = None,
+        models: Drawn = None,
+        classes: Annotated[bool, Option("Predict the class's label, not a score")] = False,
+    ) -> None:
         super().__init__(model=model, models=models)
-        self._classes = options.switch("classes", classes)
+        options.check(self, classes=classes)
+        self._classes = classes
 
     def score(self, margins: np.ndarray) -> np.ndarray:
-        """What is predicted unless `classes`."""
+        """What is predicted where labels are not asked for."""
         raise NotImplementedError
 
     def predict(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -87,7 +100,7 @@ class ClassPrediction(LinearPrediction):
 
 
 class LogisticRegression(ClassPrediction):
-    """Predicts the probability of class 1."""
+    """Predicts the probability of the upper class by a logistic regression."""
 
     def score(self, margins: np.ndarray) -> np.ndarray:
         """1 / (1 + exp(-margin))."""
@@ -95,7 +108,7 @@ class LogisticRegression(ClassPrediction):
 
 
 class SupportVectorMachine(ClassPrediction):
-    """Predicts the margin."""
+    """Predicts the margin by a linear SVM."""
 
     def score(self, margins: np.ndarray) -> np.ndarray:
         """The margin itself."""
@@ -103,7 +116,7 @@ class SupportVectorMachine(ClassPrediction):
 
 
 class LinearRegression(LinearPrediction):
-    """Predicts the value."""
+    """Predicts the value by a linear regression."""
 
     measure = "mse"
     is_linear = True

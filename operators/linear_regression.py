@@ -1,24 +1,28 @@
 """Linear regression on a stream, with L2: minimises half the squared difference between prediction and label."""
 
-from operators import blockmath
-from operators.linear import LinearGradient, LinearModel
+import math
+
+from riprap.operators import blockmath
+from riprap.operators.linear import LinearGradient, LinearModel
+from riprap.operators.metrics import meanings
 
 
 class Gradient(LinearGradient):
-    """The processor: gradients of the squared loss."""
+    """The processor of linear regression: gradients of the squared loss."""
 
     loss = blockmath.SQUARED
 
 
 class Model(LinearModel):
-    """The sink: one step per epoch. Options as for every linear model.
+    """The sink of linear regression: one step per epoch.
 
     The steps diverge when learning_rate is above 2 / (largest eigenvalue of the features' second moments).
     """
 
     statistics = ("loss",)
+    meanings = meanings("loss")
+    curvature = 1.0
+    plain_rate = 0.1
 
-    def __init__(
-        self, *, learning_rate: float = 0.1, l2: float = 0.0, intercept: bool = True, fading: float = 0.9
-    ) -> None:
-        super().__init__(learning_rate=learning_rate, l2=l2, intercept=intercept, fading=fading)
+    def _residual(self) -> float:
+        return math.sqrt(2.0 * self._statistics[1] / self._statistics[0])

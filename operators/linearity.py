@@ -7,13 +7,13 @@ then give wrong results; so it is tried on items of the job, random rows, and co
 
 from __future__ import annotations
 
-import inspect
 from typing import NoReturn
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators.base import Processor
+from riprap.codec.errors import ConfigError
+from riprap.operators.base import Processor
+from riprap.operators.returns import defined_at
 
 TOLERANCE = 1e-9
 """Of the sum of the magnitudes of all products. A sum of 10,000 is off by 1e-12 of it, single precision by 1e-7."""
@@ -117,13 +117,5 @@ class _Trial:
     def _refuse(self, reason: str, remedy: str) -> NoReturn:
         kind = type(self._processor)
         name = f"{kind.__module__}:{kind.__name__}"
-        raise ConfigError(f"process_linear of {name} ({_place(kind)}) is not linear: {reason}", remedy)
-
-
-def _place(kind: type[Processor]) -> str:
-    """File and line of the method; a compiled one has none."""
-    try:
-        _, first = inspect.getsourcelines(kind.process_linear)
-    except (OSError, TypeError):
-        return "its source is not at hand"
-    return f"{inspect.getsourcefile(kind.process_linear)}:{first}"
+        place = defined_at(kind, "process_linear")
+        raise ConfigError(f"process_linear of {name} ({place}) is not linear: {reason}", remedy)

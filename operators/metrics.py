@@ -7,10 +7,30 @@ now. Gama, Sebastiao, Rodrigues: On evaluating stream learning algorithms, Machi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 
-from operators.state import copy_into
+from riprap.operators.options import Option
+from riprap.operators.state import copy_into
+
+Fading = Annotated[
+    float,
+    Option("What an epoch weighs in the metrics `recent_...` is multiplied by with each later epoch", low=0, high=1),
+]
+MEANINGS = {
+    "loss": "mean loss of an item, judged before the model learns from it",
+    "accuracy": "share of the items whose class was predicted correctly, before the model learns from them",
+    "mse": "mean squared difference between prediction and label",
+    "inertia": "mean squared distance of an item from the nearest centre, before the centres follow it",
+}
+"""What the averages of `Prequential` say."""
+
+
+def meanings(*names: str) -> dict[str, str]:
+    """What is said by the metrics `NAME` and `recent_NAME` of these averages."""
+    recent = {f"recent_{name}": f"the same as {name}, of late: old epochs fade" for name in names}
+    return {name: MEANINGS[name] for name in names} | recent
 
 
 class Prequential:

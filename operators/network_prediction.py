@@ -5,26 +5,24 @@ The hidden layer's inner products are linear in an item; its intercepts, the act
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import blockmath
-from operators.base import Context
-from operators.hidden_layer import ARRAYS, HiddenLayer
-from operators.prediction import Prediction
-from operators.trained import trained
+from riprap.codec.errors import ConfigError
+from riprap.operators import blockmath
+from riprap.operators.base import Context
+from riprap.operators.hidden_layer import ARRAYS, HiddenLayer
+from riprap.operators.prediction import Prediction
+from riprap.operators.trained import Trained, trained
 
 
 class Network(Prediction):
-    """Predicts the probability of class 1, or a value when the model has no `classes`. One column.
+    """Predicts by a network of one hidden layer: the probability of class 1, or a value where it has no `classes`.
 
-    `model`: what operators.random_features left, or what operators.estimators.from_estimator made of scikit-learn's: a
-    hidden layer (see operators.hidden_layer), and `coefficients` (units,) and `intercept` (1,) of the output.
+    The model is what operators/random_features.py left, or what from_estimator made of scikit-learn's: a
+    hidden layer (see operators/hidden_layer.py), and `coefficients` (units,) and `intercept` (1,) of the output.
     """
 
-    def __init__(self, *, model: Any) -> None:
+    def __init__(self, *, model: Trained) -> None:
         self._given = model
 
     def linear_weights(self, context: Context) -> np.ndarray:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from operators.base import Arrays, Processor, Source
+from riprap.operators import returns
+from riprap.operators.base import Arrays, Processor, Source
 
 
 class ItemSource(Source):
@@ -25,7 +26,7 @@ class ItemSource(Source):
         width = len(self.schema()[0])
         block = np.empty((stop - start, width))
         for row, position in enumerate(range(start, stop)):
-            block[row] = self.item(position)
+            block[row] = returns.values(self, "item", self.item(position), width)
         return block
 
 
@@ -47,6 +48,6 @@ class ItemProcessor(Processor):
         """The results of the items, combined from first to last."""
         total: Arrays | None = None
         for item in items:
-            result = [np.asarray(part, dtype=np.float64) for part in self.process_item(item)]
-            total = result if total is None else self.combine(total, result)
+            result = returns.parts(self, "process_item", self.process_item(item))
+            total = result if total is None else returns.parts(self, "combine", self.combine(total, result))
         return [np.array(part, dtype=np.float64, ndmin=1) for part in (self.empty if total is None else total)]

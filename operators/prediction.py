@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import blockmath, options
-from operators.base import Arrays, Context, Processor, Sink
-from operators.metrics import Prequential
+from riprap.codec.errors import ConfigError
+from riprap.operators import blockmath, options
+from riprap.operators.base import Arrays, Context, Processor, Sink
+from riprap.operators.metrics import Fading, Prequential
 
 
 def on_columns(weights: np.ndarray, context: Context, label: bool) -> np.ndarray:
@@ -96,15 +96,24 @@ class Prediction(Processor):
 class Predictions(Sink):
     """Collects the rows that its processors predict, an epoch at a time, for the job's output file.
 
-    `fading`: see metrics.Prequential. With several models their measures are averaged.
+    With several models their measures are averaged.
     """
+
+    meanings: ClassVar[Mapping[str, str]] = {
+        "items": "items predicted",
+        "accuracy": "share of the items whose class was predicted correctly, where they have a label of two classes",
+        "mse": "mean squared difference between prediction and label, where values are predicted",
+        "recent_accuracy": "the same as accuracy, of late: old epochs fade",
+        "recent_mse": "the same as mse, of late: old epochs fade",
+    }
 
     combines: ClassVar[Mapping[str, str]] = {
         "items": "sum", **dict.fromkeys(("accuracy", "mse", "recent_accuracy", "recent_mse"), "mean"),
     }  # fmt: skip
 
-    def __init__(self, *, fading: float = 0.9) -> None:
-        self._fading = options.number("fading", fading, 0, 1)
+    def __init__(self, *, fading: Fading = 0.9) -> None:
+        options.check(self, fading=fading)
+        self._fading = fading
 
     def open(self, context: Context) -> None:
         """Start with no rows; ConfigError when the processors do not predict."""
@@ -137,6 +146,11 @@ class Predictions(Sink):
         """The epoch's predictions, an item a row, in the order of the results; kept no longer than until this call."""
         rows, self._rows = self._rows, None
         return rows
+
+    @classmethod
+    def output_columns(cls, count: int) -> list[str]:
+        """What is predicted, by each model where there are several."""
+        return ["prediction"] if count == 1 else [f"prediction{number}" for number in range(count)]
 
     def model(self) -> dict[str, np.ndarray]:
         """Nothing: the model was there before."""

@@ -9,29 +9,47 @@ times the fixed hidden weights, and the label. The output layer's gradient follo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import blockmath, logistic_regression, options
-from operators.base import Arrays, Context
-from operators.hidden_layer import HiddenLayer, activation_or_error
-from operators.prediction import on_columns
-from operators.state import copy_into
+from riprap.codec.errors import ConfigError
+from riprap.operators import blockmath, logistic_regression, options
+from riprap.operators.base import Arrays, Context
+from riprap.operators.hidden_layer import ACTIVATIONS, HiddenLayer
+from riprap.operators.linear import L2, Intercept
+from riprap.operators.metrics import Fading
+from riprap.operators.model_tables import network_tables
+from riprap.operators.options import Option
+from riprap.operators.prediction import on_columns
+from riprap.operators.state import copy_into
+from riprap.operators.tables import Schema, Table
+
+Rate = Annotated[
+    float,
+    Option("The size of a weight's first step; later ones are divided by its gradients' norm", low=0, above=True),
+]
 
 
 class Gradient(logistic_regression.Gradient):
-    """The processor: gradients of the output layer.
+    """The processor of a network with a random hidden layer: gradients of its output layer.
 
-    `hidden` >= 1 units; `activation`: relu, tanh or logistic; `scale` > 0: the standard deviation of a unit's input on
-    standardised items. The hidden layer is drawn from the job's seed.
+    The hidden layer is drawn from the job's seed.
     """
 
-    def __init__(self, *, hidden: int = 64, activation: str = "relu", scale: float = 2.0) -> None:
-        self._hidden = options.whole_number("hidden", hidden, 1)
-        self._activation = activation_or_error(activation)
-        self._scale = options.positive("scale", scale)
+    def __init__(
+        self,
+        *,
+        hidden: Annotated[int, Option("The units of the hidden layer", unit="units", low=1)] = 64,
+        activation: Annotated[str, Option("What follows a unit's inner product", choices=tuple(ACTIVATIONS))] = "relu",
+        scale: Annotated[
+            float,
+            Option("The standard deviation of a unit's input, where items are standardised", low=0, above=True),
+        ] = 2.0,
+    ) -> None:
+        options.check(self, hidden=hidden, activation=activation, scale=scale)
+        self._hidden, self._activation, self._scale = hidden, activation, float(scale)
 
     def open(self, context: Context) -> None:
         """Draw the hidden layer, start from output weights 0. ConfigError when items have no label or no features."""
@@ -72,17 +90,18 @@ class Gradient(logistic_regression.Gradient):
 
 
 class Model(logistic_regression.Model):
-    """The sink: a step of the output layer per epoch, of a size of its own for each weight.
+    """The sink of such a network: a step of its output layer per epoch, of a size of its own for each weight.
 
     Hidden outputs are of very different sizes and depend on one another, so that one size for all learns slowly. It is
     learning_rate / sqrt(the sum of the weight's squared gradients so far): Duchi, Hazan and Singer, Adaptive
-    Subgradient Methods, JMLR 12 (2011). Options as for every linear model.
+    Subgradient Methods, JMLR 12 (2011).
     """
 
     def __init__(
-        self, *, learning_rate: float = 0.3, l2: float = 0.0, intercept: bool = True, fading: float = 0.9
+        self, *, learning_rate: Rate = 0.3, l2: L2 = 0.0, intercept: Intercept = True, fading: Fading = 0.9
     ) -> None:
         super().__init__(learning_rate=learning_rate, l2=l2, intercept=intercept, fading=fading)
+        self._rate = float(learning_rate)
 
     def open(self, context: Context) -> None:
         """Start from output weights 0; ConfigError when the processors have no hidden layer."""
@@ -98,7 +117,7 @@ class Model(logistic_regression.Model):
     def step(self, gradient: np.ndarray, epoch: int) -> None:
         """Change the weights by an epoch's mean gradient; a weight that never had one stays."""
         self._squares += np.square(gradient)
-        sizes = self._learning_rate / np.sqrt(np.where(self._squares > 0.0, self._squares, 1.0))
+        sizes = self._rate / np.sqrt(np.where(self._squares > 0.0, self._squares, 1.0))
         self._state[:-1] *= 1.0 - sizes[:-1] * self._l2
         self._state -= sizes * gradient
 
@@ -111,8 +130,13 @@ class Model(logistic_regression.Model):
         super().restore(snapshot)
         copy_into(self._squares, snapshot["squares"])
 
+    @classmethod
+    def tables(cls, results: Sequence[Mapping[str, np.ndarray]], schema: Schema) -> dict[str, Table]:
+        """`model`: the layers; `hidden`: the weights of each unit; `units`: of the output layer."""
+        return network_tables(results, schema)
+
     def model(self) -> dict[str, np.ndarray]:
-        """The network: the hidden layer's arrays (see operators.hidden_layer), and the output's as of linear models."""
+        """The hidden layer's arrays (see operators/hidden_layer.py), and the output's as of linear models."""
         output = super().model()
         output["coefficients"] /= np.sqrt(len(output["coefficients"]))
         return {**self._layer.arrays(), **output}

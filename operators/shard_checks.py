@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.errors import DataError
-from operators import shard_files
+from riprap.codec.errors import DataError
+from riprap.operators import shard_files
 
 CHUNK_BYTES = 1 << 22
 THREADS_MAX = 8

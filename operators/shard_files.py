@@ -1,7 +1,7 @@
 """What all formats of shard directories have in common: a manifest that is checked, and files that are mapped.
 
 A directory holds `manifest.json` and the .npy files that it names (numpy.org/doc/stable/reference/generated/
-numpy.lib.format.html), each with its rows, bytes and CRC-32. See docs/guide.md for the three formats.
+numpy.lib.format.html), each with its rows, bytes and CRC-32. See docs/shards.md for the three formats.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from codec.errors import DataError
-from operators.base import Empty
+from riprap.codec.errors import DataError
+from riprap.operators.base import Empty
 
 VERSION = 1
 CHUNK_BYTES = 1 << 22
@@ -140,34 +140,51 @@ def check_format(name: str, manifest: dict[str, Any], expected: str) -> None:
         raise DataError(f"{name}: expected version {VERSION}, found {found!r}", f"{REMEDY} of this version of Riprap")
 
 
-def check_shards(name: str, manifest: dict[str, Any]) -> None:
-    """DataError unless the manifest lists at least one shard, and as many rows as its shards have."""
+def refuse(name: str, problems: Sequence[str]) -> None:
+    """DataError with all that is wrong with a manifest, if anything is."""
+    if len(problems) == 1:
+        raise DataError(f"{name}: {problems[0]}", REMEDY)
+    if problems:
+        listed = "".join(f"\n  {problem}" for problem in problems)
+        raise DataError(f"{name} has {len(problems)} problems:{listed}", REMEDY)
+
+
+def shards_problems(manifest: dict[str, Any]) -> list[str]:
+    """What is wrong with the list of shards: at least one, each with its rows and its file, and the sum of the rows."""
     shards = manifest.get("shards")
     if not isinstance(shards, list) or not shards:
-        raise DataError(f"{name}: expected shards to be a list with at least one shard", REMEDY)
+        return [f"expected shards to be a list with at least one shard, found {shards!r}"]
+    problems = []
     for place, shard in enumerate(shards):
-        check_entry(f"{name}: shards[{place}]", shard)
-        if shard.get("rows").__class__ is not int or shard["rows"] <= 0:
-            raise DataError(
-                f"{name}: shards[{place}]: expected rows to be of type int and above 0, found {shard.get('rows')!r}",
-                REMEDY,
+        problems += entry_problems(f"shards[{place}]", shard)
+        if isinstance(shard, dict) and not _is_count(shard.get("rows")):
+            problems.append(
+                f"shards[{place}]: expected rows to be of type int and above 0, found {shard.get('rows')!r}"
             )
-    total = sum(shard["rows"] for shard in shards)
-    if manifest.get("rows") != total:
-        raise DataError(
-            f"{name}: expected rows to be {total}, as its shards say; found {manifest.get('rows')!r}", REMEDY
-        )
+    if not problems:
+        total = sum(shard["rows"] for shard in shards)
+        if manifest.get("rows") != total:
+            problems.append(f"expected rows to be {total}, as its shards say; found {manifest.get('rows')!r}")
+    return problems
 
 
-def check_entry(place: str, entry: Any) -> None:
-    """DataError unless `entry` describes a file of the directory: its name, bytes and checksum."""
+def _is_count(value: Any) -> bool:
+    return value.__class__ is int and value > 0
+
+
+def entry_problems(place: str, entry: Any) -> list[str]:
+    """What is wrong with the description of a file of the directory: its name, bytes and checksum."""
     if not isinstance(entry, dict):
-        raise DataError(f"{place}: expected an object, found {entry!r}", REMEDY)
-    for key, kind in (("file", str), ("bytes", int), ("crc32", str)):
-        if entry.get(key).__class__ is not kind:
-            raise DataError(f"{place}: expected {key} to be of type {kind.__name__}, found {entry.get(key)!r}", REMEDY)
-    if os.path.basename(entry["file"]) != entry["file"]:
-        raise DataError(f"{place}: expected a file name without folders; found {entry['file']!r}", REMEDY)
+        return [f"{place}: expected an object, found {entry!r}"]
+    problems = [
+        f"{place}: expected {key} to be of type {kind.__name__}, found {entry.get(key)!r}"
+        for key, kind in (("file", str), ("bytes", int), ("crc32", str))
+        if entry.get(key).__class__ is not kind
+    ]
+    file = entry.get("file")
+    if isinstance(file, str) and os.path.basename(file) != file:
+        problems.append(f"{place}: expected a file name without folders; found {file!r}")
+    return problems
 
 
 def map_file(

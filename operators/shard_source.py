@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators import options
-from operators.base import Context, Source
-from operators.shard_checks import Checks
-from operators.shards import open_shards
+from riprap.codec.errors import ConfigError
+from riprap.operators import options
+from riprap.operators.base import Context, Source
+from riprap.operators.shard_checks import Checks
+from riprap.operators.shards import open_shards
 
 FIRST_ITEMS, RUNS, RUN_ITEMS = 16_384, 64, 256
 """A sample: 33,000 items, a few milliseconds where they are on disk."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from codec.errors import DataError
-from operators import shard_files
-from operators.base import Empty
-from operators.shard_checks import NOTHING, Checks, checked
-from operators.shard_files import REMEDY, RESIDENT_BYTES, MappedRows
+from riprap.operators import shard_files
+from riprap.operators.base import Empty
+from riprap.operators.shard_checks import NOTHING, Checks, checked
+from riprap.operators.shard_files import RESIDENT_BYTES, MappedRows
 
 FORMAT = "riprap-shards"
 DTYPE = "<f8"
@@ -64,11 +64,13 @@ def open_shards(path: str | os.PathLike[str], checks: Checks = NOTHING) -> Shard
 
 def _check_manifest(name: str, manifest: dict[str, Any]) -> None:
     shard_files.check_format(name, manifest, FORMAT)
+    problems, columns, label = [], manifest.get("columns"), manifest.get("label")
     if manifest.get("dtype") != DTYPE:
-        raise DataError(f"{name}: expected dtype {DTYPE!r}, found {manifest.get('dtype')!r}", REMEDY)
-    columns = manifest.get("columns")
+        problems.append(f"expected dtype {DTYPE!r}, found {manifest.get('dtype')!r}")
     if not isinstance(columns, list) or not columns or not all(isinstance(column, str) for column in columns):
-        raise DataError(f"{name}: expected columns to be a list of names, found {columns!r}", REMEDY)
-    if manifest.get("label") not in columns:
-        raise DataError(f"{name}: expected label to be one of the columns, found {manifest.get('label')!r}", REMEDY)
-    shard_files.check_shards(name, manifest)
+        problems.append(f"expected columns to be a list of names, found {columns!r}")
+    elif label not in columns:
+        problems.append(f"expected label to be one of the columns, found {label!r}")
+    elif twice := sorted(column for column, count in Counter(columns).items() if count > 1):
+        problems.append(f"expected columns to have a name each, found {', '.join(twice)} more than once")
+    shard_files.refuse(name, [*problems, *shard_files.shards_problems(manifest)])

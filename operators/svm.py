@@ -1,14 +1,17 @@
 """A linear support vector machine on a stream, with L2: the hinge loss is max(0, 1 - margin), labels as -1 and 1."""
 
-from operators import blockmath
-from operators.linear import LinearClassifier, LinearGradient
+from riprap.operators import blockmath
+from riprap.operators.linear import LinearClassifier, LinearGradient
 
 
 class Gradient(LinearGradient):
-    """The processor: subgradients of the hinge loss; labels in the data are 0 and 1."""
+    """The processor of a linear SVM: subgradients of the hinge loss."""
 
     loss = blockmath.HINGE
 
 
 class Model(LinearClassifier):
-    """The sink: one step per epoch. Options: learning_rate, l2, intercept, fading."""
+    """The sink of a linear SVM: one step per epoch.
+
+    A hinge has no curvature but at its corner; the steps are those of logistic regression, whose loss is near.
+    """

@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 
-from operators import options
-from operators.base import Context, Source
+from riprap.operators import options
+from riprap.operators.base import Context, Source
+from riprap.operators.options import Option
 
 BLOCK = 1024
 """Rows that are drawn together, from a generator of their own: so a row depends on its number alone."""
 
 
 class Classification(Source):
-    """Two classes, normally distributed about two opposite corners of a cube; `label` first, then x0, x1, ...
+    """Two classes, normally distributed about two opposite corners of a cube. `label` comes first, then x0, x1, ...
 
     After make_classification of scikit-learn, which StreamLEC's Exp#4 uses. Unlike there, each class is one cluster, no
     feature is a combination of others, features are not shuffled, and any part of the stream can be made by itself.
 
-    `items` in the whole stream, of which each task of the stage streams an equal share; `features`; `informative`, so
-    many of which tell the classes apart, the others are noise; `separation`: half a side of the cube, in standard
-    deviations; `flip`: the share of labels that are drawn anew. `distinct` rows are held in memory and streamed again
-    and again. The job's seed determines them.
+    Each task of the stage streams an equal share. The job's seed determines the rows.
     """
 
     def __init__(
         self,
         *,
-        items: int = 1_000_000,
-        features: int = 100,
-        informative: int = 10,
-        separation: float = 0.5,
-        flip: float = 0.01,
-        distinct: int = 100_000,
+        items: Annotated[int, Option("The length of the whole stream", unit="items", low=1)] = 1_000_000,
+        features: Annotated[int, Option("The columns besides the label", unit="columns", low=1)] = 100,
+        informative: Annotated[
+            int, Option("So many of them tell the classes apart, the others are noise", unit="columns", low=0)
+        ] = 10,
+        separation: Annotated[
+            float, Option("Half a side of the cube", unit="standard deviations of a class", low=0)
+        ] = 0.5,
+        flip: Annotated[float, Option("The share of labels that are drawn anew", low=0, high=1)] = 0.01,
+        distinct: Annotated[
+            int, Option("Rows held in memory, and streamed again and again", unit="items", low=1)
+        ] = 100_000,
     ) -> None:
-        self._items = options.whole_number("items", items, 1)
-        self._features = options.whole_number("features", features, 1)
-        self._informative = min(options.whole_number("informative", informative, 0), self._features)
-        self._separation = options.number("separation", separation, 0)
-        self._flip = options.number("flip", flip, 0, 1)
-        self._distinct = options.whole_number("distinct", distinct, 1)
+        options.check(
+            self, items=items, features=features, informative=informative, separation=separation, flip=flip,
+            distinct=distinct,
+        )  # fmt: skip
+        self._items, self._features, self._distinct = items, features, distinct
+        self._informative = min(informative, features)
+        self._separation, self._flip = float(separation), float(flip)
 
     def open(self, context: Context) -> None:
         """Make the distinct rows: half a second for 100,000 of 100 features."""

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Any
 
 import numpy as np
 
-from codec.errors import ConfigError
-from operators.estimators import load_model
+from riprap.codec.errors import ConfigError
+from riprap.operators.estimators import load_model
+from riprap.operators.options import Option
+
+Trained = Annotated[
+    Any,
+    Option(
+        "The model to predict with: the path of a model.npz, or its arrays as {name: [numbers]}",
+        example="runs/my-run/model.npz",
+    ),
+]
 
 _FORM = "Give the path of a model.npz, or the arrays themselves: {coefficients: [...], intercept: [...]}."
 

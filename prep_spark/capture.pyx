@@ -6,7 +6,7 @@ One pass over the bytes. Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-p
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from prep_spark.headers cimport BROKEN, CUT, KEPT, MALFORMED, REASONS, Packet, Span, be32, number, read_packet
+from riprap.prep_spark.headers cimport BROKEN, CUT, KEPT, MALFORMED, REASONS, Packet, Span, be32, number, read_packet
 
 cdef enum Form:
     UNKNOWN = 0

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prep_spark.capture import Capture
-from prep_spark.errors import PrepError
-from prep_spark.packet_records import DTYPE, KEPT, REASONS
-from prep_spark.raw_files import DamagedFile, read_chunks
+from riprap.prep_spark.capture import Capture
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.packet_records import DTYPE, KEPT, REASONS
+from riprap.prep_spark.raw_files import DamagedFile, read_chunks
 
 BATCH_RECORDS = 1 << 16
 

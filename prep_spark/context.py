@@ -8,14 +8,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from prep_spark.errors import PrepError
+from riprap.prep_spark.errors import PrepError
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN = 17  # Spark 4 needs it
 JAVA_REMEDY = f"install Java {JAVA_VERSION_MIN} or later (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
@@ -33,6 +35,15 @@ SETTINGS = {
 }
 """What Spark is started with. The variable PYSPARK_SUBMIT_ARGS overrides it, for example to name a cluster:
 `--master spark://host:7077 --conf spark.driver.host=10.0.0.1 pyspark-shell`."""
+
+SPLIT_BYTES = 32 << 20
+SESSION_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
+    # A file costs as much as a split, so that no partition holds two of them: their order is then that of the input.
+    "spark.sql.files.openCostInBytes": str(SPLIT_BYTES),
+}
+"""How a session reads tables."""
 
 
 def java_version() -> int:
@@ -57,19 +68,27 @@ def java_version() -> int:
 
 
 @contextmanager
-def spark_context() -> Iterator[SparkContext]:
+def spark_context(extra: Mapping[str, str] | None = None) -> Iterator[SparkContext]:
     """The caller's SparkContext if one runs in this process, else one of our own, which ends with the block.
 
-    What our own JVM prints goes to a file that is shown only when Spark does not start.
+    `extra` are settings of Spark that go before ours. What our own JVM prints goes to a file that is shown only when
+    Spark does not start. PrepError when a Spark that runs already would have to be given settings.
     """
+    # Spark asks for pandas where it hands over Arrow batches; no pandas object is ever made here.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     from pyspark import SparkConf, SparkContext
 
     if SparkContext._active_spark_context is not None:
+        if extra:
+            raise PrepError(
+                f"a SparkSession runs in this process; it cannot be given {', '.join(sorted(extra))}",
+                "give these settings where it is started, or stop it",
+            )
         yield SparkContext._active_spark_context
         return
     java_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run the first python3 of the PATH
-    conf = SparkConf().setAll(list(SETTINGS.items()))
+    conf = SparkConf().setAll(list(settings(extra or {}).items()))
     with tempfile.TemporaryFile("w+") as log:
         gateway = _start_java(conf, log)
         try:
@@ -82,6 +101,26 @@ def spark_context() -> Iterator[SparkContext]:
             _stop_java(gateway)
 
 
+def settings(extra: Mapping[str, str]) -> dict[str, str]:
+    """What Spark is started with; on a cluster the driver must be reached by its own name, not by the loopback's."""
+    chosen = SETTINGS | dict(extra)
+    if not chosen["spark.master"].startswith("local"):
+        for key in {"spark.driver.host", "spark.driver.bindAddress"} - extra.keys():
+            del chosen[key]
+    return chosen
+
+
+def spark_session(context: SparkContext) -> SparkSession:
+    """A session of its own on a context, set up to read tables in the order of their files."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate().newSession()
+    assert session.sparkContext is context
+    for key, value in SESSION_SETTINGS.items():
+        session.conf.set(key, value)
+    return session
+
+
 def _start_java(conf: SparkConf, log: IO[str]) -> Any:
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -90,7 +129,8 @@ def _start_java(conf: SparkConf, log: IO[str]) -> Any:
         return launch_gateway(conf, {"stderr": log, "stdout": log})
     except PySparkException as error:
         log.seek(0)
-        tail = "\n".join(log.read().splitlines()[-10:])
+        lines = [line for line in log.read().splitlines() if not line.startswith("\tat ")]
+        tail = "\n".join(lines[-10:])
         raise PrepError(
             f"Spark did not start: {error}\n{tail}", "read the last lines above; they are Java's"
         ) from error
@@ -109,7 +149,9 @@ def _start_context(gateway: Any) -> SparkContext:
 def _stop_java(gateway: Any) -> None:
     """End the JVM, so that a later job in this process starts anew and nothing is left behind."""
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     gateway.shutdown()

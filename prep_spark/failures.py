@@ -6,10 +6,21 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prep_spark.errors import PrepError
+from riprap.prep_spark.errors import PrepError
 
 DISK_FULL = ("the disk is full", "free space where the shards go; they need twice their size")
+AVRO = "give --package org.apache.spark:spark-avro_2.13:VERSION, in the version of your Spark (pip show pyspark)"
+DELTA = (
+    "give --package io.delta:delta-spark_2.13:VERSION, in one made for your Spark, with "
+    "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+    "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+)
 KNOWN = (
+    ("data source: avro", "Spark has no reader of Avro here", AVRO),
+    ("data source: delta", "Spark has no reader of Delta here", DELTA),
+    ("is not a Parquet file", "{source} holds a file that is not Parquet", "name Parquet files, or another --format"),
+    ("TABLE_OR_VIEW_NOT_FOUND", "Spark knows no table {source}", "name a table of its catalogue"),
+    ("UNABLE_TO_INFER_SCHEMA", "{source} names no file with a schema", "name files of this --format"),
     ("Unexpected end of input stream", "{source} ends in the middle of its compressed data", "fetch the file again"),
     ("not a gzip file", "{source} is named .gz but is not compressed with gzip", "rename or compress it"),
     ("invalid stored block", "{source} holds damaged compressed data", "check it with gzip -t and fetch it again"),
@@ -29,6 +40,7 @@ KNOWN = (
 def explained(source: str) -> Iterator[None]:
     """Raise PrepError for Spark's failures that a user can mend; a failure inside our own code stays as it is."""
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     try:
         yield
@@ -36,7 +48,7 @@ def explained(source: str) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise PrepError(*DISK_FULL) from error
         raise
-    except Py4JError as error:
+    except (Py4JError, PySparkException) as error:
         java = getattr(error, "java_exception", None)
         text = str(error) if java is None else f"{java.toString()}\n{java.getCause()}"
         for part, message, remedy in KNOWN:

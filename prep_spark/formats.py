@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Reason(IntEnum):
-    """Why a line of a raw file gives no row. The numbers are those that `rows.parse` writes."""
+    """Why a line of a raw file gives no row. The numbers are those that the parsers write."""
 
     NONE = 0
     """The line gives a row."""
@@ -26,7 +26,19 @@ class Reason(IntEnum):
     LABEL = 5
     """The label has a value that its data set does not know."""
     MISSING = 6
-    """A feature is missing, and the user asked to drop such rows."""
+    """A value is missing; a fault, or the user asked to drop such rows."""
+    CELL = 7
+    """A cell does not fit the type of its column."""
+    QUOTE = 8
+    """A cell that begins with a quote does not end with one."""
+    PAIR = 9
+    """Not index:value."""
+    INDEX = 10
+    """An index below the first."""
+    DUPLICATE = 11
+    """An index that the line has twice."""
+    JSON = 12
+    """Not an object of JSON."""
 
 
 FAULTS = frozenset({Reason.COLUMNS, Reason.NUMBER, Reason.FINITE, Reason.LABEL})

@@ -33,11 +33,12 @@ cdef inline uint64_t mixed(uint64_t z) noexcept nogil:
 
 
 cdef inline uint64_t flow_of(const Packet *packet) noexcept nogil:
-    cdef uint64_t words[4]
+    cdef uint64_t words[5]
     cdef uint64_t h = 0
     cdef int i
     memcpy(words, packet.source, 32)  # source and destination lie side by side
-    for i in range(4):
+    words[4] = (<uint64_t>packet.protocol << 32) | (<uint64_t>packet.destination_port << 16) | packet.source_port
+    for i in range(5):
         h = mixed(h + words[i] + <uint64_t>0x9E3779B97F4A7C15)
     return h
 
@@ -130,9 +131,21 @@ cdef int of_link(uint32_t link, Span *span) noexcept nogil:
     return -LINK
 
 
+cdef inline size_t transport_header(uint8_t protocol, Span span) noexcept nogil:
+    """The bytes of a transport header; the least there may be where the part that tells was not captured."""
+    if protocol == 6:
+        return max((span.at[12] >> 4) * 4, 20) if span.left >= 13 else 20
+    if protocol == 33:  # DCCP, whose header is 12 or 16 bytes and its options
+        return max(span.at[4] * 4, 12) if span.left >= 5 else 12
+    if protocol == 132:
+        return 12
+    return 8 if protocol == 17 or protocol == 136 else 0
+
+
 cdef void read_transport(Packet *packet, Span span) noexcept nogil:
-    """Ports and TCP's flags, where they were captured."""
+    """Ports and TCP's flags, where they were captured, and what of the payload so far is the transport header."""
     cdef uint8_t protocol = packet.protocol
+    packet.payload -= <uint32_t>min(<size_t>packet.payload, transport_header(protocol, span))
     if protocol != 6 and protocol != 17 and protocol != 132 and protocol != 33 and protocol != 136:
         return
     if span.left < 4:
@@ -201,10 +214,12 @@ cdef void read_extensions(Packet *packet, Span span) noexcept nogil:
             if fragment & 0xFFF8:
                 packet.flags |= LATER_FRAGMENT
                 packet.protocol = following
+                packet.payload -= <uint32_t>min(<size_t>packet.payload, length)
                 return
         if not skip(&span, length):
             return
         packet.protocol = following
+        packet.payload -= <uint32_t>min(<size_t>packet.payload, length)
     read_transport(packet, span)
 
 

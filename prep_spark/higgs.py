@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from prep_spark.formats import Reason, RowFormat
-from prep_spark.job import Options, prepare
+from riprap.prep_spark.formats import Reason, RowFormat
+from riprap.prep_spark.job import Options, prepare
 
 JETS = tuple(f"jet{i}_{what}" for i in range(1, 5) for what in ("pt", "eta", "phi", "b_tag"))
 COLUMNS = (

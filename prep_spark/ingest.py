@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prep_spark.errors import PrepError
-from prep_spark.formats import FAULTS, Reason, RowFormat
-from prep_spark.rows import parse
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.formats import FAULTS, Reason, RowFormat
+from riprap.prep_spark.rows import parse
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from prep_spark.context import java_version, spark_context
-from prep_spark.errors import PrepError
-from prep_spark.failures import explained
-from prep_spark.formats import RowFormat
-from prep_spark.ingest import Request, Rows, ingest, local_name
-from prep_spark.layout import ShardPlan, plan_shards
-from prep_spark.publish import check_out, publish, staging
-from prep_spark.shards import Assembly, RecordForm, Source, record_fields, write_manifest, write_shard
+from riprap.prep_spark.assemble import Dealing, write_parts
+from riprap.prep_spark.context import java_version, spark_context
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.failures import explained
+from riprap.prep_spark.formats import RowFormat
+from riprap.prep_spark.ingest import Request, Rows, ingest, local_name
+from riprap.prep_spark.progress import progress
+from riprap.prep_spark.publish import check_input, check_out, publish, staging
+from riprap.prep_spark.shards import DTYPE, ShardForm, Source, record_fields
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-PROGRESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,15 @@ Scale = Callable[[np.ndarray], np.ndarray]
 
 
 class Conversion(NamedTuple):
-    """What becomes of the parsed rows: columns divided by `scale`, or records."""
+    """What becomes of parsed rows: the form of the shards (None: rows as they are), and what divides the columns."""
 
-    scale: np.ndarray | None
-    records: RecordForm | None
+    form: ShardForm | None
+    divisor: np.ndarray | None
+
+
+def divided(rows: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """Rows over the divisors of their columns."""
+    return rows / divisor
 
 
 def prepare(
@@ -75,7 +77,7 @@ def prepare(
     options: Options,
     report: Callable[[str], Any],
     scale: Scale | None = None,
-    records: RecordForm | None = None,
+    records: ShardForm | None = None,
 ) -> dict[str, Any]:
     """Run the job; returns the counts: read, kept, dropped {reason: rows}, rows {part: rows}, shards, seconds.
 
@@ -90,14 +92,19 @@ def prepare(
     java_version()
     with staging(options.out) as directory, spark_context() as context, explained(options.input):
         fragments = os.path.join(directory, "fragments")
-        with _progress(fragments, len(form.columns), report):
+        with progress(fragments, len(form.columns), report):
             request = Request(form, fragments, options.bad_rows)
             rows = ingest(context, options.input, request, options.limit)
         counts = _counts(rows)
         report(f"  {counts['kept']:,} rows parsed; writing shards")
-        divisor = scale(np.max([f.maxima for f in rows.fragments], axis=0)) if scale else None
+        conversion = Conversion(records, None)
+        if scale:
+            divisor = scale(np.max([f.maxima for f in rows.fragments], axis=0))
+            conversion = Conversion(
+                ShardForm(np.dtype(DTYPE), partial(divided, divisor=divisor), len(divisor)), divisor
+            )
         target = os.path.join(directory, "out")
-        made = _write(context, form, options, rows, Conversion(divisor, records), target)
+        made = _write(context, form, options, rows, conversion, target)
         publish(target, options.out)
     counts |= made | {"seconds": round(time.monotonic() - begun, 3)}
     report(_summary(form, options, counts))
@@ -106,30 +113,8 @@ def prepare(
 
 def _check_paths(options: Options) -> None:
     """Find the common mistakes before Spark takes seconds to start."""
-    if not re.search(r"[*?{\[]|^[a-z0-9]+:", options.input) and not os.path.exists(options.input):
-        raise PrepError(
-            f"{options.input} does not exist", "check the path, or write the data set with riprap prep synth"
-        )
+    check_input(options.input, "check the path, or write the data set with riprap prep synth")
     check_out(options.out)
-
-
-@contextmanager
-def _progress(fragments: str, columns: int, report: Callable[[str], Any]) -> Iterator[None]:
-    """Say how many rows there are, told from the size of the fragments, which grow while Spark is silent."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(PROGRESS_SECONDS):
-            if rows := sum(entry.stat().st_size for entry in os.scandir(fragments)) // (8 * columns):
-                report(f"  {rows:,} rows parsed")
-
-    watcher = threading.Thread(target=watch, name="prep-progress", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
 
 
 def _counts(rows: Rows) -> dict[str, Any]:
@@ -146,42 +131,17 @@ def _counts(rows: Rows) -> dict[str, Any]:
 def _write(
     context: SparkContext, form: RowFormat, options: Options, rows: Rows, conversion: Conversion, target: str
 ) -> dict[str, Any]:
-    counts = _counts(rows)
-    plans = plan_shards(counts["kept"], options.holdout, options.seed, options.shard_rows)
-    parts = {"all"} if options.holdout == 0 else {"train", "test"}
-    if parts != {plan.part for plan in plans}:
-        raise PrepError(
-            f"{counts['kept']:,} rows are too few to hold back a fraction of {options.holdout}",
-            "give more rows or another --holdout",
-        )
     sources = tuple(Source(fragment.path, fragment.kept) for fragment in rows.fragments)
-    assembly = Assembly(sources, len(form.columns), target, options.holdout, options.seed, *conversion)
-    for part in parts:
-        os.makedirs(assembly.part_directory(part))
-    shards = _write_shards(context, plans, assembly)
-    for part in parts:
-        fields = _manifest_fields(form, options, rows, conversion) | {"split": part}
-        write_manifest(assembly.part_directory(part), shards[part], fields)
-    return {
-        "rows": {part: sum(shard["rows"] for shard in shards[part]) for part in sorted(parts, reverse=True)},
-        "shards": len(plans),
-    }
-
-
-def _write_shards(context: SparkContext, plans: list[ShardPlan], assembly: Assembly) -> dict[str, list[dict[str, Any]]]:
-    shared = context.broadcast(assembly)
-    made = (
-        context.parallelize(plans, len(plans)).map(lambda plan: (plan.part, write_shard(plan, shared.value))).collect()
-    )
-    shards: dict[str, list[dict[str, Any]]] = {}
-    for part, shard in made:
-        shards.setdefault(part, []).append(shard)
-    return shards
+    dealing = Dealing(options.holdout, options.seed, options.shard_rows)
+    fields = _manifest_fields(form, options, rows, conversion)
+    return write_parts(context, sources, len(form.columns), dealing, conversion.form, target, fields)
 
 
 def _manifest_fields(form: RowFormat, options: Options, rows: Rows, conversion: Conversion) -> dict[str, Any]:
-    scale, records = conversion
-    shape = {"columns": list(form.columns), "label": form.label} if records is None else record_fields(records.dtype)
+    records, divisor = conversion
+    shape: dict[str, Any] = {"columns": list(form.columns), "label": form.label}
+    if records is not None and not records.columns:
+        shape = record_fields(records.dtype)
     return {
         "dataset": form.dataset,
         **shape,
@@ -193,7 +153,7 @@ def _manifest_fields(form: RowFormat, options: Options, rows: Rows, conversion: 
             "limit": options.limit,
             "bad_rows": options.bad_rows,
             **options.settings,
-            "divided_by": None if scale is None else dict(zip(form.columns, scale.tolist())),
+            "divided_by": None if divisor is None else dict(zip(form.columns, divisor.tolist())),
         },
     }
 

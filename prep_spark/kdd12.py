@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from prep_spark.errors import PrepError
-from prep_spark.formats import Reason, RowFormat
-from prep_spark.job import Options, prepare
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.formats import Reason, RowFormat
+from riprap.prep_spark.job import Options, prepare
 
 MAXIMA = {
     "click": 1.0,

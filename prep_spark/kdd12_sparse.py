@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from prep_spark.errors import PrepError
-from prep_spark.job import Options, prepare
-from prep_spark.kdd12 import COLUMNS, row_format
-from prep_spark.shards import RecordForm
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.job import Options, prepare
+from riprap.prep_spark.kdd12 import COLUMNS, row_format
+from riprap.prep_spark.shards import ShardForm
 
 FEATURES = len(COLUMNS) - 1
 DTYPE = np.dtype(
@@ -85,4 +85,4 @@ def run(
         raise PrepError(f"--buckets is {buckets}; expected 1 to {BUCKETS_MAX}", "correct --buckets")
     settings: dict[str, str | int] = {"missing": missing, "buckets": buckets}
     options = Options(input, out, holdout, bad_rows, limit, shard_rows, seed, settings)
-    return prepare(row_format(missing), options, report, records=RecordForm(DTYPE, partial(convert, buckets=buckets)))
+    return prepare(row_format(missing), options, report, records=ShardForm(DTYPE, partial(convert, buckets=buckets)))

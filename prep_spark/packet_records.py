@@ -24,8 +24,10 @@ DTYPE = np.dtype(
 `time_ns` counts from 1970; addresses are IPv6, those of IPv4 mapped (::ffff:a.b.c.d, RFC 4291, 2.5.5.2). `protocol` is
 the one behind all extension headers. Ports are 0 where the protocol has none, in all fragments but the first, and where
 they were not captured. `flags` holds TCP's nine, with FRAGMENT and LATER_FRAGMENT. `size` is the length of the whole
-IP packet and `payload` of what follows its (first) header, both in bytes and as the header states them; a stated length
-of 0 (segmentation left to the network card) is taken from the frame. `flow` is `flow_hash` of the addresses.
+IP packet in bytes, as its header states it; a stated length of 0 (segmentation left to the network card) is taken from
+the frame. `payload` is what of it the transport carries: the bytes behind the header of TCP, UDP, UDP-Lite, SCTP or
+DCCP, of other protocols and of later fragments those behind the IP headers. A transport header whose length was not
+captured counts with its least. `flow` is `flow_hash` of the 5-tuple: addresses, protocol, ports.
 """
 
 FRAGMENT = 0x4000
@@ -46,14 +48,17 @@ REASONS = (KEPT, "link", "not_ip", "truncated", "malformed", "cut", "broken")
 """
 
 
-def flow_hash(source: np.ndarray, destination: np.ndarray) -> np.ndarray:
-    """64-bit hashes of pairs of addresses, given as uint8 of shape (n, 16).
+def flow_hash(packets: np.ndarray) -> np.ndarray:
+    """64-bit hashes of the 5-tuples of records: source, destination, protocol, source port, destination port.
 
-    The four little-endian words of source and destination are chained by SplitMix64 (Steele, Lea, Flood: "Fast
-    splittable pseudorandom number generators", OOPSLA 2014, figure 15): h = mix(h + word + 0x9E3779B97F4A7C15),
-    starting with 0. The two directions of a conversation are different flows.
+    Five little-endian words, two of the source, two of the destination and one that holds protocol, destination port
+    and source port from its bits 32, 16 and 0 on, are chained by SplitMix64 (Steele, Lea, Flood: "Fast splittable
+    pseudorandom number generators", OOPSLA 2014, figure 15): h = mix(h + word + 0x9E3779B97F4A7C15), starting with 0.
+    The two directions of a conversation are different flows, and so are fragments that carry no ports.
     """
-    words = np.ascontiguousarray(np.concatenate([source, destination], axis=1)).view("<u8")
+    addresses = np.ascontiguousarray(np.concatenate([packets["source"], packets["destination"]], axis=1)).view("<u8")
+    ports = packets["destination_port"].astype(np.uint64) << np.uint64(16) | packets["source_port"]
+    words = np.column_stack([addresses, packets["protocol"].astype(np.uint64) << np.uint64(32) | ports])
     h = np.zeros(len(words), np.uint64)
     with np.errstate(over="ignore"):
         for word in words.T:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from prep_spark.capture_files import CaptureFile
-from prep_spark.context import java_version, spark_context
-from prep_spark.errors import PrepError
-from prep_spark.failures import explained
-from prep_spark.packet_records import DTYPE, KEPT
-from prep_spark.publish import check_out, publish, staging
-from prep_spark.raw_files import RawFile, find_files
-from prep_spark.shards import record_fields, shard_name, write_manifest, write_npy
-from prep_spark.time_order import cut, merged, sort_file
+from riprap.prep_spark.capture_files import CaptureFile
+from riprap.prep_spark.context import java_version, spark_context
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.failures import explained
+from riprap.prep_spark.packet_records import DTYPE, KEPT
+from riprap.prep_spark.publish import check_out, publish, staging
+from riprap.prep_spark.raw_files import RawFile, find_files
+from riprap.prep_spark.shards import record_fields, shard_name, write_manifest, write_npy
+from riprap.prep_spark.time_order import cut, merged, sort_file
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -1,14 +1,21 @@
-"""Puts what a job made in its place all at once, or leaves nothing behind."""
+"""Looks at the paths of a job first, and puts what it made in its place all at once, or leaves nothing behind."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prep_spark.errors import PrepError, cannot_write
+from riprap.prep_spark.errors import PrepError, cannot_write
+
+
+def check_input(source: str, remedy: str) -> None:
+    """PrepError when `source` is a path, no glob and no URL, and nothing is there."""
+    if not re.search(r"[*?{\[]|^[a-z0-9]+:", source) and not os.path.exists(source):
+        raise PrepError(f"{source} does not exist", remedy)
 
 
 def check_out(out: str) -> None:

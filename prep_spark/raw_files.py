@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import fsspec
 
-from prep_spark.errors import PrepError
+from riprap.prep_spark.errors import PrepError
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK_BYTES = 4 << 20

@@ -27,10 +27,13 @@ cdef uint64_t EXACT = 1ULL << 53
 cdef int POWER_MAX = 22  # 10^22 is the last power of ten that a double holds exactly
 cdef int LONG_POWER_MAX = 27  # the same of a long double with 64 bits of mantissa
 cdef long double[28] POWERS
+cdef double[23] SHORT_POWERS
 cdef int _power
-POWERS[0] = 1
+POWERS[0] = SHORT_POWERS[0] = 1
 for _power in range(1, 28):
     POWERS[_power] = POWERS[_power - 1] * 10
+for _power in range(1, 23):
+    SHORT_POWERS[_power] = SHORT_POWERS[_power - 1] * 10
 
 
 cdef const char *slow_number(const char *start, double *value):
@@ -102,7 +105,7 @@ cdef const char *number(const char *start, double *value):
         mantissa //= 10
         exponent += 1
     if mantissa <= EXACT and -POWER_MAX <= exponent <= POWER_MAX:
-        value[0] = mantissa * <double>POWERS[exponent] if exponent >= 0 else mantissa / <double>POWERS[-exponent]
+        value[0] = mantissa * SHORT_POWERS[exponent] if exponent >= 0 else mantissa / SHORT_POWERS[-exponent]
     elif not long_number(mantissa, exponent, value):
         return slow_number(start, value)
     if negative:

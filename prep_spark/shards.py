@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prep_spark.layout import ShardPlan, chosen
+from riprap.prep_spark.layout import ShardPlan, chosen
 
 FORMAT = "riprap-shards"
 RECORDS = "riprap-records"
@@ -34,24 +34,27 @@ class Source(NamedTuple):
     rows: int
 
 
-class RecordForm(NamedTuple):
-    """The type of records, and how parsed rows (a float64 matrix) become some; picklable."""
+class ShardForm(NamedTuple):
+    """The type of a shard's rows, and how parsed rows (a float64 matrix) become some; picklable.
+
+    `columns` is that of a matrix; 0: the rows are records.
+    """
 
     dtype: np.dtype
     convert: Callable[[np.ndarray], np.ndarray]
+    columns: int = 0
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """How fragments become shards: their columns divided by `scale`, or as they are, or as `records`."""
+    """How fragments become shards: as they are, or in another `form`."""
 
     sources: tuple[Source, ...]
     columns: int
     directory: str
     fraction: float
     seed: int
-    scale: np.ndarray | None
-    records: RecordForm | None = None
+    form: ShardForm | None = None
 
     def part_directory(self, part: str) -> str:
         """Where the shards of a part go: the directory itself when nothing is held back."""
@@ -60,9 +63,8 @@ class Assembly:
 
 def write_shard(plan: ShardPlan, assembly: Assembly) -> dict[str, Any]:
     """Write one shard; returns its entry in the manifest. Runs in Spark's workers."""
-    records = assembly.records
-    dtype = np.dtype(DTYPE) if records is None else records.dtype
-    shape = (plan.rows, assembly.columns) if records is None else (plan.rows,)
+    dtype, _, columns = assembly.form or (np.dtype(DTYPE), None, assembly.columns)
+    shape = (plan.rows, columns) if columns else (plan.rows,)
     directory = assembly.part_directory(plan.part)
     return {"rows": plan.rows} | write_npy(directory, shard_name(plan.number), dtype, shape, _rows(plan, assembly))
 
@@ -111,21 +113,15 @@ def record_fields(dtype: np.dtype) -> dict[str, Any]:
 
 
 def _rows(plan: ShardPlan, assembly: Assembly) -> Iterator[np.ndarray]:
-    for start, rows in _slices(plan.start, plan.stop, assembly.sources, assembly.columns):
+    for start, rows in slices(plan.start, plan.stop, assembly.sources, assembly.columns):
         mask = chosen(plan.part, start, start + len(rows), assembly.fraction, assembly.seed)
         if mask is not None:
             rows = rows[mask]
         if len(rows):
-            yield _converted(rows, assembly)
+            yield rows if assembly.form is None else assembly.form.convert(rows)
 
 
-def _converted(rows: np.ndarray, assembly: Assembly) -> np.ndarray:
-    if assembly.records is not None:
-        return assembly.records.convert(rows)
-    return rows if assembly.scale is None else rows / assembly.scale
-
-
-def _slices(start: int, stop: int, sources: Sequence[Source], columns: int) -> Iterator[tuple[int, np.ndarray]]:
+def slices(start: int, stop: int, sources: Sequence[Source], columns: int) -> Iterator[tuple[int, np.ndarray]]:
     """The kept rows start <= row < stop in pieces, each with the number of its first row."""
     first = 0
     for source in sources:

@@ -13,8 +13,8 @@ from typing import IO
 
 import numpy as np
 
-from prep_spark import synth_higgs, synth_kdd12, synth_pcap, synth_text
-from prep_spark.errors import PrepError, cannot_write
+from riprap.prep_spark import synth_higgs, synth_kdd12, synth_pcap, synth_text
+from riprap.prep_spark.errors import PrepError, cannot_write
 
 CHUNK_ROWS = 4096  # small enough for the caches
 PADDING = b"\0"

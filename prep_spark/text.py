@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import fsspec
 import numpy as np
 
-from prep_spark.context import java_version, spark_context
-from prep_spark.errors import PrepError
-from prep_spark.failures import explained
-from prep_spark.lines import part_of, pieces
-from prep_spark.publish import check_out, publish, staging
-from prep_spark.raw_files import CHUNK_BYTES, RawFile, find_files, is_compressed, read_chunks
-from prep_spark.shards import LINES, shard_name, write_manifest, write_npy
+from riprap.prep_spark.context import java_version, spark_context
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.failures import explained
+from riprap.prep_spark.lines import part_of, pieces
+from riprap.prep_spark.publish import check_out, publish, staging
+from riprap.prep_spark.raw_files import CHUNK_BYTES, RawFile, find_files, is_compressed, read_chunks
+from riprap.prep_spark.shards import LINES, shard_name, write_manifest, write_npy
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -42,7 +42,8 @@ def jobs(text: data.Data, repeats: dict[str, int], pattern: str) -> dict[str, Jo
     for algorithm in ALGORITHMS:
         items = text.rows * repeats[algorithm]
         sets = [f"input.path={text.path}", f"micro_batch={items // WINDOWS}"]
-        sets += [f"stages.find.options.pattern={pattern}"] if algorithm == "grep" else []
+        own = f"stages.find.options.pattern={pattern}" if algorithm == "grep" else "stages.split.options.ascii=true"
+        sets.append(own)  # words are those that the program for Spark finds
         for scheme, section in SCHEMES.items():
             job = Job(f"configs/{algorithm}.yaml", [*sets, f"input.repeat={repeats[algorithm]}"])
             made[f"{algorithm} {scheme}"] = job.under(section)

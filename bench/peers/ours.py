@@ -63,7 +63,8 @@ def _logistic(given: Mapping[str, str]) -> list[str]:
 
 def _words(given: Mapping[str, str]) -> list[str]:
     passes = int(given["--passes"])
-    return [f"input.repeat={passes}", f"micro_batch={max(1, _rows(given['--data']) * passes // WORD_WINDOWS)}"]
+    window = max(1, _rows(given["--data"]) * passes // WORD_WINDOWS)
+    return [f"input.repeat={passes}", f"micro_batch={window}", "stages.split.options.ascii=true"]  # as the others split
 
 
 def _flows(given: Mapping[str, str]) -> list[str]:
@@ -72,7 +73,7 @@ def _flows(given: Mapping[str, str]) -> list[str]:
 
 
 def _rows(folder: str) -> int:
-    from operators.dataflow.inputs import open_input
+    from riprap.operators.dataflow.inputs import open_input
 
     return int(open_input(folder).items)
 

@@ -65,7 +65,7 @@ def _logistic(items: int) -> tuple[list[str], int]:
 def _words() -> tuple[list[str], int]:
     folder = books(few=False)
     due = int(true_counts(str(folder))["words"]) * PASSES
-    return [f"input.path={folder}", f"input.repeat={PASSES}"], due
+    return [f"input.path={folder}", f"input.repeat={PASSES}", "stages.split.options.ascii=true"], due
 
 
 def _counted(job: Outcome, case: Case) -> int:

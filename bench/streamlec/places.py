@@ -13,7 +13,7 @@ from bench.measures import bytes_per_item
 from bench.namespaces import Hosts
 from bench.rounds import Found, Ratio, alternate, ratio
 from bench.runs import run
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 BACKUPS = 2
 Job = Callable[[str, Sequence[str]], dict[str, Any]]

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.codes import generators
-from codec.codes.arithmetic import Arithmetic, ByteArithmetic, RealArithmetic
-from codec.codes.code import Code
-from codec.codes.custom import CustomCode
-from codec.codes.encoder import Encoder
+from riprap.codec.codes import generators
+from riprap.codec.codes.arithmetic import Arithmetic, ByteArithmetic, RealArithmetic
+from riprap.codec.codes.code import Code
+from riprap.codec.codes.custom import CustomCode
+from riprap.codec.codes.encoder import Encoder
 
 __all__ = ["BLOCKS_MAX", "CODES", "Code", "CustomCode", "Encoder", "load_code", "make_code"]
 

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from codec.codes import gf256
-from codec.codes._kernels import ByteMatrix, Matrix, RealMatrix
+from riprap.codec.codes import gf256
+from riprap.codec.codes._kernels import ByteMatrix, Matrix, RealMatrix
 
 
 class Arithmetic(ABC):

@@ -8,15 +8,15 @@ from operator import attrgetter
 
 import numpy as np
 
-from codec.codes._kernels import Matrix, Sums
-from codec.codes.arithmetic import Arithmetic
-from codec.codes.encoder import Encoder, check_fits
+from riprap.codec.codes._kernels import Matrix, Sums
+from riprap.codec.codes.arithmetic import Arithmetic
+from riprap.codec.codes.encoder import Encoder, check_fits
 
 RECOVERIES_MAX = 256  # matrices kept per code; a job sees a few patterns of lost workers at a time
 
 
 class Code:
-    """Made by `codec.make_code`. Blocks are arrays of one dtype and shape; `s_index` < k is data, the rest parity.
+    """Made by `riprap.make_code`. Blocks are arrays of one dtype and shape; `s_index` < k is data, the rest parity.
 
     Thread-safe. `exact`: decoding gives back every bit. `linear`: the code commutes with real-linear functions, so that
     results computed from parity decode to results (coded computation, LEC III-D).

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from codec.errors import ConfigError
-from codec.importing import import_named, own_line
+from riprap.codec.errors import ConfigError
+from riprap.codec.importing import import_named, own_line
 
 EXAMPLE = "my_codes:Mine"
 
 
 class CustomCode:
-    """What `codec.codes.code.Code` is, by a user's own class."""
+    """What `riprap.codec.codes.code.Code` is, by a user's own class."""
 
     def __init__(self, path: str, k: int, r: int) -> None:
         self.name, self.k, self.r = path, k, r

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codec.codes._kernels import Matrix, Sums
+from riprap.codec.codes._kernels import Matrix, Sums
 
 
 class Encoder:

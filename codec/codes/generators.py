@@ -10,7 +10,7 @@ from itertools import count
 
 import numpy as np
 
-from codec.codes.gf256 import inverse, product
+from riprap.codec.codes.gf256 import inverse, product
 
 EXPONENT_MAX = 1023  # of a float64
 

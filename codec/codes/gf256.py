@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codec.codes._kernels import gf256_product
+from riprap.codec.codes._kernels import gf256_product
 
 _PRODUCTS = np.array([[gf256_product(a, b) for b in range(256)] for a in range(256)], np.uint8)
 _INVERSES = np.argmax(_PRODUCTS == 1, axis=1).astype(np.uint8)

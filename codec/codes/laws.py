@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from codec.codes.custom import CustomCode
-from codec.codes.patterns import losses
-from codec.errors import ConfigError
-from codec.importing import own_line
+from riprap.codec.codes.custom import CustomCode
+from riprap.codec.codes.patterns import losses
+from riprap.codec.errors import ConfigError
+from riprap.codec.importing import own_line
 
 PATTERNS_MAX = 300
 """Losses that are tried; all of them where there are no more, else as many drawn at random, r at a time."""

@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 
-from codec.codes.code import Code
+from riprap.codec.codes.code import Code
 
 PATTERNS_MIN, WORK_MAX = 50, 2e7
 """So many systems of k x k are looked at, at least, or as many as have so many elements of a product: half a second."""

@@ -6,26 +6,30 @@ import socket
 
 import click
 
-from engine.cli.options import die_with_parent_option
+from riprap.engine.cli.options import cluster_ensemble_option, die_with_parent_option
 
-WORKER = "engine.worker:main"
+WORKER = "riprap.engine.worker:main"
 
 
 @click.command("agent")
-@click.option("--zookeeper", required=True, metavar="HOST:PORT", help="The ensemble of the cluster.")
+@cluster_ensemble_option
 @click.option("--host", default=socket.gethostname, metavar="NAME", help="The name of this host (default: its own).")
 @click.option("--address", metavar="IP", help="Where other hosts reach workers (default: as ZooKeeper is reached).")
+@click.option(
+    "--run-root", default="/", type=click.Path(exists=True, file_okay=False, resolve_path=True), show_default=True,
+    help="The folder under which jobs may write.",
+)  # fmt: skip
 @die_with_parent_option
-def command(zookeeper: str, host: str, address: str | None, die_with_parent: int | None) -> None:
+def command(zookeeper: str, host: str, address: str | None, run_root: str, die_with_parent: int | None) -> None:
     """Run this host's agent in the foreground.
 
     \b
     Example:
       riprap agent --zookeeper 10.0.0.7:2181
     """
-    from engine.cli.daemon import begin
+    from riprap.engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
-    from controller.agent import run_agent
+    from riprap.controller.agent import run_agent
 
-    run_agent(zookeeper, host, address, entry=WORKER)
+    run_agent(zookeeper, host, address, entry=WORKER, root=run_root)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codec.errors import ConfigError
-from codec.files import append_whole, no_space, sync
-from codec.json_text import to_json
+from riprap.codec.errors import ConfigError
+from riprap.codec.files import append_whole, no_space, sync
+from riprap.codec.json_text import to_json
 
 ATTEMPTS = "attempts.jsonl"
 
@@ -98,15 +98,20 @@ class Attempts:
         return b"\n" if size and os.pread(self._fd, 1, size - 1) != b"\n" else b""
 
 
-def resume_command(run_dir: Path, zookeeper: str | None = None) -> str:
-    """The command that goes on with the job of a run directory."""
-    words = ["riprap", "run", "--resume", str(run_dir), *(["--zookeeper", zookeeper] if zookeeper else [])]
-    return shlex.join(words)
+def resume_command(run_dir: Path, zookeeper: str | None = None, auth: str = "") -> str:
+    """The command that goes on with the job of a run directory; `auth` is the file of `--zookeeper-auth`."""
+    return shlex.join(["riprap", "run", "--resume", str(run_dir), *_ensemble(zookeeper, auth)])
 
 
-def submit_again_command(job: str, zookeeper: str | None) -> str:
+def submit_again_command(job: str, zookeeper: str | None, auth: str = "") -> str:
     """The command that goes on with a job of a cluster, by its name or run directory."""
-    return shlex.join(["riprap", "submit", "--resume", job, *(["--zookeeper", zookeeper] if zookeeper else [])])
+    return shlex.join(["riprap", "submit", "--resume", job, *_ensemble(zookeeper, auth)])
+
+
+def _ensemble(zookeeper: str | None, auth: str) -> list[str]:
+    if not zookeeper:
+        return []
+    return ["--zookeeper", zookeeper, *(["--zookeeper-auth", auth] if auth else [])]
 
 
 def _entry(line: bytes) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.cli.options import die_with_parent_option
+from riprap.engine.cli.options import die_with_parent_option
 
 
 @click.command("backup")
@@ -27,16 +27,16 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
       riprap backup --listen tcp://10.0.0.7:7070 --storage /var/lib/riprap --durability always
       riprap run job.yaml --set 'backup.servers=[tcp://10.0.0.7:7070]'
     """
-    from codec.errors import ConfigError
-    from controller.processes import run_before_workers
-    from engine.cli.daemon import begin
+    from riprap.codec.errors import ConfigError
+    from riprap.controller.processes import run_before_workers
+    from riprap.engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
     if not listen.startswith(("tcp://", "ipc://")):
         raise ConfigError(
             f"--listen {listen}: not an address", "write tcp://IP:PORT, or ipc://PATH for this host alone"
         )
-    from backupserver.server import serve
+    from riprap.backupserver.server import serve
 
     run_before_workers()  # who is restored, and what may leave only when it is durable, waits for this server
     serve(listen, storage, durability, interval_ms)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codec.files import replace
-from codec.json_text import to_json
-from configs.topology import Topology
+from riprap.codec.files import replace
+from riprap.codec.json_text import to_json
+from riprap.configs.topology import Topology
 
 STORAGE = "backup"
 ADDRESSES = "addresses.json"

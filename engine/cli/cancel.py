@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.cli.options import zookeeper_option
+from riprap.engine.cli.options import zookeeper_option
 
 
 @click.command("cancel")
@@ -17,7 +17,7 @@ def command(job: str, zookeeper: str | None) -> None:
     Example:
       riprap cancel svm_higgs
     """
-    from engine.cli.cluster import open_client
+    from riprap.engine.cli.cluster import open_client
 
     with open_client(zookeeper) as client:
         client.cancel(job)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from codec.codes import CODES, make_code
-from codec.codes.patterns import worst_condition
-from configs.topology import Topology
-from engine.cli.inert import notes
-from engine.dataflow.build import is_dataflow
+import click
+
+from riprap.codec.codes import CODES, make_code
+from riprap.codec.codes.patterns import worst_condition
+from riprap.configs.topology import Topology
+from riprap.engine.cli.inert import notes
+from riprap.engine.dataflow.build import is_dataflow
+from riprap.operators.names import newer_name
 
 CONDITION_MAX = 1e8
 """Beyond it a decoded value has fewer than 8 of its 16 digits."""
@@ -24,6 +27,20 @@ def cautions(topology: Topology) -> Iterator[str]:
         yield from _code_cautions(topology.fault_tolerance)
     if is_dataflow(topology):
         yield from notes(topology)
+
+
+def old_names(topology: Topology) -> Iterator[str]:
+    """Operators that are named as before all was imported as `riprap`."""
+    for name, stage in topology.stages.items():
+        newer = newer_name(stage.operator)
+        if newer:
+            yield f"stages.{name}.operator: {stage.operator} is now {newer}; write that instead"
+
+
+def tell(texts: Iterable[str]) -> None:
+    """Say them on stderr."""
+    for text in texts:
+        click.secho(f"warning: {text}", fg="yellow", err=True)
 
 
 def _code_cautions(options: Mapping[str, Any]) -> Iterator[str]:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codec.errors import ConfigError
+from riprap.codec.errors import ConfigError
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 JAVA_MIN = 17
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - looked at, nothing is made there
 SHM_MIN_MB = 256
 MEMORY_MIN_MB = 2048
 FILES_MIN = 1024
@@ -55,7 +56,7 @@ def compiler() -> Check:
 
 def java() -> Check:
     """A Java runtime that is new enough for Spark and ZooKeeper."""
-    from controller.zookeeper import find_java
+    from riprap.controller.zookeeper import find_java
 
     remedy = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
     try:
@@ -78,7 +79,7 @@ def java_major(output: str) -> int:
 
 def jars() -> Check:
     """ZooKeeper's server among PySpark's jars."""
-    from controller.zookeeper import find_jars
+    from riprap.controller.zookeeper import find_jars
 
     try:
         found = find_jars()
@@ -95,7 +96,7 @@ def extensions() -> Iterator[Check]:
         path for folder in ("codec", "engine", "operators", "prep_spark") for path in (root / folder).rglob("*.pyx")
     )
     for source in sources:
-        module = ".".join(source.relative_to(root).with_suffix("").parts)
+        module = ".".join(("riprap", *source.relative_to(root).with_suffix("").parts))
         try:
             built = Path(importlib.import_module(module).__file__ or "")
         except ImportError as error:
@@ -105,8 +106,8 @@ def extensions() -> Iterator[Check]:
             stale.append(module)
     if stale:
         yield Check("extensions", WARN, f"older than their source: {', '.join(stale)}", "run `make build`")
-    elif sources:
-        yield Check("extensions", OK, f"{len(sources)} compiled")
+    else:
+        yield Check("extensions", OK, f"{len(sources)} compiled" if sources else "compiled when this copy was made")
 
 
 def checksums() -> Check:
@@ -140,14 +141,23 @@ def unix_sockets() -> Check:
         return Check("unix sockets", FAIL, str(error), "allow AF_UNIX sockets (a container's seccomp profile?)")
 
 
+def curve() -> Check:
+    """Authenticated connections."""
+    import zmq
+
+    if not zmq.has("curve"):
+        return Check("CURVE", FAIL, "this libzmq has none", "install pyzmq from a wheel: pip install 'pyzmq>=26'")
+    return Check("CURVE", OK, f"libzmq {zmq.zmq_version()}")
+
+
 def shared_memory() -> Check:
     """Room in /dev/shm."""
     try:
-        free_mb = shutil.disk_usage("/dev/shm").free >> 20
+        free_mb = shutil.disk_usage(SHARED_MEMORY).free >> 20
     except OSError as error:
-        return Check("/dev/shm", WARN, str(error), "mount a tmpfs at /dev/shm")
+        return Check(SHARED_MEMORY, WARN, str(error), "mount a tmpfs at /dev/shm")
     good = free_mb >= SHM_MIN_MB
-    return Check("/dev/shm", OK if good else WARN, f"{free_mb} MB free", "" if good else "docker run --shm-size=1g")
+    return Check(SHARED_MEMORY, OK if good else WARN, f"{free_mb} MB free", "" if good else "docker run --shm-size=1g")
 
 
 def open_files() -> Check:
@@ -190,6 +200,7 @@ CHECKS: tuple[Callable[[], Check | Iterator[Check]], ...] = (
     checksums,
     loopback,
     unix_sockets,
+    curve,
     shared_memory,
     open_files,
     processes,

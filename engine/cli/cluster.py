@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from controller.client import Client
-from engine.cli.state import find_zookeeper
+from riprap.controller.client import Client
+from riprap.engine.cli.state import find_zookeeper
 
 
 def open_client(zookeeper: str | None, timeout_s: float = 10.0) -> Client:
     """A client of the ensemble given, or of the one that `riprap up` started; ConfigError when there is none."""
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what matters of it comes back as errors
+    quiet_kazoo()
     return Client(find_zookeeper(zookeeper), timeout_s)
+
+
+def quiet_kazoo() -> None:
+    """Keep kazoo's log off the terminal: what matters of it comes back as errors."""
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codec.errors import ConfigError
-from controller.client import Client
-from engine.cli.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
-from engine.cli.preflight import Job, check_job
-from engine.cli.run_directory import TOPOLOGY, make_run_directory
-from engine.cli.start import committed_epochs, refuse_to_resume
-
-ENDED = ("COMPLETED", "FAILED", "CANCELLED")
+from riprap.codec.errors import ConfigError
+from riprap.controller.client import Client
+from riprap.controller.ensemble import file_in_use
+from riprap.controller.phases import ENDED
+from riprap.engine.cli.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
+from riprap.engine.cli.preflight import Job, check_job
+from riprap.engine.cli.run_directory import TOPOLOGY, make_run_directory
+from riprap.engine.cli.start import committed_epochs, refuse_to_resume
+from riprap.engine.cli.window_output import check_output_is_free
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ClusterStart:
         """What the controller gets besides the topology: the command that goes on with the job should it fail, and what
         it needs to sum the job up (`before`) and to inject faults."""
         name = self.job.topology.job
-        resume = "" if self.unprotected else submit_again_command(name, zookeeper)
+        resume = "" if self.unprotected else submit_again_command(name, zookeeper, file_in_use())
         values = self.job.submission(self.attempt.run, self.attempt.number, self.servers)
         faults = [fault.fields() for fault in self.job.faults]
         return values | {"resume": resume, "before": [list(epochs) for epochs in self.attempt.before], "faults": faults}
@@ -43,7 +44,8 @@ class ClusterStart:
 
 def submit_anew(job: Job, out: str | None, servers: Sequence[str]) -> ClusterStart:
     """The first attempt at a job, with these backup servers unless it names its own; ConfigError for a bad `out`."""
-    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
+    check_output_is_free(job.topology)
+    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
     wanted = job.topology.backup.servers
     chosen = (servers if wanted else ()) if isinstance(wanted, int) else wanted
     with Attempts(run_dir) as attempts:

@@ -7,14 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from configs.topology import Topology
-from controller.completeness import Expected
-from controller.faults import read_faults
-from engine.cli.environment import describe
-from engine.cli.epochs import Committed
-from engine.cli.holdout import holdout_metrics
-from engine.cli.run_directory import read_summary, write_summary
-from engine.cli.summary import Facts, Injected, compose, left_out
+from riprap.configs.topology import Topology
+from riprap.controller.faults import read_faults
+from riprap.engine.cli.environment import describe
+from riprap.engine.cli.epochs import Committed
+from riprap.engine.cli.holdout import holdout_metrics
+from riprap.engine.cli.run_directory import read_summary, write_summary
+from riprap.engine.cli.summary import Facts, Injected, compose, shortfall
 
 
 def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -26,10 +25,8 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
     if before is None or not run_dir.is_dir() or read_summary(run_dir).get("attempts") == len(before):
         return None
     topology = Topology.from_dict(submitted)
-    sinks = [str(worker) for stage in topology.sinks for worker in topology.tasks(stage)]
-    committed = Committed(run_dir, len(sinks))
+    committed = Committed(run_dir, len(submitted["sinks"]))
     committed.refresh()
-    short = Expected.from_topology(submitted).shortfall(committed.accounts(left_out(status, sinks)))
     summary = compose(
         Facts(
             job=topology.job,
@@ -41,7 +38,7 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
             not_injected=not_injected(submitted, status),
             started_at=status.get("started_at"),
             environment=describe(),
-            shortfall=short if status.get("phase") == "COMPLETED" else "",
+            shortfall=shortfall(submitted, committed, status),
             one_host=False,
         )
     )

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from engine.cli.options import die_with_parent_option
+from riprap.engine.cli.options import cluster_ensemble_option, die_with_parent_option
 
 
 @click.command("controller", hidden=True)
-@click.option("--zookeeper", required=True, metavar="HOST:PORT", help="The ensemble of the cluster.")
+@cluster_ensemble_option
 @click.option("--address", default="127.0.0.1", metavar="IP", help="Where agents and clients reach it.")
 @die_with_parent_option
 def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
@@ -23,19 +23,20 @@ def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
     Example:
       riprap controller --zookeeper 127.0.0.1:2181
     """
-    from engine.cli.daemon import begin
+    from riprap.engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
-    from controller.service import run_controller
-    from engine.schemes import plan_for
+    from riprap.configs.submission import check_submission
+    from riprap.controller.service import run_controller
+    from riprap.engine.plans import plan_for
 
-    run_controller(zookeeper, address, plan_for, _on_ended)
+    run_controller(zookeeper, address, plan_for, _on_ended, check_submission)
 
 
 def _on_ended(topology: Mapping[str, Any], run_dir: str, status: Mapping[str, Any]) -> None:
     """Sum a job of a cluster up; one that has completed needs its backups no more."""
-    from engine.cli.cluster_summary import sum_up
-    from engine.cli.forgetting import forget_backups
+    from riprap.engine.cli.cluster_summary import sum_up
+    from riprap.engine.cli.forgetting import forget_backups
 
     summary = sum_up(topology, Path(run_dir), status)
     if summary is not None and summary["completed"]:

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import logging
 
-from controller import processes
+from riprap.controller import processes
+
+
+class OneLine(logging.Formatter):
+    """Writes a message in one line: what others said, and a message quotes, cannot pass for a line of its own.
+
+    Tracebacks, which stand behind messages, keep their lines.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line of a record, with what cannot be printed escaped."""
+        line = super().formatMessage(record)
+        return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
 def begin(parent: int | None) -> None:
     """Tie this process to `parent` (a pid, None for nobody) and set logging up."""
     if parent:
         processes.die_with_parent(parent)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # it repeats each lost connection many times over

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from engine.calls import Told
-from engine.cli.snapshot import Snapshot
+from riprap.engine.calls import Told
+from riprap.engine.cli.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from codec.json_text import to_json
-from engine.cli.options import json_option
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import json_option
 
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
@@ -21,7 +21,7 @@ def command(as_json: bool) -> None:
     Example:
       riprap doctor
     """
-    from engine.cli.checkup import FAIL, Check, run_checks
+    from riprap.engine.cli.checkup import FAIL, Check, run_checks
 
     checks: list[Check] = []
     for check in run_checks():

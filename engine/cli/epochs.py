@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from controller.completeness import Account
+from riprap.controller.completeness import Account
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,9 @@ class Committed:
         names = ["epochs.csv"] if sinks == 1 else [f"epochs.{index}.csv" for index in range(sinks)]
         self._tails = [EpochTail(run_dir / name, index) for index, name in enumerate(names)]
 
-    def refresh(self) -> None:
-        """Take in what was appended."""
-        for tail in self._tails:
-            tail.refresh()
+    def refresh(self) -> list[EpochRow]:
+        """Take in what was appended, and return it, sink by sink."""
+        return [row for tail in self._tails for row in tail.refresh()]
 
     @property
     def epoch(self) -> int:

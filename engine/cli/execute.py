@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from codec.errors import JobFailed, RiprapError
-from codec.files import no_space
-from engine.cli.attempts import resume_command
-from engine.cli.display import Display
-from engine.cli.session import Session
-from engine.cli.start import Start
+from riprap.codec.errors import JobFailed, RiprapError
+from riprap.codec.files import no_space
+from riprap.controller.ensemble import file_in_use
+from riprap.engine.cli.attempts import resume_command
+from riprap.engine.cli.display import Display
+from riprap.engine.cli.session import Session
+from riprap.engine.cli.start import Start
+
+Kill = Callable[[str], bool]
 
 
 def run_to_end(
-    start: Start, display: Display, zookeeper: str | None, standby: int
-) -> tuple[dict[str, Any], JobFailed | None]:
-    """The summary, and why the job did not complete; errors of another kind are raised with the same remedy."""
+    start: Start, display: Display, zookeeper: str | None, standby: int,
+    hand_out: Callable[[Kill], None] = lambda kill: None,
+) -> tuple[dict[str, Any], JobFailed | None]:  # fmt: skip
+    """The summary, and why the job did not complete; errors of another kind are raised with the same remedy.
+
+    `hand_out` gets the function that kills a worker or service of the job, for use by any thread (`Injector.kill`).
+    """
     resume = resume_of(start, zookeeper)
     try:
         session = Session(start, display, zookeeper, standby)
+        hand_out(session.kill)
         summary = session.run()
     except RiprapError as error:
         error.remedy = _and_resume(error.remedy, resume)
@@ -48,7 +56,7 @@ def _incomplete(summary: Mapping[str, Any]) -> str:
 
 def resume_of(start: Start, zookeeper: str | None) -> str:
     """The command that goes on with the job, empty when it cannot be resumed."""
-    return "" if start.job.unprotected else resume_command(start.run_dir, zookeeper)
+    return "" if start.job.unprotected else resume_command(start.run_dir, zookeeper, file_in_use())
 
 
 def _and_resume(remedy: str, resume: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from codec.errors import ConfigError
-from codec.ids import WorkerId
-from configs.problems import suggestion
-from configs.topology import Topology
-from controller.faults import Fault, When
-from engine.cli.faults import SERVICES
+from riprap.codec.errors import ConfigError
+from riprap.codec.ids import WorkerId
+from riprap.configs.problems import suggestion
+from riprap.configs.topology import Topology
+from riprap.controller.faults import Fault, When
+from riprap.engine.cli.faults import SERVICES
 
 
 def plan_faults(faults: Sequence[Fault], topology: Topology, total_items: int | None) -> list[Fault]:
@@ -18,7 +18,7 @@ def plan_faults(faults: Sequence[Fault], topology: Topology, total_items: int | 
 
     `total_items` is None when the source does not know it. ConfigError for what this job cannot be done.
     """
-    draw = random.Random(topology.seed)
+    draw = random.Random(topology.seed)  # noqa: S311 - to be drawn again alike
     drawn: set[str] = set()
     planned = []
     for fault in faults:

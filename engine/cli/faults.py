@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from codec.errors import ConfigError
-from codec.ids import WorkerId
-from configs.problems import suggestion
-from controller.faults import Fault, When
+from riprap.codec.errors import ConfigError
+from riprap.codec.ids import WorkerId
+from riprap.configs.problems import suggestion
+from riprap.controller.faults import Fault, When
 
 GRAMMAR = """\
 ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codec.errors import ConfigError, RiprapError
-from engine.cli.options import zookeeper_option
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.engine.cli.options import zookeeper_option
 
 if TYPE_CHECKING:
-    from controller.client import Client
-
-ENDED = ("COMPLETED", "FAILED", "CANCELLED")
+    from riprap.controller.client import Client
 
 
 @click.command("forget")
@@ -31,7 +29,7 @@ def command(jobs: tuple[str, ...], completed: bool, without_servers: bool, zooke
       riprap forget svm_higgs
       riprap forget --completed
     """
-    from engine.cli.cluster import open_client
+    from riprap.engine.cli.cluster import open_client
 
     if bool(jobs) == completed:
         raise ConfigError("it is not said what to forget", "name jobs of `riprap jobs`, or give --completed")
@@ -46,12 +44,15 @@ def command(jobs: tuple[str, ...], completed: bool, without_servers: bool, zooke
 def _forget(client: Client, job: str, without_servers: bool) -> None:
     """The run directory first, so that nobody goes on with a job whose backups are gone; the nodes last, so that a
     command that was interrupted can be given again."""
-    from engine.cli.attempts import ATTEMPTS, Attempts
-    from engine.cli.forgetting import forget_backups
+    from riprap.controller.phases import ENDED
+    from riprap.engine.cli.attempts import ATTEMPTS, Attempts
+    from riprap.engine.cli.forgetting import forget_backups
 
     status = client.status(job)
     if status["phase"] == "UNREADABLE":
-        raise ConfigError(f"job {job} is {status['error']}", status["remedy"])
+        client.forget(job)
+        click.echo(f"job {job} was {status['error']}; its run directory, and what backup servers keep of it, stay")
+        return
     if status["phase"] not in ENDED:
         raise ConfigError(f"job {job} is {status['phase']}", f"`riprap cancel {job}` first")
     if (Path(status["run_dir"]) / ATTEMPTS).is_file():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backupserver.forget import forget
-from engine.persistence import records_of
+from riprap.backupserver.forget import forget
+from riprap.codec.ids import records_of
 
 DEADLINE_S = 5.0
 

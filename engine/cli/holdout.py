@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codec.errors import RiprapError
-from configs.topology import Topology
-from operators.estimators import evaluate, load_model
-from operators.shards import open_shards
+from riprap.codec.errors import RiprapError
+from riprap.configs.topology import Topology
+from riprap.operators.estimators import evaluate, load_model
+from riprap.operators.shards import open_shards
 
 ROWS_MAX = 1_000_000
 """Rows judged at most: enough for three digits, and what fits into memory beside everything else."""

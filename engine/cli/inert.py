@@ -11,13 +11,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from configs.topology import Topology
-from engine.dataflow.build import place_of
-from operators.dataflow.base import DataflowOperator
-from operators.loading import make_operator
+from riprap.configs.topology import Topology
+from riprap.engine.dataflow.build import place_of
+from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.loading import make_operator
 
-THRESHOLDS = ("theta", "l", "gamma")
-BEHIND = "put states behind the source, which is then operators.dataflow.forward:Forward (docs/tune.md)"
+BEHIND = "put states behind the source, which is then forward:Forward (docs/tune.md)"
 """How to have thresholds act."""
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from codec.events import EventLog
-from controller.effects import TICK_S, Effect, Victim, begin
-from controller.faults import Fault, Progress, is_due
-from engine.cli.epochs import Committed
-from engine.cli.summary import Injected
-from engine.cli.targets import Targets
+from riprap.codec.events import EventLog
+from riprap.controller.effects import TICK_S, Effect, Victim, begin
+from riprap.controller.faults import Fault, Progress, When, is_due
+from riprap.engine.cli.epochs import Committed
+from riprap.engine.cli.summary import Injected
+from riprap.engine.cli.targets import Targets
 
 
 class Injector(threading.Thread):
@@ -53,6 +53,13 @@ class Injector(threading.Thread):
             why = f"{fault.target} was not running from then on" if due else "the job ended before that moment"
             self.not_injected[str(fault)] = why
             self._note("fault_not_injected", fault=str(fault), reason=why)
+
+    def kill(self, target: str) -> bool:
+        """SIGKILL a target now, on whatever thread; False when none of that name is running."""
+        began = self.first_item_at
+        moment = When("seconds", round(time.monotonic() - began, 3) if began is not None else 0.0)
+        victim = self._targets.find(target)
+        return victim is not None and self._inject(Fault("kill", target, moment), victim)
 
     def step(self, now: float) -> None:
         """One look at the progress; faults whose target is not running yet stay pending."""

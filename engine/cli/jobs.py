@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from codec.json_text import to_json
-from engine.cli.options import json_option, zookeeper_option
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import json_option, zookeeper_option
 
 
 @click.command("jobs")
@@ -22,7 +22,7 @@ def command(zookeeper: str | None, as_json: bool) -> None:
       riprap jobs
       riprap jobs --json
     """
-    from engine.cli.cluster import open_client
+    from riprap.engine.cli.cluster import open_client
 
     with open_client(zookeeper) as client:
         jobs = sorted(client.list_jobs(), key=lambda job: str(job["job"]))

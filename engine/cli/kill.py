@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from codec.errors import ConfigError
-from codec.ids import WorkerId
-from engine.cli.options import zookeeper_option
+from riprap.codec.errors import ConfigError
+from riprap.codec.ids import WorkerId
+from riprap.engine.cli.options import zookeeper_option
 
 
 @click.command("kill")
@@ -20,7 +20,7 @@ def command(job: str, worker: str, zookeeper: str | None) -> None:
     Example:
       riprap kill svm_higgs processor.3
     """
-    from engine.cli.cluster import open_client
+    from riprap.engine.cli.cluster import open_client
 
     try:
         target = WorkerId.parse(worker)

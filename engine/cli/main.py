@@ -19,6 +19,11 @@ INTERRUPTED = 130
 #: Subcommand -> its line in the overview; the module of the same name is imported only when it is asked for.
 COMMANDS = {
     "run": "Run a topology on this machine, from start to summary.",
+    "check": "Try a topology's operators here, on its own input, before it is run.",
+    "show": "Show what a run computed: words, lines, flows, models, epochs.",
+    "plot": "Draw a run: metrics, throughput, latency, failures, bytes.",
+    "export": "Write a trained model as ONNX.",
+    "operators": "List the operators, or show the options of one.",
     "tune": "Propose thresholds for an accuracy, from pilots with failures.",
     "prep": "Turn raw data into shards that jobs read.",
     "up": "Start cluster services on this host, in the background.",
@@ -30,11 +35,15 @@ COMMANDS = {
     "kill": "Kill a worker of a job (it is replaced).",
     "cancel": "End a job before its stream ends.",
     "forget": "Remove what a cluster keeps of a job that has ended.",
+    "token": "Let another host join a cluster.",
+    "join": "Join a cluster with a token.",
     "doctor": "Check this machine and say what to install.",
     "agent": "Run this host's agent in the foreground.",
     "backup": "Run a backup server in the foreground.",
     "controller": "",
 }
+SHARED = ("prep", "export", "plot", "show")
+"""What these write is as open as the user's umask says; everything else is for its owner alone."""
 
 
 class LazyGroup(click.Group):
@@ -45,10 +54,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command object of `engine.cli.NAME`, None when there is no such command."""
+        """The command object of `riprap.engine.cli.NAME`, None when there is no such command."""
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"engine.cli.{name}").command
+        command: click.Command = importlib.import_module(f"riprap.engine.cli.{name}").command
         return command
 
     def resolve_command(
@@ -71,13 +80,18 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="riprap", prog_name="riprap")
-def riprap() -> None:
+@click.pass_context
+def riprap(context: click.Context) -> None:
     """A distributed stream engine whose streams keep flowing when workers die.
 
     \b
     Example:
       riprap run configs/logistic_regression_higgs.yaml --fault kill:processor.2@50%
     """
+    if os.environ.get("RIPRAP_KEYS") == "off":  # as codec.trust.keys.is_off, whose imports `--help` has no use for
+        click.secho("security is off: whoever reaches this network may run code as you", fg="red", err=True)
+    if context.invoked_subcommand not in SHARED:
+        os.umask(0o077)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -101,8 +115,8 @@ def _interrupt(signum: int, frame: Any) -> None:
 
 def _exit_code(error: BaseException) -> int:
     """Say what happened, once, and choose the exit code."""
-    from codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
-    from codec.files import no_space
+    from riprap.codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
+    from riprap.codec.files import no_space
 
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for scripts.")
 
-zookeeper_option = click.option(
-    "--zookeeper", metavar="HOST:PORT", help="The ensemble to use (default: the one `riprap up` started here)."
-)
+
+def zookeeper_options(help: str, *, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that name an ensemble and say how it is entered; a command gets the first as `zookeeper`, and what
+    the second says holds for its process and all children."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def command(*args: Any, zookeeper: str | None, zookeeper_auth: str | None, **options: Any) -> Any:
+            from riprap.controller import ensemble  # brings NumPy, which `--help` has no use for
+
+            ensemble.use(zookeeper, zookeeper_auth)
+            return function(*args, zookeeper=zookeeper, **options)
+
+        name = click.option("--zookeeper", metavar="HOST:PORT", required=required, help=help)
+        auth_help = "How to enter that ensemble: user, password, TLS (docs/security.md)."
+        return name(click.option("--zookeeper-auth", metavar="FILE", help=auth_help)(command))
+
+    return decorate
+
+
+zookeeper_option = zookeeper_options("The ensemble to use (default: the one `riprap up` started here).")
+
+own_ensemble_option = zookeeper_options("Use this ensemble, not an embedded server.")
+
+cluster_ensemble_option = zookeeper_options("The ensemble of the cluster.", required=True)
 
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a value of the topology; may be repeated."

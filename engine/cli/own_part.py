@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kazoo.exceptions import KazooException
 
-from codec.errors import ConfigError, RiprapError
-from controller import paths, session
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.controller import paths, session
+from riprap.engine.cli.cluster import quiet_kazoo
 
 
 class OwnPart:
@@ -27,8 +28,10 @@ class OwnPart:
 
     def make(self) -> None:
         """Make it, without what earlier attempts left; ConfigError when ZooKeeper does not answer or refuses."""
+        quiet_kazoo()
         client = session.open_client(self._zookeeper)
         try:
+            session.make_folders(client, self._zookeeper, paths.RUNS)
             client.delete(self._run, recursive=True)
             client.ensure_path(self._path)
             self._made = True

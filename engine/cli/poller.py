@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from codec.errors import RiprapError
-from controller.client import Client
+from riprap.codec.errors import RiprapError
+from riprap.controller.client import Client
 
 
 class Poller(threading.Thread):

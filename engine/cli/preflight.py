@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bdb import BdbQuit
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from codec.codes.laws import check_code
-from codec.errors import ConfigError, RiprapError
-from configs import topology as topologies
-from configs.document import read_document
-from configs.problems import FieldPath, Problem
-from configs.three_stage import thread_problems, three_stage_problems
-from configs.topology import Topology
-from controller.faults import Fault
-from engine.cli.backup_servers import with_servers
-from engine.cli.cautions import cautions
-from engine.cli.dataflow_preflight import DataflowSchema, dataflow_problems, open_dataflow, wants_dataflow
-from engine.cli.fault_plan import plan_faults
-from engine.cli.faults import faults_of_file, parse_fault
-from engine.dataflow.build import is_dataflow
-from engine.schemes import dataflow_scheme
-from operators.base import Context, Operator, Processor, Sink, Source
-from operators.classes import CLASSES, Classes, Labels
-from operators.dataflow.inputs import verify_input
-from operators.linearity import check_linear
-from operators.loading import load_operator, make_operator
-from operators.shard_checks import Checks
+import numpy as np
 
-POSITIONS: dict[str, type[Operator]] = {"sources": Source, "processors": Processor, "sinks": Sink}
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.importing import own_line
+from riprap.configs import topology as topologies
+from riprap.configs.document import read_document
+from riprap.configs.topology import Topology
+from riprap.controller.faults import Fault
+from riprap.engine.cli.backup_servers import with_servers
+from riprap.engine.cli.cautions import cautions, old_names
+from riprap.engine.cli.dataflow_preflight import DataflowSchema, open_dataflow
+from riprap.engine.cli.fault_plan import plan_faults
+from riprap.engine.cli.faults import faults_of_file, parse_fault
+from riprap.engine.cli.operator_checks import is_hybrid, operator_problems
+from riprap.engine.dataflow.build import is_dataflow
+from riprap.engine.schemes import dataflow_scheme
+from riprap.operators import returns
+from riprap.operators.base import Context, Operator, Processor, Sink, Source
+from riprap.operators.classes import CLASSES, Classes, Labels
+from riprap.operators.curvature import constant_features, packed_moments, second_moments
+from riprap.operators.dataflow.inputs import verify_input
+from riprap.operators.linearity import check_linear
+from riprap.operators.loading import make_operator
+from riprap.operators.names import full_name
+from riprap.operators.returns import WrongReturn
+from riprap.operators.shard_checks import Checks
+
+T = TypeVar("T")
+OpenAll = Callable[[Topology, tuple[str, ...]], "Schema | DataflowSchema"]
+
+NAMES_MAX = 8
 SAMPLE_ITEMS = 256
 """On how many items a processor that splits its work is tried."""
 
@@ -46,11 +56,15 @@ class Schema:
     verified: tuple[str, ...] = ()
     """Fingerprints of the input directories that were looked at (operators/shard_checks.py)."""
     classes: Classes = CLASSES
+    moments: np.ndarray | None = None
+    """Second moments of the features in the sources' samples, where the sink wants them (operators/curvature.py)."""
 
     def fields(self) -> dict[str, Any]:
         """What workers and controllers are told of it."""
         told = {"columns": self.columns, "verified": self.verified, "classes": self.classes}
-        return {"label": self.label, "items": self.items, **{name: list(values) for name, values in told.items()}}
+        moments = {} if self.moments is None else {"moments": packed_moments(self.moments)}
+        values = {name: list(values) for name, values in told.items()}
+        return {"label": self.label, "items": self.items, **values, **moments}
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,11 @@ class Job:
         """The length of the whole stream."""
         return self.schema.items
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the input and which is the label, as far as they are known."""
+        return {"columns": list(self.schema.columns), "label": self.schema.label}
+
     def submission(self, run: str, attempt: int, backups: Sequence[str]) -> dict[str, Any]:
         """The topology as it is submitted, with what workers would else have to ask the source or the launcher.
 
@@ -79,6 +98,7 @@ class Job:
         the backup servers that the launcher offers.
         """
         values = self.topology.to_dict() | {"schema": self.schema.fields(), "run": run, "attempt": attempt}
+        values["restorable"] = not self.unprotected
         return with_servers(values, backups)
 
 
@@ -92,15 +112,37 @@ def check_job(
     specs = list(fault_specs)
     if faults_file:
         specs += faults_of_file(read_document(faults_file).values, faults_file)
-    faults = [parse_fault(spec) for spec in specs]
-    topology = topologies.load(path, sets, checks=[operator_problems])
+    given, faults = _all_sound(lambda: topologies.load(path, sets, checks=[operator_problems]), specs)
+    topology = given.with_operators(full_name)  # what a short name stands for is decided here, not at each worker
     if not verify:
         topology = topology.trusting_inputs()
     verified, dropped = verify_inputs(topology)
-    open_all = open_dataflow if is_dataflow(topology) else open_operators
-    schema = open_all(topology, verified)
+    open_all: OpenAll = open_dataflow if is_dataflow(topology) else open_operators
+    schema = _opened(partial(open_all, topology, verified))
     faults = plan_faults(faults, topology, schema.items)
-    return Job(topology, schema, faults, _unprotected(topology), (*dropped, *cautions(topology)))
+    told = (*dropped, *old_names(given), *cautions(topology), *_unlearnt(schema))
+    return Job(topology, schema, faults, _unprotected(topology), told)
+
+
+def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:
+    """The topology and the faults; one ConfigError for all that is wrong with either."""
+    wrong: list[ConfigError] = []
+    given = _kept(wrong, load)
+    faults = [_kept(wrong, partial(parse_fault, spec)) for spec in specs]
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        told = [f"{error.args[0]}\n    {error.remedy}" for error in wrong]
+        raise ConfigError("\n".join(told), "correct the topology and the faults, as said behind each")
+    return given, faults
+
+
+def _kept(wrong: list[ConfigError], part: Callable[[], Any]) -> Any:
+    """What `part` gives; its ConfigError is kept."""
+    try:
+        return part()
+    except ConfigError as error:
+        return wrong.append(error)
 
 
 def verify_inputs(topology: Topology) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -119,76 +161,35 @@ def verify_inputs(topology: Topology) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(filter(None, verified)), tuple(notes)
 
 
-def operator_problems(topology: Topology) -> Iterator[Problem]:
-    """Operators that cannot be made, or stand where another kind is needed."""
-    if wants_dataflow(topology):
-        yield from dataflow_problems(topology)
-        return
-    if topology.scheme == "none":
-        yield from three_stage_problems(topology.shape)
-    if ":" in topology.fault_tolerance.get("code", ""):
-        yield from _code_problems(topology.fault_tolerance)
-    yield from thread_problems({name: stage.threads for name, stage in topology.stages.items()})
-    for position, base in POSITIONS.items():
-        for name in getattr(topology, position):
-            stage = topology.stages[name]
-            try:
-                operator = load_operator(stage.operator)
-            except RiprapError as error:
-                yield _problem(("stages", name, "operator"), error, "an operator that can be imported")
-                continue
-            if not issubclass(operator, base):
-                wrong = f"{stage.operator} is not a {base.__name__}"
-                yield Problem(("stages", name, "operator"), wrong, f"a {base.__name__}, by its place among the edges")
-                continue
-            try:
-                made = make_operator(stage.operator, stage.options)
-            except RiprapError as error:
-                yield _problem(("stages", name, "options"), error, "options that the operator takes")
-                continue
-            if is_hybrid(topology) and isinstance(made, Processor) and not made.is_hybrid:
-                yield Problem(
-                    ("stages", name, "operator"),
-                    f"{stage.operator} does not split its work: it defines no process_linear",
-                    "a processor that does, for the attachment is hybrid",
-                    "define it (what is not linear goes into process_nonlinear), or set attachment to lazy",
-                )
-
-
-def _code_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with a code of the user's own."""
-    path = ("fault_tolerance", "code")
-    try:
-        code = check_code(options["code"], options["k"], options["r"])
-    except RiprapError as error:
-        yield _problem(path, error, "a code of which any k blocks give back the data")
-        return
-    if options["attachment"] == "hybrid" and not code.linear:
-        wrong = f"{options['code']} does not say that it commutes with linear functions"
-        yield Problem(path, wrong, "a code with linear = True, for the attachment is hybrid", "set attachment to lazy")
-
-
 def open_operators(topology: Topology, verified: tuple[str, ...]) -> Schema:
     """Open all sources and one operator of each other stage, as workers will."""
     sources = [
         _open_source(topology, index, verified) for index in range(topology.stages[topology.sources[0]].parallelism)
     ]
     items = _length(topology, sources)
-    columns, label = sources[0].schema()
+    columns, label = returns.schema(sources[0])
     processor, sink = (_make(topology, stage) for stage in (topology.processors[0], topology.sinks[0]))
     assert isinstance(processor, Processor) and isinstance(sink, Sink)
     processor.open(_context(topology, topology.processors[0], 0, columns, label))
     if is_hybrid(topology):
-        check_linear(processor, sources[0].read(0, min(SAMPLE_ITEMS, sources[0].items or 0)))
-    classes = _classes(sources, columns.index(label), label) if processor.tells_classes and label else CLASSES
+        count = min(SAMPLE_ITEMS, sources[0].items or 0)
+        check_linear(processor, returns.items(sources[0], 0, count, sources[0].read(0, count), len(columns)))
+    classes = _classes(sources, columns, label) if processor.tells_classes and label else CLASSES
     sink.processor = processor
     sink.open(_context(topology, topology.sinks[0], 0, columns, label))
-    return Schema(columns, label, items, verified, classes)
+    features = [index for index, name in enumerate(columns) if name != label]
+    moments = second_moments(_samples(sources, len(columns)), features) if sink.wants_moments else None
+    return Schema(columns, label, items, verified, classes, moments)
+
+
+def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
+    for source in sources:
+        yield from (returns.sampled(source, run, width)[1] for run in source.sample())
 
 
 def _length(topology: Topology, sources: Sequence[Source]) -> int:
     """The items of all source tasks; ConfigError for a source without an end, or without any item."""
-    counts = [source.items for source in sources]
+    counts = [returns.stream_length(source) for source in sources]
     if None in counts:
         raise ConfigError(
             f"stages.{topology.sources[0]}: {topology.stages[topology.sources[0]].operator} has no end (its `items` is"
@@ -203,18 +204,39 @@ def _length(topology: Topology, sources: Sequence[Source]) -> int:
     return sum(count for count in counts if count is not None)
 
 
-def _classes(sources: Sequence[Source], index: int, label: str) -> Classes:
+def _opened(opening: Callable[[], T]) -> T:
+    """What `opening` returns; ConfigError with the user's line for what an operator raises or returns wrongly there."""
+    try:
+        return opening()
+    except WrongReturn as wrong:
+        raise ConfigError(str(wrong.args[0]), wrong.remedy) from wrong
+    except (RiprapError, BdbQuit):
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"opening the operators failed: {own_line(error)}", "Correct that line.") from error
+
+
+def _classes(sources: Sequence[Source], columns: Sequence[str], label: str) -> Classes:
     """The labels of the two classes in the sources' samples; DataError when they are not two."""
-    labels = Labels(label)
+    labels, index = Labels(label), columns.index(label)
     for number, source in enumerate(sources):
-        for start, items in source.sample():
+        for run in source.sample():
+            start, items = returns.sampled(source, run, len(columns))
             labels.look(items[:, index], start, f" of source {number}" if len(sources) > 1 else "")
     return labels.classes()
 
 
-def is_hybrid(topology: Topology) -> bool:
-    """Whether processors send linear parts of their work (LEC III-D)."""
-    return topology.fault_tolerance.get("attachment") == "hybrid"
+def _unlearnt(schema: Schema | DataflowSchema) -> Iterator[str]:
+    """Features whose weights are not learnt, for want of a step."""
+    if isinstance(schema, DataflowSchema) or schema.moments is None:
+        return
+    features = [name for name in schema.columns if name != schema.label]
+    if names := [features[index] for index in constant_features(schema.moments)]:
+        shown = ", ".join(names[:NAMES_MAX]) + (", ..." if len(names) > NAMES_MAX else "")
+        yield (
+            f"{len(names)} of {len(features)} features are the same in all items that were looked at beforehand "
+            f"({shown}), so their weights stay 0; a learning_rate of your own changes that"
+        )
 
 
 def _unprotected(topology: Topology) -> str:
@@ -247,7 +269,3 @@ def _context(
 ) -> Context:
     source_input: dict[str, Any] = asdict(topology.input)
     return Context(columns, label, topology.seed, index, topology.stages[stage].parallelism, source_input)
-
-
-def _problem(path: FieldPath, error: RiprapError, expected: str) -> Problem:
-    return Problem(path, str(error.args[0]), expected, error.remedy)

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import click
 
-from codec.errors import DataError
-from codec.json_text import to_json
-from engine.cli.options import json_option
+from riprap.codec.errors import DataError
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import json_option
+from riprap.engine.cli.prep_table import command as table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +23,11 @@ def command() -> None:
     Example:
       riprap prep synth higgs HIGGS.csv.gz --rows 2000000
       riprap prep higgs HIGGS.csv.gz --out .data/higgs --holdout 0.1
+      riprap prep table flights.csv --label late --out .data/flights
     """
+
+
+command.add_command(table)
 
 
 def _shard_options(function: F) -> F:
@@ -62,9 +67,9 @@ def higgs(as_json: bool, **options: Any) -> None:
     Example:
       riprap prep higgs HIGGS.csv.gz --out .data/higgs --holdout 0.1
     """
-    from prep_spark.higgs import run
+    from riprap.prep_spark.higgs import run
 
-    _prepare(run, as_json, options)
+    prepare(run, as_json, options)
 
 
 @command.command()
@@ -78,9 +83,9 @@ def kdd12(as_json: bool, **options: Any) -> None:
     Example:
       riprap prep kdd12 training.txt --out .data/kdd12 --missing drop
     """
-    from prep_spark.kdd12 import run
+    from riprap.prep_spark.kdd12 import run
 
-    _prepare(run, as_json, options)
+    prepare(run, as_json, options)
 
 
 @command.command("kdd12-sparse")
@@ -94,9 +99,9 @@ def kdd12_sparse(as_json: bool, **options: Any) -> None:
     Example:
       riprap prep kdd12-sparse training.txt --out .data/kdd12-sparse --missing drop
     """
-    from prep_spark.kdd12_sparse import run
+    from riprap.prep_spark.kdd12_sparse import run
 
-    _prepare(run, as_json, options)
+    prepare(run, as_json, options)
 
 
 def _file_options(shard_rows: int) -> Callable[[F], F]:
@@ -125,9 +130,9 @@ def packets(as_json: bool, **options: Any) -> None:
     Example:
       riprap prep packets chicago.pcap.gz sanjose.pcap.gz --split 2 --out .data/packets
     """
-    from prep_spark.packets import run
+    from riprap.prep_spark.packets import run
 
-    _prepare(run, as_json, options)
+    prepare(run, as_json, options)
 
 
 @command.command()
@@ -139,9 +144,9 @@ def text(as_json: bool, **options: Any) -> None:
     Example:
       riprap prep text 'books/*.txt.gz' --out .data/books
     """
-    from prep_spark.text import run
+    from riprap.prep_spark.text import run
 
-    _prepare(run, as_json, options)
+    prepare(run, as_json, options)
 
 
 @command.command()
@@ -157,7 +162,7 @@ def synth(dataset: str, path: str, rows: int, seed: int, city: int | None) -> No
     Example:
       riprap prep synth higgs HIGGS.csv.gz --rows 2000000
     """
-    from prep_spark import synth as synthesizer
+    from riprap.prep_spark import synth as synthesizer
 
     write: Callable[..., Any] = getattr(synthesizer, dataset)
     if city is not None and dataset != "pcap":
@@ -167,7 +172,7 @@ def synth(dataset: str, path: str, rows: int, seed: int, city: int | None) -> No
     click.echo(f"wrote {rows:,} rows to {path}")
 
 
-def _prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[str, Any]) -> None:
+def prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[str, Any]) -> None:
     """Run a job; it reports its progress and its counts by itself, to stderr when stdout is for the JSON."""
     counts = _mending(lambda: run(**options, report=lambda line: click.echo(line, err=as_json)))
     if as_json:
@@ -176,7 +181,7 @@ def _prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[st
 
 def _mending(work: Callable[[], Any]) -> Any:
     """Turn the error of prep_spark, which imports nothing of ours, into one of ours."""
-    from prep_spark.errors import PrepError
+    from riprap.prep_spark.errors import PrepError
 
     try:
         return work()

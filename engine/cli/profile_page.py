@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from codec.files import replace as replace_file
-from codec.json_text import to_json
-from engine.cli.epochs import EpochRow
-from engine.cli.profile_spans import (
+from riprap.codec.files import replace as replace_file
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.epochs import EpochRow
+from riprap.engine.cli.profile_spans import (
     NETWORK,
     OTHER,
     SPENT,
@@ -28,8 +28,8 @@ from engine.cli.profile_spans import (
     typical,
     with_gaps,
 )
-from engine.cli.profile_tables import tables
-from engine.profiling import PROFILE, boot
+from riprap.engine.cli.profile_tables import tables
+from riprap.engine.profiling import PROFILE, boot
 
 PAGE = "profile.html"
 TEMPLATE = Path(__file__).with_name("profile_page.html")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.cli.epochs import EpochRow
-from engine.profiling import ABOUT, SUFFIX, UNRECORDED
-from engine.trace import KINDS, SPAN
+from riprap.engine.cli.epochs import EpochRow
+from riprap.engine.profiling import ABOUT, SUFFIX, UNRECORDED
+from riprap.engine.trace import KINDS, SPAN
 
 OTHER, STALLED = "other", "stalled"
 SPENT = (*KINDS[1:], OTHER, STALLED)

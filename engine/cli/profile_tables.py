@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from engine.cli.profile_spans import SPENT, Interval, Shares, ThreadSpans, shares
+from riprap.engine.cli.profile_spans import SPENT, Interval, Shares, ThreadSpans, shares
 
 SHARE_MIN = 0.0005
 """What would be shown as 0.0 %."""

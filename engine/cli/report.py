@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from engine.cli.losses import sentences
+from riprap.engine.cli.losses import sentences
 
 FAILURES_MAX = 10
 
@@ -39,6 +39,8 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
     for file in _files(summary["output"]):
         yield "output", f"{file['rows']:,} rows  {file.get('path', '')}"
     yield "traces", str(run_dir)
+    if summary["completed"]:
+        yield "results", f"riprap show {run_dir}"
 
 
 def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

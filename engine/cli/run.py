@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codec.errors import ConfigError
-from codec.json_text import to_json
-from engine.cli.options import fault_option, faults_file_option, json_option, no_verify_option, out_option, set_option
+from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import (
+    fault_option,
+    faults_file_option,
+    json_option,
+    no_verify_option,
+    out_option,
+    own_ensemble_option,
+    set_option,
+)
 
 if TYPE_CHECKING:
-    from engine.cli.start import Start
+    from riprap.engine.cli.start import Start
 
 
 @click.command("run")
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
 @faults_file_option
 @out_option
 @click.option("--resume", metavar="RUNDIR", help="Go on with a job that did not complete, in its run directory.")
-@click.option("--zookeeper", metavar="HOST:PORT", help="Use this ensemble, not an embedded server.")
+@own_ensemble_option
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
 @no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
@@ -62,8 +70,8 @@ def command(
     Exit code: 0 the job completed; 1 it failed; 2 nothing was started, for the command or the configuration is wrong;
     130 interrupted, after a clean stop.
     """
-    from engine.cli.run_directory import read_summary
-    from engine.cli.start import start_again, start_anew
+    from riprap.engine.cli.run_directory import read_summary
+    from riprap.engine.cli.start import start_again, start_anew
 
     if resume is None:
         if topology is None:
@@ -93,14 +101,14 @@ def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, n
 
 def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> None:
     """Run to the end and sum up. The error of a job that did not complete says how to go on with it."""
-    from engine.cli.display import make_display
-    from engine.cli.execute import resume_of, run_to_end
+    from riprap.engine.cli.cautions import tell
+    from riprap.engine.cli.display import make_display
+    from riprap.engine.cli.execute import resume_of, run_to_end
 
     if start.job.unprotected:
         reason = start.job.unprotected
         click.echo(f"note: a lost sink would end this job, and it could not be resumed: {reason}", err=True)
-    for caution in start.job.cautions:
-        click.secho(f"warning: {caution}", fg="yellow", err=True)
+    tell(start.job.cautions)
     click.echo(f"run directory: {start.run_dir}", err=True)  # whoever loses this process needs it for --resume
     try:
         summary, failure = run_to_end(start, make_display(), zookeeper, standby)
@@ -114,7 +122,7 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
 
 
 def _print(summary: dict[str, Any], run_dir: Path, as_json: bool) -> None:
-    from engine.cli.report import report
+    from riprap.engine.cli.report import report
 
     if as_json:
         for fault, why in summary.get("faults_not_injected", {}).items():

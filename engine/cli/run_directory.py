@@ -10,21 +10,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from codec.errors import ConfigError
-from codec.files import no_space, replace, replacing
-from codec.json_text import to_json
-from engine.cli.attempts import ATTEMPTS, resume_command
+from riprap.codec.errors import ConfigError
+from riprap.codec.files import no_space, replace, replacing
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.attempts import ATTEMPTS, resume_command
 
 EVENTS = "events.jsonl"
 LOGS = "logs"
+SCHEMA = "schema.json"
 SUMMARY = "summary.json"
 TOPOLOGY = "topology.yaml"
 COMPUTED = ("sinks",)
 """What a resolved topology adds, and no topology file may say."""
 
 
-def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -> Path:
+def make_run_directory(
+    out: str | None, job: str, topology: Mapping[str, Any], schema: Mapping[str, Any] | None = None
+) -> Path:
     """Make the directory (default `runs/JOB-TIME`, numbered if that exists) and write the resolved topology into it.
+
+    `schema` are the columns of the input and its label, which results are shown with when the input has gone.
 
     ConfigError when the directory was asked for by name and holds something already, or cannot be written.
     """
@@ -38,6 +43,8 @@ def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -
         (path / LOGS).mkdir()
         with replacing(path / TOPOLOGY) as stream:
             _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)
+        if schema is not None:
+            replace(path / SCHEMA, to_json(schema) + "\n")
     except OSError as error:
         if full := no_space(error):
             _unmake(path)
@@ -49,6 +56,7 @@ def make_run_directory(out: str | None, job: str, topology: Mapping[str, Any]) -
 def _unmake(path: Path) -> None:
     """Take back what was made, so that the same command works once there is room."""
     with suppress(OSError):
+        (path / TOPOLOGY).unlink(missing_ok=True)
         (path / LOGS).rmdir()
         path.rmdir()
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from codec.errors import RiprapError
-from codec.files import full_disk, speaks_of_full_disk
-from controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
-from engine.cli.backup_servers import BackupServer
-from engine.cli.state import ZOOKEEPER_DATA
+from riprap.codec.errors import RiprapError
+from riprap.codec.files import full_disk, speaks_of_full_disk
+from riprap.controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
+from riprap.engine.cli.backup_servers import BackupServer
+from riprap.engine.cli.state import ZOOKEEPER_DATA
 
-RIPRAP = (sys.executable, "-P", "-m", "engine.cli.main")  # -P: nothing in the current directory replaces ours
+RIPRAP = (sys.executable, "-P", "-m", "riprap.engine.cli.main")  # -P: nothing in the current directory replaces ours
+AGENT = "agent"
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 3.0
@@ -46,7 +47,7 @@ class Services:
         self._zookeeper = zookeeper or ""
         self._launcher = launcher
         self._backups = {_numbered("backup", n): server.command() for n, server in enumerate(backups)}
-        self._commands = {"agent": ["agent", "--host", socket.gethostname(), "--address", address]}
+        self._commands = {AGENT: ["agent", "--host", socket.gethostname(), "--address", address]}
         controller = ["controller", "--address", address or ADDRESS]
         self._commands |= {_numbered("controller", n): controller for n in range(standby + 1)}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
@@ -89,6 +90,17 @@ class Services:
             self._count_restart("zookeeper", -1)
             self._embedded.kill()
             self._embedded.start()
+
+    def renew(self) -> None:
+        """End controllers and backup servers and start them again, under the keys that are in the folder then.
+
+        Nothing is lost: jobs go on without a leader, and workers send again what was not acknowledged. The agent stays,
+        for its workers die with it.
+        """
+        names = [name for name in self._children if name != AGENT]
+        self._end(names)
+        for name in names:
+            self._start(name)
 
     def stop(self) -> None:
         """End all of them; what does not end in time is killed.

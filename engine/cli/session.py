@@ -8,31 +8,31 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from codec.errors import ConfigError, RiprapError
-from codec.events import EventLog
-from codec.files import cut_torn_line, remove_partial
-from controller.client import Client
-from controller.completeness import Expected
-from engine.cli.backup_servers import discard_storage
-from engine.cli.cluster import open_client
-from engine.cli.dataflow_preflight import DataflowSchema
-from engine.cli.display import Display
-from engine.cli.environment import describe
-from engine.cli.epochs import Committed
-from engine.cli.forgetting import forget_backups
-from engine.cli.holdout import holdout_metrics
-from engine.cli.injector import Injector
-from engine.cli.own_part import OwnPart
-from engine.cli.poller import Poller
-from engine.cli.profile_page import write_page
-from engine.cli.run_directory import EVENTS, LOGS, write_summary
-from engine.cli.services import Services
-from engine.cli.snapshot import Rate, look
-from engine.cli.start import Start
-from engine.cli.state import ZOOKEEPER_DATA
-from engine.cli.summary import Facts, compose, left_out, stats_by_worker, times
-from engine.cli.targets import Targets, listener
-from engine.profiling import PROFILE
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.events import EventLog
+from riprap.codec.files import cut_torn_line, remove_partial
+from riprap.controller.client import Client
+from riprap.controller.phases import TERMINAL
+from riprap.engine.cli.backup_servers import discard_storage
+from riprap.engine.cli.cluster import open_client
+from riprap.engine.cli.dataflow_preflight import DataflowSchema
+from riprap.engine.cli.display import Display
+from riprap.engine.cli.environment import describe
+from riprap.engine.cli.epochs import Committed
+from riprap.engine.cli.forgetting import forget_backups
+from riprap.engine.cli.holdout import holdout_metrics
+from riprap.engine.cli.injector import Injector
+from riprap.engine.cli.own_part import OwnPart
+from riprap.engine.cli.poller import Poller
+from riprap.engine.cli.profile_page import write_page
+from riprap.engine.cli.run_directory import EVENTS, LOGS, write_summary
+from riprap.engine.cli.services import Services
+from riprap.engine.cli.snapshot import Rate, look
+from riprap.engine.cli.start import Start
+from riprap.engine.cli.state import ZOOKEEPER_DATA
+from riprap.engine.cli.summary import Facts, compose, match_failures, shortfall, stats_by_worker, times
+from riprap.engine.cli.targets import Targets, listener
+from riprap.engine.profiling import PROFILE
 
 LOOK_EVERY_S = 0.05
 CALM_EVERY_S = 0.5
@@ -40,7 +40,6 @@ ANSWER_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 30.0
 """How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
 CANCEL_TIMEOUT_S = 3.0
-TERMINAL = ("COMPLETED", "FAILED", "CANCELLED", "UNREADABLE")
 
 
 class Session:
@@ -87,6 +86,10 @@ class Session:
                 self._events.close()
                 self._start.lock.close()
         return summary
+
+    def kill(self, target: str) -> bool:
+        """SIGKILL for a worker or service of the job now; False when none of that name runs. For any thread."""
+        return self._injector.kill(target)
 
     def _sum_up(self) -> dict[str, Any]:
         """Write what is known of the job; what a completed one needed is given up only then."""
@@ -198,7 +201,8 @@ class Session:
         done = self._committed
         rate = self._rate.add(time.monotonic(), done.items)
         faults = tuple(f"{one.action} {one.target}#{one.incarnation}" for one in self._injector.injected)
-        self._display.show(look(self.status, done.epoch, done.items, self._job.items, rate, faults))
+        failures = tuple(match_failures(self._injector.injected, self.status.get("failures") or ()))
+        self._display.show(look(self.status, done.epoch, done.items, self._job.items, rate, faults, failures))
 
     def _cancel(self, client: Client) -> None:
         """Ask for a clean end, and wait for it a little; the services' end is final anyway."""
@@ -214,6 +218,7 @@ class Session:
     def _summary(self) -> dict[str, Any]:
         self._committed.refresh()
         topology = self._job.topology
+        submitted = topology.to_dict() | {"schema": self._job.schema.fields()}
         status = {**self.status, "failures": [*(self.status.get("failures") or ()), *self._service_failures]}
         facts = Facts(
             job=topology.job,
@@ -225,19 +230,12 @@ class Session:
             not_injected=self._injector.not_injected,
             started_at=self._started_at,
             environment=describe(),
-            shortfall=self._shortfall() if status.get("phase") == "COMPLETED" else "",
+            shortfall=shortfall(submitted, self._committed, status),
         )
         summary = compose(facts)
         if summary["completed"]:
             summary["metrics"] |= holdout_metrics(summary["model"].get("path"), topology)
         return summary
-
-    def _shortfall(self) -> str:
-        """What `epochs.csv` lacks of the stream: the controller knows only what it was told."""
-        topology = self._job.topology
-        sinks = [str(worker) for stage in topology.sinks for worker in topology.tasks(stage)]
-        expected = Expected.from_topology(topology.to_dict() | {"schema": self._job.schema.fields()})
-        return expected.shortfall(self._committed.accounts(left_out(self.status, sinks)))
 
     def _write_profile(self) -> None:
         topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.cli.metrics import combine
-from engine.cli.summary import newest_of, stats_by_worker
+from riprap.engine.cli.metrics import combine
+from riprap.engine.cli.summary import newest_of, stats_by_worker
 
 RATE_WINDOW_S = 2.0
 
@@ -50,6 +50,8 @@ class Snapshot:
     calls: tuple[SlowCall, ...] = field(default=())
     crashes: tuple[tuple[str, int, str], ...] = field(default=())
     """Worker, incarnation and how it ended, of those that ended themselves."""
+    failures: tuple[Mapping[str, Any], ...] = field(default=())
+    """As in summary.json."""
 
     @property
     def alive(self) -> int:
@@ -75,8 +77,9 @@ class Rate:
 
 
 def look(
-    status: Mapping[str, Any], epochs: int, items: int, total_items: int | None, rate: float, faults: tuple[str, ...]
-) -> Snapshot:
+    status: Mapping[str, Any], epochs: int, items: int, total_items: int | None, rate: float, faults: tuple[str, ...],
+    failures: tuple[Mapping[str, Any], ...] = (),
+) -> Snapshot:  # fmt: skip
     """Compose a snapshot; what the controller does not say yet is left empty."""
     lives = stats_by_worker(status)
     every = [one for stats in lives.values() for one in stats]
@@ -94,6 +97,7 @@ def look(
         recomputed_items=sum(one.get("recomputed_items", 0) for one in every),
         lost_items=sum(one.get("lost_items", 0) for one in every),
         faults=faults,
+        failures=failures,
         calls=tuple(_slow_calls(workers)),
         crashes=tuple(
             (one["worker"], one["incarnation"], one["ended"])

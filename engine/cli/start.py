@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from codec.errors import ConfigError
-from engine.cli.attempts import ATTEMPTS, Attempt, Attempts, submit_again_command
-from engine.cli.backup_servers import BackupServer, servers_of_run
-from engine.cli.epochs import Committed
-from engine.cli.preflight import Job, check_job
-from engine.cli.run_directory import TOPOLOGY, make_run_directory
+from riprap.codec.errors import ConfigError
+from riprap.engine.cli.attempts import ATTEMPTS, Attempt, Attempts, submit_again_command
+from riprap.engine.cli.backup_servers import BackupServer, servers_of_run
+from riprap.engine.cli.epochs import Committed
+from riprap.engine.cli.preflight import Job, check_job
+from riprap.engine.cli.run_directory import TOPOLOGY, make_run_directory
+from riprap.engine.cli.window_output import check_output_is_free
+from riprap.operators import by_value
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ def start_anew(
 ) -> Start:  # fmt: skip
     """The first attempt at a job; ConfigError for whatever is wrong with it or with `out`, DataError for its input."""
     job = check_job(topology, sets, faults, faults_file, verify)
-    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict())
+    check_output_is_free(job.topology)
+    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
     return _begin(job, run_dir, Attempts(run_dir))
 
 
@@ -43,6 +46,7 @@ def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -
     ConfigError, with no attempt counted, when it is none, is in use, or what is needed to go on is gone.
     """
     _check_is_run_directory(run_dir)
+    by_value.use_kept(run_dir)
     attempts = Attempts(run_dir)
     try:
         _check_is_no_clusters(run_dir, attempts)

@@ -8,10 +8,11 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from codec.errors import ConfigError
-from codec.files import replace
-from codec.json_text import to_json
-from engine.cli.backup_servers import STORAGE
+from riprap.codec.errors import ConfigError
+from riprap.codec.files import replace
+from riprap.codec.json_text import to_json
+from riprap.controller import ensemble
+from riprap.engine.cli.backup_servers import STORAGE
 
 ZOOKEEPER_DATA = ".zookeeper"
 
@@ -20,7 +21,9 @@ ZOOKEEPER_DATA = ".zookeeper"
 class State:
     """The supervisor of the services (`started_ticks` tells it from a later process of the same pid), and where.
 
-    `backups` are the addresses of the backup servers among the services.
+    `backups` are the addresses of the backup servers among the services; `zookeeper_auth` is the file that says how the
+    ensemble is entered, empty for an embedded server; `keys` is the id of those under which controllers and backup
+    servers were started.
     """
 
     pid: int
@@ -28,6 +31,8 @@ class State:
     zookeeper: str
     folder: str
     backups: list[str] = field(default_factory=list)
+    zookeeper_auth: str = ""
+    keys: str = ""
 
 
 def state_folder() -> Path:
@@ -81,10 +86,14 @@ def find_backups(zookeeper: str | None) -> list[str]:
 
 
 def find_zookeeper(given: str | None) -> str:
-    """The ensemble that a command talks to: the one given, else that of `riprap up`; ConfigError when there is none."""
+    """The ensemble that a command talks to: the one given, else that of `riprap up`; ConfigError when there is none.
+
+    That of `riprap up` is entered as it was there.
+    """
     if given:
         return given
     state = read_state()
     if state is None:
         raise ConfigError("no cluster runs on this host", "start one with `riprap up`, or name it with --zookeeper")
+    ensemble.remember(state.zookeeper_auth)
     return state.zookeeper

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from codec.json_text import to_json
-from engine.cli.options import json_option, zookeeper_option
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import json_option, zookeeper_option
 
 
 @click.command("status")
@@ -23,7 +23,7 @@ def command(job: str | None, zookeeper: str | None, as_json: bool) -> None:
       riprap status
       riprap status svm_higgs --json
     """
-    from engine.cli.cluster import open_client
+    from riprap.engine.cli.cluster import open_client
 
     with open_client(zookeeper) as client:
         answer: Any = client.status(job) if job else client.jobs()

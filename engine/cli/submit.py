@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codec.errors import ConfigError
-from codec.json_text import to_json
-from engine.cli.options import (
+from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import (
     fault_option,
     faults_file_option,
     json_option,
@@ -20,8 +20,8 @@ from engine.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from controller.client import Client
-    from engine.cli.cluster_start import ClusterStart
+    from riprap.controller.client import Client
+    from riprap.engine.cli.cluster_start import ClusterStart
 
 
 @click.command("submit")
@@ -57,10 +57,10 @@ def command(
       riprap status kmeans_higgs
       riprap submit --resume kmeans_higgs
     """
-    from engine.cli.cluster import open_client
-    from engine.cli.cluster_start import check_faults, submit_anew
-    from engine.cli.preflight import check_job
-    from engine.cli.state import find_backups
+    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.cli.cluster_start import check_faults, submit_anew
+    from riprap.engine.cli.preflight import check_job
+    from riprap.engine.cli.state import find_backups
 
     if resume is None and topology is None:
         raise ConfigError("there is nothing to submit", "name a TOPOLOGY, or a job with --resume")
@@ -83,8 +83,8 @@ def _again(
     name: str, client: Client, faults: Sequence[str], faults_file: str | None, verify: bool
 ) -> ClusterStart | None:
     """The next attempt at a job; None, and a word about it, when it has completed."""
-    from engine.cli.cluster_start import find_run_directory, submit_again
-    from engine.cli.run_directory import read_summary
+    from riprap.engine.cli.cluster_start import find_run_directory, submit_again
+    from riprap.engine.cli.run_directory import read_summary
 
     run_dir = find_run_directory(name, client)
     if (summary := read_summary(run_dir)).get("completed"):
@@ -94,11 +94,12 @@ def _again(
 
 
 def _submit(start: ClusterStart, client: Client, zookeeper: str | None, as_json: bool) -> None:
+    from riprap.engine.cli.cautions import tell
+
     job, run_dir = start.job.topology.job, str(start.run_dir)
     if start.unprotected:
         click.echo(f"note: a lost sink would end this job: {start.unprotected}", err=True)
-    for caution in start.job.cautions:
-        click.secho(f"warning: {caution}", fg="yellow", err=True)
+    tell(start.job.cautions)
     client.submit(job, start.submission(zookeeper), run_dir)
     if as_json:
         click.echo(to_json({"job": job, "run_dir": run_dir}))

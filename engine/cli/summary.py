@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from codec.clock import clock_id
-from engine.cli.epochs import EpochRow
-from engine.cli.losses import losses
-from engine.cli.metrics import combine
+from riprap.codec.clock import clock_id
+from riprap.controller.completeness import Expected
+from riprap.engine.cli.epochs import Committed, EpochRow
+from riprap.engine.cli.losses import losses
+from riprap.engine.cli.metrics import combine
 
 Stats = Mapping[str, Any]
 CLOCK_ID = clock_id()
@@ -117,10 +118,16 @@ def stats_by_worker(status: Mapping[str, Any]) -> dict[str, list[Stats]]:
     return lives
 
 
-def left_out(status: Mapping[str, Any], sinks: Iterable[str]) -> list[int]:
-    """Items of committed epochs that stay lost, as each sink last counted them."""
+def shortfall(submitted: Mapping[str, Any], committed: Committed, status: Mapping[str, Any]) -> str:
+    """What `epochs.csv` lacks of the stream of a job that is said to be completed: that was said to the controller.
+
+    Items of committed epochs that stay lost are as each sink last counted them.
+    """
+    if status.get("phase") != "COMPLETED":
+        return ""
     lives = stats_by_worker(status)
-    return [int(max(_numbers(lives.get(sink, []), "left_out_items"), default=0)) for sink in sinks]
+    left_out = [int(max(_numbers(lives.get(sink, []), "left_out_items"), default=0)) for sink in submitted["sinks"]]
+    return Expected.from_topology(submitted).shortfall(committed.accounts(left_out))
 
 
 def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:

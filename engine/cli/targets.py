@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from controller.effects import Victim
+from riprap.controller.effects import Victim
 
 
 class Targets:

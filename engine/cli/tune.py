@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codec.json_text import to_json
-from engine.cli.options import json_option, set_option
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import json_option, set_option
 
 if TYPE_CHECKING:
-    from configs.topology import Topology
-    from engine.cli.tune_pilots import Outcome, Pilots, Quantity
-    from engine.cli.tune_report import Tuning
-    from engine.cli.tune_search import Measured, Setting
+    from riprap.configs.topology import Topology
+    from riprap.engine.cli.tune_pilots import Outcome, Pilots, Quantity
+    from riprap.engine.cli.tune_report import Tuning
+    from riprap.engine.cli.tune_search import Measured, Setting
 
 NONE = {"scheme": "none"}
 RESULT = "tune.json"
@@ -52,9 +52,9 @@ def command(
     Exit code: 0 thresholds are proposed; 1 none of those tried was good enough, or a pilot failed; 2 nothing was
     started.
     """
-    from codec.errors import RiprapError
-    from codec.files import replace
-    from engine.cli.tune_report import document, text
+    from riprap.codec.errors import RiprapError
+    from riprap.codec.files import replace
+    from riprap.engine.cli.tune_report import document, text
 
     tuning, folder = _tune(topology, sets, accuracy, metric, (pilot_items, failures, most), out)
     replace(folder / RESULT, to_json(document(tuning), indent=2) + "\n")
@@ -71,9 +71,9 @@ def _tune(
     sizes: tuple[int | None, int, int], out: str | None,
 ) -> tuple[Tuning, Path]:  # fmt: skip
     """Check the job, run the pilots and choose; the folder keeps the traces of all of them."""
-    from engine.cli.preflight import check_job
-    from engine.cli.run_directory import TOPOLOGY, make_run_directory
-    from engine.cli.tune_pilots import Pilots, Quantity, kills, pilot_items, stream_items
+    from riprap.engine.cli.preflight import check_job
+    from riprap.engine.cli.run_directory import TOPOLOGY, make_run_directory
+    from riprap.engine.cli.tune_pilots import Pilots, Quantity, kills, pilot_items, stream_items
 
     asked, failures, most = sizes
     topology = check_job(file, sets).topology
@@ -89,7 +89,7 @@ def _tune(
 
 
 def _check_scheme(topology: Topology) -> None:
-    from codec.errors import ConfigError
+    from riprap.codec.errors import ConfigError
 
     if topology.scheme != "approximate":
         raise ConfigError(
@@ -100,8 +100,8 @@ def _check_scheme(topology: Topology) -> None:
 
 def _acting(topology: Topology) -> tuple[str, ...]:
     """The thresholds that can be tuned; what is said of the others. ConfigError when there is none."""
-    from codec.errors import ConfigError
-    from engine.cli.inert import BEHIND, acting, reaches, said
+    from riprap.codec.errors import ConfigError
+    from riprap.engine.cli.inert import BEHIND, acting, reaches, said
 
     found = acting(topology)
     silent = [said(name, reach) for name, reach in reaches(topology).items() if not reach.acts and reach.inert]
@@ -116,8 +116,8 @@ def _measure(
     pilots: Pilots, quantity: Quantity, target: float, items: tuple[int, int], asked: tuple[int, tuple[str, ...]]
 ) -> Tuning:
     """The pilots: undisturbed, without fault tolerance, then those that the search asks for."""
-    from engine.cli.tune_report import Tuning
-    from engine.cli.tune_search import choose, for_the_whole
+    from riprap.engine.cli.tune_report import Tuning
+    from riprap.engine.cli.tune_search import choose, for_the_whole
 
     (pilot, total), acting = items, asked[1]
     section = pilots.topology.fault_tolerance
@@ -142,7 +142,7 @@ def _search(
     pilots: Pilots, quantity: Quantity, reference: Outcome, target: float, items: int,
     asked: tuple[int, tuple[str, ...]],
 ) -> list[Measured]:  # fmt: skip
-    from engine.cli.tune_search import search
+    from riprap.engine.cli.tune_search import search
 
     section = pilots.topology.fault_tolerance
     measured: list[Measured] = []
@@ -161,7 +161,7 @@ def _search(
 
 def _growth(pilots: Pilots, quantity: Quantity, reference: Outcome, items: int) -> float:
     """From an undisturbed pilot of half the length."""
-    from engine.cli.tune_loss import growth
+    from riprap.engine.cli.tune_loss import growth
 
     half = max(1, items // 2)
     shorter = _run(pilots, "half", NONE, half, disturbed=False)
@@ -169,20 +169,20 @@ def _growth(pilots: Pilots, quantity: Quantity, reference: Outcome, items: int) 
 
 
 def _run(pilots: Pilots, name: str, section: Any, items: int, disturbed: bool) -> Outcome:
-    from engine.cli.tune_pilots import flow
+    from riprap.engine.cli.tune_pilots import flow
 
     click.echo(f"{name}: {flow(section)}", err=True)
     return pilots.run(name, section, items, disturbed)
 
 
 def _start_of(section: Any) -> Setting:
-    from engine.cli.tune_search import Setting
+    from riprap.engine.cli.tune_search import Setting
 
     return Setting(*(float(section[name]) for name in Setting._fields))
 
 
 def _measured(setting: Setting, outcome: Outcome, loss: float) -> Measured:
-    from engine.cli.tune_search import Measured
+    from riprap.engine.cli.tune_search import Measured
 
     summary, saved = outcome.summary, outcome.summary["backups"]
     counts = saved["state_backups"], saved["item_backups"], len(summary["failures"])

@@ -59,10 +59,12 @@ def entries_of(arrays: Arrays) -> dict[str, Entries]:
 
     Keys are columns of unsigned integers, the column `epoch`, and byte strings (`offsets`, one more than there are
     strings, with the bytes beside them); they belong to the other columns of as many rows. Keys without other columns
-    count 1 each. A single unsigned integer is a digest, in which distances mean nothing; it is left out.
+    count 1 each. What distances mean nothing in is left out: a single unsigned integer, which is a digest, a matrix of
+    them, which describes, and bounds, whose names end in `_max`.
     """
     text = _text(arrays)
     columns = {name: np.asarray(array) for name, array in arrays.items() if name not in ("offsets", text)}
+    columns = {name: column for name, column in columns.items() if not _describes(name, column)}
     keys = [_strings(arrays[text], arrays["offsets"])] if text else []
     named = {name for name, column in columns.items() if column.ndim == 1 and (column.dtype.kind == "u" or name == KEY)}
     rows = len(keys[0]) if keys else max((len(columns[name]) for name in named), default=0)
@@ -72,6 +74,10 @@ def entries_of(arrays: Arrays) -> dict[str, Entries]:
     if keys and not entries:
         entries = {text or min(named): _by_key(keys, np.ones(rows))}
     return entries | {name: _by_position(column) for name, column in values.items() if name not in entries}
+
+
+def _describes(name: str, column: np.ndarray) -> bool:
+    return name.endswith("_max") or (column.dtype.kind == "u" and column.ndim > 1)
 
 
 def _text(arrays: Arrays) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.cli.tune_pilots import flow
-from engine.cli.tune_search import Measured, Setting
+from riprap.engine.cli.tune_pilots import flow
+from riprap.engine.cli.tune_search import Measured, Setting
 
 HEADINGS = ("theta", "l", "gamma", "items/s", "against none", "loss", "state backups", "item backups", "failures")
 

@@ -6,21 +6,27 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from codec.errors import RiprapError
-from codec.json_text import to_json
-from engine.cli.options import json_option
-from engine.cli.state import State, read_state, remove_state, started_ticks, state_folder, write_state
+from riprap.codec.errors import RiprapError
+from riprap.codec.json_text import to_json
+from riprap.controller import ensemble
+from riprap.engine.cli.options import json_option, own_ensemble_option
+from riprap.engine.cli.state import State, read_state, remove_state, started_ticks, state_folder, write_state
+
+if TYPE_CHECKING:
+    from riprap.engine.cli.services import Services
 
 START_TIMEOUT_S = 30.0
 SUPERVISE_EVERY_S = 0.2
 
 
 @click.command("up")
-@click.option("--zookeeper", metavar="HOST:PORT", help="Use this ensemble, not an embedded server.")
+@own_ensemble_option
 @click.option("--standby", type=click.IntRange(0, 4), default=1, show_default=True, help="Standby controllers.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The embedded ZooKeeper's port (default: free).")
 @click.option("--address", default="", metavar="IP", help="Where other hosts reach this one (default: they do not).")
@@ -43,6 +49,8 @@ def command(
       riprap up --address 10.0.0.7 --port 2181   # and `riprap agent --zookeeper 10.0.0.7:2181` on further hosts
     """
     state = read_state()
+    if state is None and zookeeper:
+        _check_ensemble(zookeeper)
     if state is None and foreground:
         _serve(zookeeper, standby, port, address, backups)
         return
@@ -59,9 +67,18 @@ def command(
         click.echo(f"{word}: ZooKeeper {state.zookeeper}, {named}, supervisor {state.pid}, logs in {state.folder}")
 
 
+def _check_ensemble(zookeeper: str) -> None:
+    """ConfigError when it cannot be used, before services die of that one after the other."""
+    from riprap.controller.session import connect, disconnect
+    from riprap.engine.cli.cluster import quiet_kazoo
+
+    quiet_kazoo()
+    disconnect(connect(zookeeper))
+
+
 def _own_address(given: str, zookeeper: str | None) -> str:
     """What this host's services listen at; with an ensemble of the user's, by default, what is seen from there."""
-    from controller.addresses import ONE_HOST, address_towards, is_loopback, own_address
+    from riprap.controller.addresses import ONE_HOST, address_towards, is_loopback, own_address
 
     if given or not zookeeper:
         return own_address(given) if given else ONE_HOST
@@ -79,7 +96,7 @@ def _start(zookeeper: str | None, standby: int, port: int, address: str, backups
     log_path = folder / "up.log"
     with log_path.open("wb") as log:
         supervisor = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.cli.main", *arguments],
+            [sys.executable, "-P", "-m", "riprap.engine.cli.main", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -97,28 +114,50 @@ def _start(zookeeper: str | None, standby: int, port: int, address: str, backups
 
 def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> None:
     """Be the supervisor: services up, restarted when they die, down when interrupted."""
-    from engine.cli.backup_servers import servers_of_cluster
-    from engine.cli.services import Services
+    from riprap.codec.trust.keys import own_authority
+    from riprap.engine.cli.backup_servers import servers_of_cluster
+    from riprap.engine.cli.services import Services
 
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     servers = servers_of_cluster(folder, backups, address)
     services = Services(folder, zookeeper, standby, port, address, on_restart=_note_restart, backups=servers)
     try:
+        keys = own_authority().id
         services.start()
-        write_state(_own_state(services.zookeeper, folder, [server.address for server in servers]))
+        state = _own_state(services.zookeeper, folder, [server.address for server in servers], keys)
+        write_state(state)
         while True:
             services.supervise()
+            state = _follow_keys(services, state)
             time.sleep(SUPERVISE_EVERY_S)
     finally:
         services.stop()
         remove_state()
 
 
-def _own_state(zookeeper: str, folder: Path, backups: list[str]) -> State:
+def _follow_keys(services: Services, state: State) -> State:
+    """Bring the services under the keys that have followed theirs, if any have; the state that is true then."""
+    from riprap.codec.trust.keys import is_off, keys_folder
+    from riprap.codec.trust.rotation import promoted_since
+
+    try:
+        keys = state.keys if is_off() else promoted_since(state.keys, keys_folder())
+    except RiprapError:
+        return state  # somebody is at the folder; whoever needs it will say what is wrong with it
+    if keys == state.keys:
+        return state
+    click.echo(f"{time.strftime('%F %T')} the cluster's keys have changed; starting the services again", err=True)
+    services.renew()
+    state = replace(state, keys=keys)
+    write_state(state)
+    return state
+
+
+def _own_state(zookeeper: str, folder: Path, backups: list[str], keys: str) -> State:
     ticks = started_ticks(os.getpid())
     assert ticks is not None
-    return State(os.getpid(), ticks, zookeeper, str(folder), backups)
+    return State(os.getpid(), ticks, zookeeper, str(folder), backups, ensemble.file_in_use(), keys)
 
 
 def _note_restart(name: str, code: int) -> None:

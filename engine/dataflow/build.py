@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codec.ids import WorkerId
-from configs.topology import Topology
-from engine.dataflow.gate import DataflowGate
-from engine.dataflow.layout import DataflowLayout
-from engine.dataflow.outlet import Outlet
-from engine.dataflow.pace import Pace
-from engine.dataflow.progress import Progress, link_key
-from engine.dataflow.reader import Reader
-from engine.dataflow.task import DataflowTask, WindowJournal
-from engine.dataflow.threads import ComputeThreads
-from engine.links import Window
-from engine.schemes import dataflow_scheme
-from engine.schemes.dataflow import Bench
-from engine.schemes.scheme import Port
-from operators.dataflow.base import DataflowOperator, Place
-from operators.dataflow.inputs import Input, open_input
-from operators.loading import load_operator, make_operator
-from operators.shard_checks import Checks
+from riprap.codec.ids import WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.dataflow.gate import DataflowGate
+from riprap.engine.dataflow.layout import DataflowLayout
+from riprap.engine.dataflow.outlet import Outlet
+from riprap.engine.dataflow.pace import Pace
+from riprap.engine.dataflow.progress import Progress, link_key
+from riprap.engine.dataflow.reader import Reader
+from riprap.engine.dataflow.task import DataflowTask, WindowJournal
+from riprap.engine.dataflow.threads import ComputeThreads
+from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.schemes.dataflow import Bench
+from riprap.engine.schemes.scheme import Port
+from riprap.operators.dataflow.base import DataflowOperator, Place
+from riprap.operators.dataflow.inputs import Input, open_input
+from riprap.operators.loading import load_operator, make_operator
+from riprap.operators.shard_checks import Checks
 
 
 def is_dataflow(topology: Topology) -> bool:
@@ -65,7 +65,7 @@ class DataflowParts:
         self.layout = DataflowLayout.of(topology, me)
         self.gate = DataflowGate(self.layout)
         self.scheme = dataflow_scheme(topology.fault_tolerance)
-        self.window = Window(self.scheme.window, self.scheme.window_bytes)
+        self.window = self.scheme.window
 
     def make_task(self, port: Port, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> DataflowTask:
         """The task of this worker. ConfigError where the operator cannot be made or started."""
@@ -74,7 +74,8 @@ class DataflowParts:
         operator = make_operator(stage.operator, stage.options)
         assert isinstance(operator, DataflowOperator), "checked before the job was submitted"
         operator.start(place_of(topology, layout.me))
-        outlet = Outlet(layout, port, Progress(), run_dir)
+        files = WindowFiles(run_dir, layout.me.index, type(operator), topology.output if layout.is_sink else None)
+        outlet = Outlet(layout, port, Progress(), files)
         stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}
         links = [(joint.edge, worker) for joint in layout.inputs if joint.feedback for worker in joint.workers]
         pace = Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})

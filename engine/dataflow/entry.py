@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from codec.blocks import NO_SEQ, Block
-from codec.ids import Incarnation, Seq, WorkerId
-from engine.dataflow.progress import INPUT, LinkKey
-from engine.layout import Edge
-from operators.dataflow.base import Items
+from riprap.codec.blocks import NO_SEQ, Block
+from riprap.codec.ids import Incarnation, Seq, WorkerId
+from riprap.engine.dataflow.progress import INPUT, LinkKey
+from riprap.engine.layout import Edge
+from riprap.operators.dataflow.base import Items
 
 NOBODY = Incarnation(0)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.blocks import Block, Kind
-from codec.clock import is_opened
-from codec.errors import FrameError
-from codec.ids import WorkerId
-from engine.dataflow.layout import DataflowLayout
-from engine.layout import Edge
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import is_opened
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import WorkerId
+from riprap.engine.dataflow.layout import DataflowLayout
+from riprap.engine.layout import Edge
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION}, {Kind.FEEDBACK}, {Kind.REPLY}
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from codec.ids import WorkerId
-from configs.shape import Edge as StageEdge
-from configs.topology import Topology
-from engine.layout import Edge
+from riprap.codec.ids import WorkerId
+from riprap.configs.shape import Edge as StageEdge
+from riprap.configs.topology import Topology
+from riprap.engine.layout import Edge
 
 
 def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sized
 from typing import Any, NamedTuple
 
-from operators.states.base import State
+from riprap.operators.states.base import State
 
 
 class Limits(NamedTuple):

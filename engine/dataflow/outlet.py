@@ -6,21 +6,21 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.clock import opened
-from codec.errors import JobFailed
-from codec.files import replacing
-from codec.ids import Epoch, WorkerId
-from engine.dataflow.layout import DataflowLayout, Joint
-from engine.dataflow.progress import At, Cause, Heard, LinkKey, Progress, link_key
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import opened
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.dataflow.layout import DataflowLayout, Joint
+from riprap.engine.dataflow.progress import At, Cause, Heard, LinkKey, Progress, link_key
+from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.operators import returns
 
 if TYPE_CHECKING:
-    from engine.schemes.scheme import Port  # whose package imports this module
+    from riprap.engine.schemes.scheme import Port  # whose package imports this module
 
 
 class OutLink:
@@ -45,6 +45,17 @@ class OutLink:
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
         self._counts: deque[int] = deque()
         self._items = self._newer = 0
+
+    def has_come(self, block: Block, cause: LinkKey, made: tuple[int, int]) -> bool:
+        """Whether the receiver has this already, from a former life: what a block of the cause made, by its number
+        and the place among its siblings.
+
+        A life that lacks some of the state may make less of the same cause, so the end of a window is known by the
+        window: taken for a sibling that came, it would never be sent.
+        """
+        if block.kind == Kind.PUNCTUATION:
+            return block.epoch <= self.closed
+        return made <= self.muted.get(cause, (-1, -1))
 
     def sent(self, count: int) -> None:
         """A block left."""
@@ -101,17 +112,16 @@ class Outlet:
 
     scheme: Leave
 
-    def __init__(self, layout: DataflowLayout, port: Port, progress: Progress, run_dir: Path) -> None:
+    def __init__(self, layout: DataflowLayout, port: Port, progress: Progress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
         self.links = {link_key(j.edge, to): OutLink(j, to) for j in layout.outputs for to in j.workers}
         self.epoch = Epoch(0)
-        self._run_dir = run_dir
+        self._files = files
         self._forward = [joint for joint in layout.outputs if not joint.feedback]
         self._back = [joint for joint in layout.outputs if joint.feedback]
         self._cause: tuple[LinkKey, int] = ((0, 0), 0)
         self._siblings: dict[LinkKey, int] = {}
         self._dealt = 0
-        self._written: set[Path] = set()
 
     def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
         """What is sent from now on comes of this block."""
@@ -121,22 +131,17 @@ class Outlet:
 
     # what operators call
     def send(self, arrays: Sequence[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
+        arrays, count = returns.sent("out.send", arrays, count)
         self._emit(Kind.DATA, self._joint(self._forward, stage), arrays, count, to)
 
     def feed_back(
         self, arrays: Sequence[np.ndarray], count: int = 1, to: int | None = None, stage: str | None = None
     ) -> None:
+        arrays, count = returns.sent("out.feed_back", arrays, count)
         self._emit(Kind.FEEDBACK, self._joint(self._back, stage), arrays, count, to)
 
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
-        folder = self._run_dir / "output"
-        folder.mkdir(exist_ok=True)
-        path = folder / f"{name}.{self.layout.me.index}.{self.epoch}.npz"
-        if path not in self._written and path.exists():
-            return  # a former life closed the window, and had lost nothing of it
-        self._written.add(path)
-        with replacing(path) as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+        self._files.write(name, self.epoch, returns.written(name, arrays))
 
     def punctuate(self, items: int, opened_at: float, last: bool) -> None:
         """Close the window on all data links; its items are shared out, so that they add up at the destinations."""
@@ -156,10 +161,10 @@ class Outlet:
             )
         return found[0]
 
-    def _emit(self, kind: Kind, joint: Joint, arrays: Sequence[np.ndarray], count: int, to: int | None) -> None:
+    def _emit(self, kind: Kind, joint: Joint, arrays: tuple[np.ndarray, ...], count: int, to: int | None) -> None:
         for worker in self._receivers(joint, to):
             link = self.links[link_key(joint.edge, worker)]
-            self._put(link, Block(kind, self.epoch, items=count, arrays=tuple(arrays)))
+            self._put(link, Block(kind, self.epoch, items=count, arrays=arrays))
 
     def _receivers(self, joint: Joint, to: int | None) -> Sequence[WorkerId]:
         if to is not None:
@@ -179,7 +184,7 @@ class Outlet:
         self._siblings[link.key] = sibling
         if (number, sibling) <= link.logged.get(cause, (-1, -1)):
             return
-        muted = (number, sibling) <= link.muted.get(cause, (-1, -1))  # it has come already, from a former life
+        muted = link.has_come(block, cause, (number, sibling))
         at = self.progress.sent.get(link.key, At())
         if not muted:
             at = max(at, link.came)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from engine.dataflow.progress import LinkKey
+from riprap.engine.dataflow.progress import LinkKey
 
 ASP = math.inf
 """Asynchronous parallel: never wait. BSP, bulk synchronous, is a staleness of 0; SSP(s) one of s."""

@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from codec.blocks import Block, Kind
-from codec.clock import CLOCK
-from codec.ids import WorkerId
-from engine.layout import Edge
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import CLOCK
+from riprap.codec.ids import WorkerId
+from riprap.engine.layout import Edge
 
 LinkKey = tuple[int, int]
 """An edge's index, and the index of the task at its other end. The job's input is the link INPUT."""

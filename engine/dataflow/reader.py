@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.clock import opened
-from codec.ids import Epoch
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import opened
+from riprap.codec.ids import Epoch
 
 
 class Input(Protocol):

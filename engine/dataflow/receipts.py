@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from codec.blocks import Kind
-from codec.ids import Epoch, Incarnation, Seq
-from engine.dataflow.entry import Entry
-from engine.dataflow.layout import DataflowLayout
-from engine.dataflow.progress import LinkKey, link_key
+from riprap.codec.blocks import Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.layout import DataflowLayout
+from riprap.engine.dataflow.progress import LinkKey, link_key
 
 if TYPE_CHECKING:
-    from engine.schemes.scheme import Port  # whose package imports this module
+    from riprap.engine.schemes.scheme import Port  # whose package imports this module
 
 
 class End(NamedTuple):

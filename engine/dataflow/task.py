@@ -8,22 +8,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.clock import opened, opened_here
-from codec.errors import JobFailed
-from codec.ids import Epoch, WorkerId
-from engine.dataflow.entry import Entry
-from engine.dataflow.layout import DataflowLayout, Joint
-from engine.dataflow.losses import Limits, recovery_of
-from engine.dataflow.outlet import Outlet
-from engine.dataflow.pace import Pace
-from engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
-from engine.dataflow.reader import Reader
-from engine.dataflow.threads import ComputeThreads
-from engine.layout import Edge
-from engine.schemes.dataflow import DataflowScheme
-from engine.schemes.scheme import Boundary, Port
-from operators.dataflow.base import DataflowOperator, Items
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import opened, opened_here
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.layout import DataflowLayout, Joint
+from riprap.engine.dataflow.losses import Limits, recovery_of
+from riprap.engine.dataflow.outlet import Outlet
+from riprap.engine.dataflow.pace import Pace
+from riprap.engine.dataflow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
+from riprap.engine.dataflow.reader import Reader
+from riprap.engine.dataflow.threads import ComputeThreads
+from riprap.engine.layout import Edge
+from riprap.engine.schemes.dataflow import DataflowScheme
+from riprap.engine.schemes.scheme import Boundary, Port
+from riprap.operators import returns
+from riprap.operators.dataflow.base import DataflowOperator
 
 EARLIER_MAX = 32
 """Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
@@ -111,11 +111,11 @@ class DataflowTask:
 
     def model(self) -> dict[str, np.ndarray]:
         """What was computed, by name."""
-        return self.operator.results()
+        return returns.named_arrays(self.operator, "results", self.operator.results())
 
     def metrics(self) -> Mapping[str, float]:
         """How well the job does."""
-        return self.operator.metrics()
+        return returns.numbers(self.operator, "metrics", self.operator.metrics())
 
     @property
     def combines(self) -> Mapping[str, str]:
@@ -277,7 +277,8 @@ class DataflowTask:
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first
-        entry.first = self._first_left(self.operator.process_data(items, before, self.outlet), before, items)
+        left = self.operator.process_data(items, before, self.outlet)
+        entry.first = returns.first_left(self.operator, left, before, items.count)
         self.items += entry.first - before
         self.progress.partial[entry.link, identity(entry.block)] = entry.first
         if entry.first >= entry.block.items:
@@ -285,17 +286,6 @@ class DataflowTask:
         state = self.operator.state
         if state is not None and state.exceeded:
             self.scheme.on_crossed()
-
-    def _first_left(self, returned: int, before: int, items: Items) -> int:
-        """What `process_data` returned; JobFailed when that is no item of the block behind those that were done."""
-        if not isinstance(returned, int | np.integer) or not before <= returned <= items.count:
-            kind = type(self.operator)
-            raise JobFailed(
-                f"{kind.__module__}:{kind.__qualname__}.process_data returned {returned!r} for items {before} to"
-                f" {items.count}",
-                "let it return the number of the first item that is left: items.count when all are processed",
-            )
-        return int(returned)
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
-from codec.blocks import Kind
-from codec.errors import JobFailed
-from engine.dataflow.entry import Entry
-from operators.dataflow.base import DataflowOperator, Items
+from riprap.codec.blocks import Kind
+from riprap.engine.dataflow.entry import Entry
+from riprap.operators import returns
+from riprap.operators.dataflow.base import DataflowOperator, Items
 
 AHEAD = 4
 """Blocks that may be prepared before their turn, for each helper. With fewer it waits for work while the owner of the
@@ -75,10 +75,5 @@ class ComputeThreads:
             work.set_exception(error)
 
     def _prepared(self, items: Items) -> Items:
-        prepared = self._operator.prepare(items)
-        if prepared[:4] != items[:4]:
-            raise JobFailed(
-                f"{type(self._operator).__name__}.prepare turned {items[:4]} into {prepared[:4]}",
-                "let it change the arrays only: return items._replace(arrays=...)",
-            )
+        prepared: Items = returns.prepared(self._operator, self._operator.prepare(items), items)
         return prepared

@@ -10,13 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.layout import Layout
-from engine.schemes import approximate, erasure, mini_batch, none, reactive, replication, upstream_backup
-from engine.schemes.dataflow import DataflowScheme
-from engine.schemes.plans import plan_for
-from engine.schemes.scheme import Scheme
+from riprap.engine.layout import Layout
+from riprap.engine.schemes import approximate, erasure, mini_batch, none, reactive, replication, upstream_backup
+from riprap.engine.schemes.dataflow import DataflowScheme
+from riprap.engine.schemes.scheme import Scheme
 
-__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "dataflow_scheme", "make_scheme", "plan_for"]
+__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "dataflow_scheme", "make_scheme"]
 
 MakeHalf = Callable[[Layout, Mapping[str, Any]], Scheme]
 

@@ -21,18 +21,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from codec.blocks import Block, Kind
-from engine.dataflow.entry import Entry
-from engine.dataflow.outlet import OutLink
-from engine.dataflow.progress import LinkKey, link_key
-from engine.schemes.dataflow import Bench, DataflowScheme
-from engine.schemes.parts.pacing import Pacing
-from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, take_over
-from engine.schemes.parts.thresholds import Limits, Thresholds
+from riprap.codec.blocks import Block, Kind
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.outlet import OutLink
+from riprap.engine.dataflow.progress import LinkKey, link_key
+from riprap.engine.links import Window
+from riprap.engine.schemes.dataflow import Bench, DataflowScheme
+from riprap.engine.schemes.parts.pacing import Pacing
+from riprap.engine.schemes.parts.recorder import Extras, Recorder, Recovered, is_punctuation, take_over
+from riprap.engine.schemes.parts.thresholds import Limits, Thresholds
 
 TRIGGER = 0.5
 """The part of theta that starts a backup of the state."""
@@ -57,7 +58,7 @@ class Approximate(DataflowScheme):
 
     saves = True
 
-    window, window_bytes = 1024, float(1 << 24)
+    window = Window(1024, 1 << 24)
     """Small blocks pass in numbers, so that a state is not saved each tenth of a second for them."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
@@ -156,15 +157,18 @@ class Approximate(DataflowScheme):
 
     def _save_state(self) -> None:
         self._under_way, self._saving, self._emptied = self._divergence(), self._turn, False
-        began = self.bench.port.now()
-        self.recorder.save_state(self._pending())
-        self._pacing.made(began, self.recorder.size)
+        self._save(self.recorder.save_state)
         self._set_theta()
 
     def _save_progress(self) -> None:
         """What a state would tell of the windows, without the state; it must not be further from it than theta."""
-        began, self._closing = self.bench.port.now(), self._turn
-        self.recorder.save_progress(self._pending())
+        self._closing = self._turn
+        self._save(self.recorder.save_progress)
+
+    def _save(self, record: Callable[[Extras], None]) -> None:
+        """Save with what has not arrived, and count what it costs."""
+        began = self.bench.port.now()
+        record(self._pending())
         self._pacing.made(began, self.recorder.size)
 
     @property
@@ -211,8 +215,8 @@ class Approximate(DataflowScheme):
         self._queue.append(entry)
         self._queued[entry.link] += 1
         self._queued_bytes[entry.link] += entry.block.nbytes
-        much = self._queued_bytes[entry.link] > self.window_bytes * HALF_FULL
-        if (much or self._queued[entry.link] > self.window * HALF_FULL) and self._is_durable:
+        much = self._queued_bytes[entry.link] > self.window.nbytes * HALF_FULL
+        if (much or self._queued[entry.link] > self.window.blocks * HALF_FULL) and self._is_durable:
             self._pacing.press()
 
     def _acknowledge(self, entry: Entry) -> None:
@@ -273,15 +277,17 @@ class Approximate(DataflowScheme):
         while self._queue and self._is_safe(self._queue[0]):
             self._acknowledge(self._queue.popleft())
         if self._queue and not self._queue[0].record and self._is_durable:
-            is_near = self._divergence() <= self.limits.theta
-            if is_near and max(self._queued_bytes.values()) > COLD_BYTES:
-                self._save_progress()
-            elif not self._may_save():
-                self.bench.port.alarm(self._pacing.wait_s)
-            elif is_near:
-                self._save_progress()
-            else:
-                self._save_state()
+            self._secure()
+
+    def _secure(self) -> None:
+        """Make the backup that the oldest entry waits for, if it may be made: the cheap one, if that is enough."""
+        is_due = self._may_save()
+        if self._divergence() <= self.limits.theta and (is_due or max(self._queued_bytes.values()) > COLD_BYTES):
+            self._save_progress()
+        elif is_due:
+            self._save_state()
+        else:
+            self.bench.port.alarm(self._pacing.wait_s)
 
     def on_alarm(self) -> None:
         self._release()

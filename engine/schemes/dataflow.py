@@ -6,20 +6,20 @@ of the three-stage form (scheme.py) it has no sockets and no clock, and acts thr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codec.blocks import Block
-from engine.dataflow.entry import Entry
-from engine.dataflow.layout import DataflowLayout
-from engine.dataflow.losses import EVERYTHING, NOTHING, Limits
-from engine.dataflow.outlet import Outlet, OutLink
-from engine.dataflow.progress import LinkKey, Progress
-from engine.dataflow.receipts import Receipts
-from engine.schemes.scheme import Port
-from operators.dataflow.base import DataflowOperator
+from riprap.codec.blocks import Block
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.layout import DataflowLayout
+from riprap.engine.dataflow.losses import EVERYTHING, NOTHING, Limits
+from riprap.engine.dataflow.outlet import Outlet, OutLink
+from riprap.engine.dataflow.progress import LinkKey, Progress
+from riprap.engine.dataflow.receipts import Receipts
+from riprap.engine.links import Window
+from riprap.engine.schemes.scheme import Port
+from riprap.operators.dataflow.base import DataflowOperator
 
 
 @dataclass
@@ -60,11 +60,8 @@ class DataflowScheme:
     waiting_max = 0
     """Blocks that may wait to leave on a link while more is processed."""
 
-    window = 256
-    """Blocks that a link may have unacknowledged,"""
-
-    window_bytes = math.inf
-    """and bytes, beyond which no further block is sent."""
+    window = Window(256)
+    """What a link may have unacknowledged."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         self.bench = bench

@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.codes import load_code
-from codec.ids import Epoch, Incarnation, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
-from engine.schemes.parts.dealer import PIECES_MAX, Dealer
-from engine.schemes.parts.hedge import Hedge
-from engine.schemes.parts.patience import make_patience
-from engine.schemes.parts.placement import rotate
-from engine.schemes.parts.relay import Relay
-from engine.schemes.parts.shelf import Shelf
-from engine.schemes.parts.stripe import Pieces, Row
-from engine.schemes.scheme import Port, Ready, Scheme
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.codes import load_code
+from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
+from riprap.engine.schemes.parts.dealer import PIECES_MAX, Dealer
+from riprap.engine.schemes.parts.hedge import Hedge
+from riprap.engine.schemes.parts.patience import make_patience
+from riprap.engine.schemes.parts.placement import rotate
+from riprap.engine.schemes.parts.relay import Relay
+from riprap.engine.schemes.parts.shelf import Shelf
+from riprap.engine.schemes.parts.stripe import Pieces, Row
+from riprap.engine.schemes.scheme import Port, Ready, Scheme
 
 
 class ErasureSource(Dealer):

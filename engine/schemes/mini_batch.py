@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codec.blocks import Block
-from engine.dataflow.entry import Entry
-from engine.schemes.dataflow import Bench, DataflowScheme
-from engine.schemes.parts.recorder import Recorder, Recovered, take_over
+from riprap.codec.blocks import Block
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.schemes.dataflow import Bench, DataflowScheme
+from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 
 
 class MiniBatch(DataflowScheme):
@@ -33,6 +33,7 @@ class MiniBatch(DataflowScheme):
         take_over(self.bench.progress, recovered, self.bench.operator.state)
         self.recorder.go_on_from(recovered.version)
         self.bench.outlet.put_back(recovered.extras)
+        self.bench.operator.recovered(0.0, 0)
         return recovered.unprocessed()
 
     def on_receive(self, entry: Entry) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from codec.blocks import Block
-from codec.ids import Epoch, WorkerId
-from engine.dataflow.entry import Entry
-from engine.layout import Layout
-from engine.schemes.dataflow import DataflowScheme
-from engine.schemes.parts.collector import Collector, Ledger
-from engine.schemes.parts.dealer import Dealer
-from engine.schemes.parts.placement import alternate
-from engine.schemes.parts.relay import Relay
-from engine.schemes.scheme import Port, Ready
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.layout import Layout
+from riprap.engine.schemes.dataflow import DataflowScheme
+from riprap.engine.schemes.parts.collector import Collector, Ledger
+from riprap.engine.schemes.parts.dealer import Dealer
+from riprap.engine.schemes.parts.placement import alternate
+from riprap.engine.schemes.parts.relay import Relay
+from riprap.engine.schemes.scheme import Port, Ready
 
 INBOX_MAX = 64
 """Blocks that may wait at a task of a general topology before their senders have to."""

@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from codec.blocks import Block
-from codec.ids import Epoch, Incarnation, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.parts.collector import Collector, Ledger
-from engine.schemes.parts.dealer import Dealer
-from engine.schemes.parts.relay import Relay
-from engine.schemes.scheme import Port, Ready
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.parts.collector import Collector, Ledger
+from riprap.engine.schemes.parts.dealer import Dealer
+from riprap.engine.schemes.parts.relay import Relay
+from riprap.engine.schemes.scheme import Port, Ready
 
 
 class ReactiveSource(Dealer):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from codec.blocks import Block
-from codec.ids import Epoch, WorkerId
-from engine.layout import Layout
-from engine.schemes.parts.collector import Collector, Ledger
-from engine.schemes.parts.dealer import Dealer
-from engine.schemes.parts.placement import random_group
-from engine.schemes.parts.relay import Relay
-from engine.schemes.scheme import Port, Ready
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.layout import Layout
+from riprap.engine.schemes.parts.collector import Collector, Ledger
+from riprap.engine.schemes.parts.dealer import Dealer
+from riprap.engine.schemes.parts.placement import random_group
+from riprap.engine.schemes.parts.relay import Relay
+from riprap.engine.schemes.scheme import Port, Ready
 
 
 class ReplicationSource(Dealer):

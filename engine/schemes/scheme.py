@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.layout import Edge, Layout
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.layout import Edge, Layout
 
 
 @dataclass(frozen=True, slots=True)

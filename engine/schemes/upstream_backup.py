@@ -13,14 +13,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codec.blocks import Block
-from codec.ids import Epoch
-from engine.dataflow.entry import Entry
-from engine.dataflow.outlet import OutLink
-from engine.dataflow.progress import INPUT, LinkKey
-from engine.schemes.dataflow import Bench, DataflowScheme
-from engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
-from engine.schemes.parts.spool import Spool, is_spooled
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.outlet import OutLink
+from riprap.engine.dataflow.progress import INPUT, LinkKey
+from riprap.engine.links import Window
+from riprap.engine.schemes.dataflow import Bench, DataflowScheme
+from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
+from riprap.engine.schemes.parts.spool import Spool, is_spooled
 
 STATES = 100  # of a job
 LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
@@ -32,7 +33,7 @@ class UpstreamBackup(DataflowScheme):
 
     saves = exact = True
     waiting_max = 64
-    window = 4 * PROCESSED_MAX
+    window = Window(4 * PROCESSED_MAX)
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
@@ -57,6 +58,7 @@ class UpstreamBackup(DataflowScheme):
         self.bench.outlet.put_back(recovered.extras)
         sent = [record for record in records if "out" in record.meta]
         self.bench.outlet.put_back_logged((link_of(r), block_of(r.meta["sent"], r.arrays)) for r in sent)
+        self.bench.operator.recovered(0.0, 0)
         return []
 
     def on_receive(self, entry: Entry) -> None:

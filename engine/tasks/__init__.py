@@ -6,9 +6,9 @@ the worker's place in the layout.
 
 from __future__ import annotations
 
-from engine.tasks.processor import ProcessorTask
-from engine.tasks.sink import SinkTask
-from engine.tasks.source import SourceTask
-from engine.tasks.task import Task
+from riprap.engine.tasks.processor import ProcessorTask
+from riprap.engine.tasks.sink import SinkTask
+from riprap.engine.tasks.source import SourceTask
+from riprap.engine.tasks.task import Task
 
 __all__ = ["ProcessorTask", "SinkTask", "SourceTask", "Task"]

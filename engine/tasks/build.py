@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codec.errors import ConfigError
-from codec.ids import WorkerId
-from configs.topology import Topology
-from engine.gate import ThreeStageGate
-from engine.layout import Layout
-from engine.links import Window
-from engine.schemes import make_scheme
-from engine.schemes.parts.collector import BLOCKS_MAX
-from engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
-from engine.schemes.scheme import Port, Scheme
-from engine.tasks.processor import ProcessorTask
-from engine.tasks.sink import Journal, SinkTask
-from engine.tasks.source import SourceTask, counted
-from engine.tasks.task import Task
-from operators.base import Context, Processor, Sink, Source, ThreeStageOperator
-from operators.classes import CLASSES
-from operators.loading import make_operator
+from riprap.codec.errors import ConfigError
+from riprap.codec.ids import WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.gate import ThreeStageGate
+from riprap.engine.layout import Layout
+from riprap.engine.links import Window
+from riprap.engine.schemes import make_scheme
+from riprap.engine.schemes.parts.collector import BLOCKS_MAX
+from riprap.engine.schemes.parts.dealer import LAG_BLOCKS_MIN, LAG_SHARES
+from riprap.engine.schemes.scheme import Port, Scheme
+from riprap.engine.tasks.processor import ProcessorTask
+from riprap.engine.tasks.sink import Journal, SinkTask
+from riprap.engine.tasks.source import SourceTask, checked
+from riprap.engine.tasks.task import Task
+from riprap.operators.base import Context, Processor, Sink, Source, ThreeStageOperator
+from riprap.operators.classes import CLASSES
+from riprap.operators.curvature import unpacked_moments
+from riprap.operators.loading import make_operator
 
 ITEM_BYTES = 8  # of one column
 T = TypeVar("T", bound=ThreeStageOperator)
@@ -54,19 +55,24 @@ def make_task(
 
     Raises ConfigError where an operator cannot be made or opened, or an epoch would have too many blocks.
     """
-    context = Context(
-        columns=tuple(schema["columns"]),
-        label=schema["label"],
-        seed=topology.seed,
-        index=layout.me.index,
-        parallelism=topology.stages[layout.me.stage].parallelism,
-        input=asdict(topology.input) | {"verified": schema.get("verified", ())},
-        empty=port.empty,
-        classes=tuple(schema.get("classes", CLASSES)),
-    )
+    context = replace(context_of(topology, schema, layout.me), empty=port.empty)
     task = _task(topology, layout, scheme, port, context, journal)
     task.columns = len(context.columns)
     return task
+
+
+def context_of(topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> Context:
+    """What the operator of a worker learns when it is opened."""
+    return Context(
+        columns=tuple(schema["columns"]),
+        label=schema["label"],
+        seed=topology.seed,
+        index=me.index,
+        parallelism=topology.stages[me.stage].parallelism,
+        input=asdict(topology.input) | {"verified": schema.get("verified", ())},
+        classes=tuple(schema.get("classes", CLASSES)),
+        moments=unpacked_moments(schema.get("moments")),
+    )
 
 
 def _task(
@@ -103,9 +109,9 @@ def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port,
             f"an epoch of {topology.micro_batch} items would be cut into {blocks} blocks; {BLOCKS_MAX} are the most",
             "Raise links.block_bytes, or lower micro_batch.",
         )
-    read = counted(source, topology.stages[layout.me.stage].operator)
+    read = checked(source, len(context.columns))
     return SourceTask(
-        layout, scheme, port, read, source.items, topology.micro_batch, links.block_bytes, links.window_epochs
+        layout, scheme, port, read, int(source.items), topology.micro_batch, links.block_bytes, links.window_epochs
     )
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Boundary, Port, Ready, Scheme
-from engine.tasks.task import Task
-from operators.base import Processor
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Boundary, Port, Ready, Scheme
+from riprap.engine.tasks.task import Task
+from riprap.operators import returns
+from riprap.operators.base import Processor
 
 UNKNOWN = Epoch(-1)
 
@@ -129,19 +130,25 @@ class ProcessorTask(Task):
     def _compute(self, block: Block) -> None:
         self._computed[block.key.sink].add((block.epoch, block.key))
         operator, items = self.operators[block.key.sink], block.arrays[0]
-        linear = operator.process_linear(items) if self.scheme.linear else None
+        linear = _linear(operator, items) if self.scheme.linear else None
         if block.kind == Kind.PARITY:
             parity = items if linear is None else linear
             result = Block(Kind.PARITY, block.epoch, block.key, arrays=(parity,), meta=block.meta)
         else:
-            arrays = tuple(_result(operator, linear, items))
+            arrays = _result(operator, linear, items)
             self.items += block.items
             result = Block(Kind.RESULT, block.epoch, block.key, block.items, arrays, linear, block.meta)
         self.scheme.on_emit(self.port, result, block)
 
 
-def _result(operator: Processor, linear: np.ndarray | None, items: np.ndarray) -> Sequence[np.ndarray]:
+def _linear(operator: Processor, items: np.ndarray) -> np.ndarray:
+    return returns.matrix(operator, "process_linear", operator.process_linear(items), len(items))
+
+
+def _result(operator: Processor, linear: np.ndarray | None, items: np.ndarray) -> tuple[np.ndarray, ...]:
     """What is sent of a block beside its linear part: nothing where that says it all (LEC III-D)."""
     if linear is None:
-        return operator.process_data(items)
-    return () if operator.is_linear else operator.process_nonlinear(linear, items)
+        return tuple(returns.result(operator, "process_data", operator.process_data(items)))
+    if operator.is_linear:
+        return ()
+    return tuple(returns.result(operator, "process_nonlinear", operator.process_nonlinear(linear, items)))

@@ -7,14 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.clock import opened_here
-from codec.ids import Epoch, WorkerId
-from engine.finite import are_finite, check_model
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Boundary, Port, Ready, Scheme
-from engine.tasks.task import Task
-from operators.base import Sink
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import opened_here
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.finite import are_finite, check_model
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Boundary, Port, Ready, Scheme
+from riprap.engine.tasks.task import Task
+from riprap.operators import returns
+from riprap.operators.base import Sink
 
 SAVE_EVERY_S = 0.02  # a record costs the worker and the server half a millisecond, which short epochs would feel
 SAVES_MAX = 32
@@ -59,6 +60,7 @@ class SinkTask(Task):
         self._feedback = Block(Kind.FEEDBACK, Epoch(0))  # without arrays: the state that every processor starts from
         self._saved = Epoch(0)
         self._save_at = 0.0  # not before
+        self._output_columns: int | None = None
         self._under_way: dict[int, tuple[Epoch, bool]] = {}
 
     @property
@@ -70,10 +72,10 @@ class SinkTask(Task):
         return self.safe
 
     def model(self) -> dict[str, np.ndarray]:
-        return self.operator.model()
+        return returns.named_arrays(self.operator, "model", self.operator.model())
 
     def metrics(self) -> Mapping[str, float]:
-        return self.operator.metrics()
+        return returns.numbers(self.operator, "metrics", self.operator.metrics())
 
     @property
     def combines(self) -> Mapping[str, str]:
@@ -138,23 +140,27 @@ class SinkTask(Task):
         if block.kind == Kind.RESULT:
             return self._delivered(block)
         self.port.count("recomputed_items", block.items)  # decoded data: LEC's Recompute
-        recompute = self.operator.recompute_linear if self.scheme.linear else self.operator.recompute
-        return recompute(block.arrays[0])
+        if self.scheme.linear:
+            return self._of_linear(block.arrays[0])
+        return returns.result(self.operator, "recompute", self.operator.recompute(block.arrays[0]))
 
     def _delivered(self, block: Block) -> Sequence[np.ndarray]:
         """A result as its processor sent it; of linear work that is the linear part alone."""
         if self.scheme.linear and self.operator.processor.is_linear:
             assert block.attachment is not None, "the scheme admits no other"
-            return self.operator.recompute_linear(block.attachment)
+            return self._of_linear(block.attachment)
         return block.arrays
+
+    def _of_linear(self, linear: np.ndarray) -> Sequence[np.ndarray]:
+        return returns.result(self.operator, "recompute_linear", self.operator.recompute_linear(linear))
 
     def _commit(self, boundary: Boundary) -> None:
         results = self._results.pop(boundary.epoch, {})
         for key in sorted(results):
             self.operator.aggregate(results[key])
-        feedback = self.operator.commit(boundary.epoch)
+        feedback = returns.arrays(self.operator, "commit", self.operator.commit(boundary.epoch))
         if self.must_be_finite and not are_finite(feedback):
-            check_model(boundary.epoch, self.operator.model())
+            check_model(boundary.epoch, self.model())
         if self.layout.trains:
             self.operator.processor.process_feedback(feedback)
         self.epoch = boundary.epoch
@@ -165,8 +171,13 @@ class SinkTask(Task):
         now = self.port.now()
         self.finished = boundary.last
         latency_s = now - self._opened_at.pop(boundary.epoch, now)
-        self.journal.committed(boundary, latency_s, self.operator.outputs())
+        self.journal.committed(boundary, latency_s, self._outputs())
         self._save()
+
+    def _outputs(self) -> np.ndarray | None:
+        rows = returns.outputs(self.operator, self.operator.outputs(), self._output_columns)
+        self._output_columns = self._output_columns if rows is None else rows.shape[1]
+        return rows
 
     def _announce(self, boundary: Boundary, feedback: Sequence[np.ndarray]) -> None:
         # the operator may go on changing its own arrays
@@ -184,7 +195,7 @@ class SinkTask(Task):
         now = self.port.now()
         if len(self._under_way) >= SAVES_MAX or (now < self._save_at and not self.finished):
             return
-        snapshot = self.operator.snapshot() if self.operator.is_restorable else {}
+        snapshot = self._snapshot() if self.operator.is_restorable else {}
         feedback = self._feedback.arrays
         meta = {
             "feedback": len(feedback),
@@ -198,3 +209,6 @@ class SinkTask(Task):
         if number:
             self._saved, self._save_at = self.epoch, now + SAVE_EVERY_S
             self._under_way[number] = (self.epoch, self.finished)
+
+    def _snapshot(self) -> dict[str, np.ndarray]:
+        return returns.named_arrays(self.operator, "snapshot", self.operator.snapshot(), kept=True)

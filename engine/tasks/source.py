@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.errors import JobFailed
-from codec.ids import Epoch, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Port, Ready, Scheme
-from engine.tasks.task import Task
-from operators.base import Source
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Port, Ready, Scheme
+from riprap.engine.tasks.task import Task
+from riprap.operators import returns
+from riprap.operators.base import Source
 
 Read = Callable[[int, int], np.ndarray]
 
@@ -25,19 +25,11 @@ def cut(item_count: int, item_bytes: int, block_bytes: int, unit: int) -> int:
     return max(1, -(-item_count // count))
 
 
-def counted(source: Source, operator: str) -> Read:
-    """`source.read`, with a JobFailed that names the `operator` where it does not return the rows it was asked for."""
+def checked(source: Source, columns: int) -> Read:
+    """`source.read`, with a WrongReturn where it does not return the rows that it was asked for, of so many columns."""
 
     def read(start: int, stop: int) -> np.ndarray:
-        items = source.read(start, stop)
-        rows = len(items) if isinstance(items, np.ndarray) and items.ndim else None
-        if rows != stop - start:
-            found = type(items).__name__ if rows is None else f"{rows} rows"
-            raise JobFailed(
-                f"{operator}: read({start}, {stop}) returned {found} instead of {stop - start} rows",
-                f"correct {type(source).__qualname__}.read, or the number of items that its `open` sets",
-            )
-        return items
+        return returns.items(source, start, stop, source.read(start, stop), columns)
 
     return read
 
@@ -123,11 +115,4 @@ class SourceTask(Task):
         return True
 
     def _item_bytes(self) -> int:
-        item = self.read(self._next, self._next + 1)
-        if self.columns is not None and not self.is_items(item):
-            raise JobFailed(
-                f"the source returned {item.dtype} of shape {item.shape} for one item, expected float64 of shape "
-                f"(1, {self.columns})",
-                "Correct its `read`, or the columns that its `schema` names.",
-            )
-        return item.nbytes
+        return self.read(self._next, self._next + 1).nbytes

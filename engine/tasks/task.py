@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Port, Ready, Scheme
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Port, Ready, Scheme
 
 OF_ITEMS = frozenset((Kind.DATA, Kind.PARITY))
 

@@ -11,8 +11,10 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from operators.base import Operator
-from operators.states.base import State
+from riprap.operators.base import Operator
+from riprap.operators.states.base import State
+from riprap.operators.tables import Arrays as Named
+from riprap.operators.tables import Columns, Table, joined, plain_columns
 
 Arrays = Sequence[np.ndarray]
 
@@ -83,6 +85,12 @@ class DataflowOperator(Operator):
     One that is not named is reported for each task.
     """
 
+    meanings: ClassVar[Mapping[str, str]] = {}
+    """What each metric says: name -> a sentence without its end, for the tables of `riprap operators`."""
+    writes: Sequence[str] = ()
+    """The names under which it writes the rows of a window (`Emitter.write`); only these can go to the files that the
+    topology's `output` names."""
+
     only_windows = False
     """Whether it puts out nothing but the result of a window as it closes it. Such output is never lost, whatever the
     thresholds are (AF 3.4.2: punctuation)."""
@@ -130,6 +138,24 @@ class DataflowOperator(Operator):
     def results(self) -> dict[str, np.ndarray]:
         """What was computed so far, by name, always in the same order; a destination's are written at the end."""
         return {}
+
+    @classmethod
+    def window_columns(cls, name: str, arrays: Named) -> dict[str, np.ndarray]:
+        """What it wrote of a window under `name` as columns with names, for people and for the files of `output`.
+
+        Columns are 1-D arrays of one length: of numbers, booleans, or text (dtype object). Unless overridden, the
+        arrays themselves; ValueError when their lengths differ.
+        """
+        return plain_columns(arrays)
+
+    @classmethod
+    def whole(cls, name: str, windows: Sequence[Columns]) -> Table:
+        """What was written of all windows under `name` as one table, for people.
+
+        `windows` are the columns of each window and task (`window_columns`) with the columns `window` and `written_by`
+        before them, in the order of windows and tasks. Unless overridden, one behind the other.
+        """
+        return Table(joined(windows))
 
     def metrics(self) -> dict[str, float]:
         """How well the job does so far; a small dictionary."""

@@ -76,9 +76,9 @@ INLINE int64_t sketch_count(count_min *sketch, uint32_t number, uint32_t size, i
     return total;
 }
 
-/* Count the packets of a batch; how many were counted, -1 when there is no memory. `ahead` is fetched meanwhile. */
-INLINE ptrdiff_t batch_count(count_min *sketch, const packet_batch *batch, int64_t theta, const char *ahead,
-                             size_t stride, int tracked, int listing) {
+/* Count the packets of a batch, the first of which is packet `first`; how many were counted, -1 when there is no memory. `ahead` is fetched meanwhile. */
+INLINE ptrdiff_t batch_count(count_min *sketch, const packet_batch *batch, size_t first, int64_t theta,
+                             const char *ahead, size_t stride, int tracked, int listing) {
     const int64_t limit = sketch->limit;
     int64_t divergence = sketch->divergence;
     size_t i = 0;
@@ -90,7 +90,7 @@ INLINE ptrdiff_t batch_count(count_min *sketch, const packet_batch *batch, int64
             int64_t total = sketch_count(sketch, number, batch->sizes[i], &divergence, tracked, listing);
             estimate = total < estimate ? total : estimate;
         }
-        if (estimate > limit && flow_set_add(&sketch->kept, batch->flows[i]))
+        if (estimate > limit && flow_set_add(&sketch->kept, batch->flows[i], first + i))
             return -1;
         i++;
         if (tracked && divergence > theta)
@@ -106,7 +106,7 @@ INLINE ptrdiff_t sketch_loop(count_min *sketch, packet_columns packets, size_t f
     while (first < stop) {
         batch_read(&batch, sketch, packets, first, stop);
         const char *ahead = packets.flows + (first + 2 * BATCH) * packets.stride; /* beyond the end it is ignored */
-        ptrdiff_t counted = batch_count(sketch, &batch, theta, ahead, packets.stride, tracked, listing);
+        ptrdiff_t counted = batch_count(sketch, &batch, first, theta, ahead, packets.stride, tracked, listing);
         if (counted < 0)
             return -1;
         first += (size_t)counted;

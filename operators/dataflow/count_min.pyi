@@ -1,6 +1,6 @@
 import numpy as np
 
-from operators.states.base import Backup, State
+from riprap.operators.states.base import Backup, State
 
 ROWS: int
 WIDTH_MAX: int
@@ -15,6 +15,8 @@ class CountMin(State):
     def totals(self) -> np.ndarray: ...
     @property
     def kept(self) -> np.ndarray: ...
+    @property
+    def ends(self) -> np.ndarray: ...
     @property
     def cleared(self) -> bool: ...
     def clear(self) -> None: ...

@@ -9,7 +9,8 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-from operators.states.base import Backup, State
+from riprap.operators.dataflow.flows import ENDS, as_bytes, ends_of
+from riprap.operators.states.base import Backup, State
 
 cdef extern from "count_min.h" nogil:
     enum:
@@ -18,6 +19,7 @@ cdef extern from "count_min.h" nogil:
         uint64_t a, b, c
     ctypedef struct flow_set:
         uint64_t *keys
+        size_t *packets
         void *table
         size_t count
     ctypedef struct packet_columns:
@@ -35,7 +37,7 @@ cdef extern from "count_min.h" nogil:
         bint behind
         flow_set kept
     size_t sketch_column(const row_hash *hash, uint64_t flow, size_t width)
-    int flow_set_add(flow_set *set, uint64_t key)
+    int flow_set_add(flow_set *set, uint64_t key, size_t packet)
     void flow_set_clear(flow_set *set)
     ptrdiff_t sketch_add(count_min *sketch, packet_columns packets, size_t first, size_t stop, int64_t theta)
     void sketch_look(count_min *sketch)
@@ -73,6 +75,7 @@ cdef class _Sketch:
         free(self.own.saved)
         free(self.own.list)
         free(self.own.kept.keys)
+        free(self.own.kept.packets)
         free(self.own.kept.table)
 
     def add(self, const unsigned char[::1] records, size_t stride, size_t flow, size_t size, size_t first, double theta):
@@ -144,11 +147,19 @@ cdef class _Sketch:
             return np.empty(0, np.uint64)
         return np.asarray(<uint64_t[:count]>self.own.kept.keys)[first:].copy()
 
+    @property
+    def kept_count(self):
+        return self.own.kept.count
+
+    def brought_by(self, size_t first):
+        """The packets of the block that was added last that brought the flows from number `first` on."""
+        return [self.own.kept.packets[i] for i in range(first, self.own.kept.count)]
+
     def load(self, indexes, totals, const uint64_t[::1] kept):
         for counters in self.array(self.own.totals), self.array(self.own.saved):
             counters[indexes] = totals
         for i in range(kept.shape[0]):
-            if flow_set_add(&self.own.kept, kept[i]):
+            if flow_set_add(&self.own.kept, kept[i], 0):
                 raise MemoryError
         self.kept_saved = self.own.kept.count
         self.own.divergence = 0
@@ -178,7 +189,7 @@ class CountMin(State):
     """Sums of bytes per flow, never underestimated, in 4 rows of `width` counters.
 
     An estimate exceeds the truth by more than e / width of all bytes with a probability of at most e^-4. Flows whose
-    estimate exceeds `limit` bytes are kept. Divergence: the maximum difference of a counter (AF Table 3), in bytes.
+    estimate exceeds `limit` bytes are kept, with the ends of the packet that brought them over it. Divergence: the maximum difference of a counter (AF Table 3), in bytes.
     Sketches of the same width and seed can be added.
 
     A partial backup holds the counters that differ by more than `spared` from the last one; compensation is always saved.
@@ -193,6 +204,7 @@ class CountMin(State):
         self._sketch = _Sketch(width, hashes, limit)
         self._fresh = True
         self._compensation = self._compensation_saved = 0
+        self._ends = as_bytes(np.empty(0, ENDS))
         self._layout = self._offsets = None
         self.width = width
 
@@ -211,7 +223,12 @@ class CountMin(State):
         raw = np.ascontiguousarray(records).view(np.uint8)
         unsaved = self._compensation - self._compensation_saved
         self._sketch.draw_line(self.spared)
-        return self._sketch.add(raw, records.itemsize, *self._offsets, first, self.theta - unsaved)
+        known = self._sketch.kept_count
+        left = self._sketch.add(raw, records.itemsize, *self._offsets, first, self.theta - unsaved)
+        if self._sketch.kept_count > known:
+            fresh = as_bytes(ends_of(records[self._sketch.brought_by(known)]))
+            self._ends = np.concatenate([self._ends, fresh])
+        return left
 
     def compensate(self, amount):
         """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of so many."""
@@ -235,6 +252,11 @@ class CountMin(State):
         return self._sketch.kept(0)
 
     @property
+    def ends(self):
+        """Between whom they are, each by the packet that brought it over the limit: uint8 (n, 38), see flows.py."""
+        return self._ends
+
+    @property
     def cleared(self):
         """Whether the next backup is a full one."""
         return self._fresh
@@ -243,6 +265,7 @@ class CountMin(State):
         """Empty it, at a window's end; the next backup is a full one."""
         self._sketch.clear()
         self._compensation = self._compensation_saved = 0
+        self._ends = self._ends[:0]
         self._fresh = True
 
     def state_divergence(self):
@@ -259,37 +282,42 @@ class CountMin(State):
         if self._fresh:
             return self.backup_all()
         self._sketch.draw_line(self.spared)
-        return Backup(False, (self._about(), *self._sketch.take_changed()))
+        return self._backup(False, *self._sketch.take_changed())
 
     def backup_all(self):
         self._fresh = False
-        return Backup(True, (self._about(), *self._sketch.take_all(True)))
+        return self._backup(True, *self._sketch.take_all(True))
 
-    def _about(self):
-        """What is saved beside the counters."""
+    def _backup(self, full, indexes, totals, kept):
+        """Counters and flows with what is saved beside them."""
         self._compensation_saved = self._compensation
-        return np.array([self.width, self._compensation], np.int64)
+        about = np.array([self.width, self._compensation], np.int64)
+        return Backup(full, (about, indexes, totals, kept, self._ends[len(self._ends) - len(kept):].copy()))
 
     def recover_state(self, backup):
-        about, indexes, totals, kept = self._checked(backup)
+        about, indexes, totals, kept, ends = self._checked(backup)
         if backup.full:
             self._sketch.clear()
         elif self._fresh or self.state_divergence() > 0:
             raise ValueError("a partial backup can only be taken in after the full one and those between them")
         self._sketch.load(indexes, totals, kept)
+        self._ends = ends.copy() if backup.full else np.concatenate([self._ends, ends])
         self._compensation = self._compensation_saved = int(about[1])
         self._fresh = False
 
     def _checked(self, backup):
         types = [(a.dtype, a.ndim) for a in backup.arrays]
-        if types != [(np.dtype(t), 1) for t in ("<i8", "<u4", "<i8", "<u8")]:
+        if types != [(np.dtype(t), d) for t, d in (("<i8", 1), ("<u4", 1), ("<i8", 1), ("<u8", 1), ("|u1", 2))]:
             raise ValueError(f"a backup of a sketch does not consist of {types}")
-        about, indexes, totals, kept = backup.arrays
+        about, indexes, totals, kept, ends = backup.arrays
+        known = kept if backup.full else np.concatenate([self.kept, kept])
+        if ends.shape != (len(kept), ENDS.itemsize) or len(np.unique(known)) != len(known):
+            raise ValueError("a backup of a sketch with flows that are there twice, or without their ends")
         if len(about) != 2 or about[0] != self.width or len(indexes) != len(totals):
             raise ValueError(f"a backup of another sketch than one of 4 rows of {self.width}")
         if (indexes >= ROWS * self.width).any() or (totals < 0).any() or about[1] < 0:
             raise ValueError("a backup of a sketch with counters that cannot be")
-        return about, indexes, totals, kept
+        return about, indexes, totals, kept, ends
 
 
 def offsets_of(dtype, flow, size):

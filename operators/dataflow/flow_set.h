@@ -1,4 +1,4 @@
-/* A set of flows, in the order in which they came. */
+/* A set of flows, in the order in which they came, each with the number of the packet that brought it. */
 #ifndef RIPRAP_FLOW_SET_H
 #define RIPRAP_FLOW_SET_H
 
@@ -10,6 +10,7 @@
 /* The table holds 1 + the position of a key, 0 where it is empty. */
 typedef struct {
     uint64_t *keys;
+    size_t *packets; /* numbers of packets in the block that they came with */
     uint32_t *table;
     size_t count, capacity; /* capacity: slots of the table, a power of two, at least twice the keys */
 } flow_set;
@@ -28,6 +29,10 @@ static inline int flow_set_grow(flow_set *set) {
     if (!keys)
         return -1;
     set->keys = keys;
+    size_t *packets = realloc(set->packets, capacity / 2 * sizeof *packets);
+    if (!packets)
+        return -1;
+    set->packets = packets;
     uint32_t *table = calloc(capacity, sizeof *table);
     if (!table)
         return -1;
@@ -39,11 +44,12 @@ static inline int flow_set_grow(flow_set *set) {
     return 0;
 }
 
-static inline int flow_set_add(flow_set *set, uint64_t key) {
+static inline int flow_set_add(flow_set *set, uint64_t key, size_t packet) {
     if (2 * set->count >= set->capacity && flow_set_grow(set))
         return -1;
     size_t slot = flow_slot(set, key);
     if (!set->table[slot]) {
+        set->packets[set->count] = packet;
         set->keys[set->count++] = key;
         set->table[slot] = (uint32_t)set->count;
     }

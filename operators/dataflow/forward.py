@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from operators.dataflow.base import DataflowOperator, Emitter, Items
-from operators.dataflow.records import packed
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items
+from riprap.operators.dataflow.records import packed
 
 
 class Forward(DataflowOperator):

@@ -7,15 +7,19 @@ steps of learning_rate / sqrt(iteration).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from codec.errors import ConfigError, DataError
-from operators.classes import check_binary
-from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from operators.dataflow.dense import add_gradients
-from operators.options import positive, whole_number
-from operators.states.base import Backup, State
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.classes import check_binary
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow.dense import add_gradients
+from riprap.operators.model_tables import INTERCEPT
+from riprap.operators.options import Option, check
+from riprap.operators.states.base import Backup, State
+from riprap.operators.tables import Arrays, Schema, Table, texts
 
 ITERATION = np.dtype([("epoch", "<i8"), ("items", "<f8"), ("loss", "<f8"), ("accuracy", "<f8"), ("l1_norm", "<f8")])
 
@@ -116,8 +120,9 @@ class LocalGradient(DataflowOperator):
 
     only_windows = True
 
-    def __init__(self, label: int = 0) -> None:
-        self._label = whole_number("label", label, 0)
+    def __init__(self, label: Annotated[int, Option("The column of the label, counted from 0", low=0)] = 0) -> None:
+        check(self, label=label)
+        self._label = label
         self.state: WindowGradient = WindowGradient()
 
     def start(self, place: Place) -> None:
@@ -215,11 +220,23 @@ def mean(sums: np.ndarray) -> np.ndarray:
 class GlobalGradient(DataflowOperator):
     """Destination: sums the gradients of a window, takes a step, and feeds back the model.
 
-    Steps are learning_rate / sqrt(iteration). Its items are gradients of whole windows: run it with an L of 0.
+    Its items are gradients of whole windows: run it with an L of 0.
     """
 
-    def __init__(self, learning_rate: float = 1.0) -> None:
-        self._learning_rate = positive("learning_rate", learning_rate)
+    meanings: ClassVar[Mapping[str, str]] = {
+        "loss": "mean loss of an item in the last iteration, before its step",
+        "accuracy": "share of the items of the last iteration whose class was predicted correctly, before its step",
+        "l1_norm": "the sum of the sizes of all changes in the last step",
+    }
+
+    def __init__(
+        self,
+        learning_rate: Annotated[
+            float, Option("The size of the first step; later ones are divided by sqrt(iteration)", low=0, above=True)
+        ] = 1.0,
+    ) -> None:
+        check(self, learning_rate=learning_rate)
+        self._learning_rate = float(learning_rate)
         self.state: Descent = Descent()
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
@@ -243,6 +260,17 @@ class GlobalGradient(DataflowOperator):
         """
         iterations = self.state.iterations
         return {"model": self.state.model.copy(), **{name: iterations[name].copy() for name in ITERATION.names or ()}}
+
+    @classmethod
+    def tables(cls, results: Sequence[Arrays], schema: Schema) -> dict[str, Table]:
+        """`model`: a coefficient for each column, the intercept last; `iterations`: a row for each window."""
+        weights = results[0]["model"]
+        columns = schema.columns if len(schema.columns) + 1 == len(weights) else ()
+        names = [*(columns or (f"column{number}" for number in range(len(weights) - 1))), INTERCEPT]
+        kept = [number for number, name in enumerate(names) if name != schema.label]
+        iterations = {name: results[0][name] for name in ITERATION.names or ()}
+        model = {"column": texts(names[number] for number in kept), "coefficient": weights[kept]}
+        return {"model": Table(model), "iterations": Table(iterations)}
 
     def metrics(self) -> dict[str, float]:
         """Of the last iteration."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from codec.errors import ConfigError, DataError
-from operators.dataflow.base import DataflowOperator, Emitter, Items
-from operators.dataflow.line_pattern import LinePattern
-from operators.dataflow.text import checksum, matching_lines, take_lines
-from operators.states.base import Backup, State
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items
+from riprap.operators.dataflow.line_pattern import LinePattern
+from riprap.operators.dataflow.text import checksum, matching_lines, take_lines
+from riprap.operators.options import Option, check
+from riprap.operators.states.base import Backup, State
+from riprap.operators.tables import Columns, Schema, Table, joined, lines_of, ordered
 
 _META = frozenset(b"\\.^$*+?{}[]|()")
 
@@ -25,9 +27,13 @@ class Grep(DataflowOperator):
     Python's `re` over bytes, which one thread at a time can search. So several threads gain little here.
     """
 
-    def __init__(self, pattern: str) -> None:
-        if not isinstance(pattern, str) or not pattern:
-            raise ConfigError(f"the option pattern is {pattern!r}, not a text to look for", "Give a pattern.")
+    def __init__(
+        self,
+        pattern: Annotated[
+            str, Option("What to look for: a substring, or a regular expression of Python", example="whale")
+        ],
+    ) -> None:
+        check(self, pattern=pattern)
         self._needle = pattern.encode()
         try:
             self._expression = LinePattern(self._needle) if _META & set(self._needle) else None
@@ -94,12 +100,13 @@ class MergedLines(State):
         self._divergence += len(part.offsets) - 1
         self.unsaved.append(part)
 
-    def close(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Drop a window's lines and return them: by task, in the order in which a task sent them."""
+    def close(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Drop a window's lines and return them, by task and in the order in which it sent them, and their tasks."""
         closed = sorted((part for part in self.parts if part.epoch == epoch), key=lambda part: part.task)
         self.saved = [part for part in self.saved if part.epoch > epoch]
         self.unsaved = [part for part in self.unsaved if part.epoch > epoch]
-        return joined(closed)
+        tasks = [np.full(len(part.offsets) - 1, part.task) for part in closed]
+        return *joined_lines(closed), np.concatenate([np.empty(0, np.int64), *tasks])
 
     def state_divergence(self) -> float:
         return float(self._divergence)
@@ -112,7 +119,7 @@ class MergedLines(State):
 
     def _backup(self, full: bool, parts: list[Part]) -> Backup:
         parts = sorted(parts, key=lambda part: (part.epoch, part.task))
-        data, offsets = joined(parts)
+        data, offsets = joined_lines(parts)
         groups = groupby(parts, key=lambda part: (part.epoch, part.task))
         counts = [(*which, sum(len(part.offsets) - 1 for part in group)) for which, group in groups]
         about = np.array(counts, np.int64).reshape(-1, 3)
@@ -132,7 +139,7 @@ class MergedLines(State):
         self.lines, self.checksum = (int(value) for value in totals)
 
 
-def joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
+def joined_lines(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
     """The lines of all parts, one after the other, as arrays of their own."""
     data = [part.data[part.offsets[0] : part.offsets[-1]] for part in parts]
     ends = np.concatenate([np.zeros(1, np.int64), *(part.offsets for part in parts)])
@@ -154,6 +161,8 @@ class MergeLines(DataflowOperator):
     """Destination: writes the lines of each window, by the task that sent them and in their order, and counts them."""
 
     combines: ClassVar[Mapping[str, str]] = {"lines": "sum"}
+    meanings: ClassVar[Mapping[str, str]] = {"lines": "lines that matched"}
+    writes = ("lines",)
 
     def __init__(self) -> None:
         self.state: MergedLines = MergedLines()
@@ -167,8 +176,25 @@ class MergeLines(DataflowOperator):
         return last
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
-        data, offsets = self.state.close(epoch)
-        out.write("lines", {"bytes": data, "offsets": offsets})
+        data, offsets, tasks = self.state.close(epoch)
+        out.write("lines", {"bytes": data, "offsets": offsets, "tasks": tasks})
+
+    @classmethod
+    def window_columns(cls, name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Each line, and the `task` that sent it, which read its part of the input in order."""
+        return {"task": arrays["tasks"], "line": lines_of(arrays["bytes"], arrays["offsets"])}
+
+    @classmethod
+    def tables(cls, results: Sequence[Mapping[str, np.ndarray]], schema: Schema) -> dict[str, Table]:
+        """None: the lines are in the files of the windows."""
+        return {}
+
+    @classmethod
+    def whole(cls, name: str, windows: Sequence[Columns]) -> Table:
+        """The lines of all windows in the order of the input: sources read parts of it that follow each other."""
+        columns = joined(windows)
+        in_order = ordered(columns, np.argsort(columns["task"], kind="stable"))
+        return Table({"line": in_order["line"]})
 
     def results(self) -> dict[str, np.ndarray]:
         """The number of `lines`, and their `checksum`: the same for the same lines in any order."""

@@ -8,11 +8,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from codec.errors import DataError
-from operators import shard_files
-from operators.shard_checks import NOTHING, Checks, checked
-from operators.shard_files import REMEDY, MappedRows, bytes_of
-from operators.shards import Shards
+from riprap.codec.errors import DataError
+from riprap.operators import shard_files
+from riprap.operators.shard_checks import NOTHING, Checks, checked
+from riprap.operators.shard_files import REMEDY, MappedRows, bytes_of
+from riprap.operators.shards import Shards
 
 Arrays = tuple[np.ndarray, ...]
 Kind = Literal["matrix", "records", "lines"]
@@ -112,35 +112,36 @@ def open_records(path: str, manifest: dict[str, Any], checks: Checks = NOTHING) 
     """Map record shards, structured arrays of the manifest's `dtype`. DataError when the directory is not whole."""
     name = shard_files.manifest_name(path)
     shard_files.check_format(name, manifest, RECORDS)
-    dtype = _record_dtype(name, manifest.get("dtype"))
-    shard_files.check_shards(name, manifest)
+    dtype, problems = _record_dtype(manifest.get("dtype"))
+    shard_files.refuse(name, [*problems, *shard_files.shards_problems(manifest)])
     mapped = [shard_files.map_file(path, shard, dtype, (shard["rows"],)) for shard in manifest["shards"]]
     found = checked(path, manifest, mapped, checks)
     return RecordRows(MappedRows(found.arrays, found.maps), dtype)
 
 
-def _record_dtype(name: str, described: Any) -> np.dtype:
-    """The type that a manifest describes as JSON: lists of name, type and, for a sub-array, its shape."""
+def _record_dtype(described: Any) -> tuple[np.dtype, list[str]]:
+    """The type that a manifest describes as JSON, lists of name, type and, for a sub-array, its shape; or why none."""
     try:
         fields = [(str(field[0]), field[1], *(tuple(shape) for shape in field[2:])) for field in described]
         dtype = np.dtype(fields)
-    except (TypeError, ValueError, IndexError, KeyError) as error:
-        raise DataError(
-            f"{name}: expected dtype to describe records as NumPy does, found {described!r}", REMEDY
-        ) from error
+    except (TypeError, ValueError, IndexError, KeyError):
+        return np.dtype([]), [f"expected dtype to describe records as NumPy does, found {described!r}"]
     if not fields or dtype.hasobject:
-        raise DataError(f"{name}: expected dtype to name plain fields, found {described!r}", REMEDY)
-    return dtype
+        return dtype, [f"expected dtype to name plain fields, found {described!r}"]
+    return dtype, []
 
 
 def open_lines(path: str, manifest: dict[str, Any], checks: Checks = NOTHING) -> LineRows:
     """Map line shards, bytes and offsets of lines. DataError when the directory is not whole."""
     name = shard_files.manifest_name(path)
     shard_files.check_format(name, manifest, LINES)
-    shard_files.check_shards(name, manifest)
+    problems = shard_files.shards_problems(manifest)
+    for place, shard in enumerate(manifest["shards"] if isinstance(manifest.get("shards"), list) else []):
+        if isinstance(shard, dict):
+            problems += shard_files.entry_problems(f"shards[{place}].offsets", shard.get("offsets"))
+    shard_files.refuse(name, problems)
     texts, maps, offsets = [], [], []
-    for place, shard in enumerate(manifest["shards"]):
-        shard_files.check_entry(f"{name}: shards[{place}].offsets", shard.get("offsets"))
+    for shard in manifest["shards"]:
         text, mapped = shard_files.map_file(path, shard, np.dtype(np.uint8), (None,))
         bounds, _ = shard_files.map_file(path, shard["offsets"], np.dtype("<i8"), (shard["rows"] + 1,))
         if bounds[0] != 0 or bounds[-1] != len(text) or np.any(bounds[1:] < bounds[:-1]):

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from codec.errors import ConfigError, DataError
-from operators import shard_files
-from operators.dataflow.input_rows import LINES, RECORDS, InputRows, Kind, MatrixRows, open_lines, open_records
-from operators.dataflow.raw_text import open_raw, raw_files
-from operators.shard_checks import NOTHING, Checks, fingerprint
-from operators.shards import FORMAT as MATRIX
-from operators.shards import open_shards
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators import shard_files
+from riprap.operators.dataflow.input_rows import LINES, RECORDS, InputRows, Kind, MatrixRows, open_lines, open_records
+from riprap.operators.dataflow.raw_text import open_raw, raw_files
+from riprap.operators.shard_checks import NOTHING, Checks, fingerprint
+from riprap.operators.shards import FORMAT as MATRIX
+from riprap.operators.shards import open_shards
 
 
 class Input:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 import numpy as np
 
-from operators.dataflow.text import take_lines
+from riprap.operators.dataflow.text import take_lines
 
 _BY_LINE = re.compile(rb"\^|\\[AZWD]|[*+?}]\+|\(\?(?!:|P|\(|[aiLmx]+[:)])")
 """What may keep a line's own match from being one of the whole text: \\A, \\Z, what looks around, what gives nothing

@@ -3,45 +3,62 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from codec.errors import ConfigError, DataError
-from operators.classes import check_binary
-from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from operators.dataflow.records import unpacked
-from operators.dataflow.sgd import PARAMETERS_MAX, SparseModel
-from operators.options import positive, whole_number
-from operators.states import Vector
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.classes import check_binary
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow.records import unpacked
+from riprap.operators.dataflow.sgd import PARAMETERS_MAX, SparseModel
+from riprap.operators.options import Option, check
+from riprap.operators.states import Vector
+from riprap.operators.tables import Arrays, Schema, Table
 
 PARAMETERS = 2**20
 
 
-def parameters_option(value: object) -> int:
-    """The number of parameters, if a model of so many is possible; else ConfigError."""
-    count = whole_number("parameters", value, 1)
-    if count > PARAMETERS_MAX:
-        raise ConfigError(f"{count} parameters; at most {PARAMETERS_MAX} are possible", "Correct parameters.")
-    return count
+Parameters = Annotated[
+    int,
+    Option(
+        "The size of the model: as many as the input has buckets, the same in both stages",
+        unit="parameters",
+        low=1,
+        high=PARAMETERS_MAX,
+    ),
+]
 
 
 class LocalModel(DataflowOperator):
-    """Source stage, or behind one: trains on its part of the items, one after the other, by steps of eta / sqrt(t).
+    """Source stage, or behind one: trains on its part of the items, one after the other.
 
-    After every `report_every` items and at each punctuation it sends the parameters that changed. Every `holdout`-th
-    item is predicted before it is trained on (0: none). State: the parameters; divergence: Euclidean.
+    State: the parameters; divergence: Euclidean.
     """
 
     combines: ClassVar[Mapping[str, str]] = {"tested": "sum", "prediction_rate": "mean"}
+    meanings: ClassVar[Mapping[str, str]] = {
+        "tested": "items predicted before they were trained on",
+        "prediction_rate": "share of them that was predicted correctly",
+    }
 
     def __init__(
-        self, parameters: int = PARAMETERS, eta: float = 0.5, report_every: int = 1000, holdout: int = 10
+        self,
+        parameters: Parameters = PARAMETERS,
+        eta: Annotated[
+            float, Option("The size of the first item's step; that of item t is eta / sqrt(t)", low=0, above=True)
+        ] = 0.5,
+        report_every: Annotated[
+            int, Option("What changed is sent after so many items, and at each punctuation", unit="items", low=1)
+        ] = 1000,
+        holdout: Annotated[
+            int, Option("One item in so many is predicted before it is trained on; 0: none", unit="items", low=0)
+        ] = 10,
     ) -> None:
-        self._report_every = whole_number("report_every", report_every, 1)
-        count, tenth = parameters_option(parameters), whole_number("holdout", holdout, 0)
-        self.state: SparseModel = SparseModel(count, positive("eta", eta), tenth)
+        check(self, parameters=parameters, eta=eta, report_every=report_every, holdout=holdout)
+        self._report_every = report_every
+        self.state: SparseModel = SparseModel(parameters, float(eta), holdout)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Sparse items: records with `label` (float32), `indexes` (uint32) and `values` (float32)."""
@@ -55,7 +72,7 @@ class LocalModel(DataflowOperator):
             except ValueError as error:
                 raise DataError(
                     f"the input cannot be trained on: {error}",
-                    "Prepare it with riprap prep kdd12 --sparse, with as many buckets as the stage has parameters.",
+                    "Prepare it with riprap prep kdd12-sparse, or prep table --hash; buckets are the parameters.",
                 ) from error
             if state.trained % self._report_every == 0:
                 out.send(state.report(), 1)
@@ -90,8 +107,11 @@ class GlobalModel(DataflowOperator):
     Euclidean.
     """
 
-    def __init__(self, parameters: int = PARAMETERS) -> None:
-        self.state: Vector = Vector(parameters_option(parameters), "euclidean")
+    meanings: ClassVar[Mapping[str, str]] = {"l1_norm": "the sum of the sizes of all parameters"}
+
+    def __init__(self, parameters: Parameters = PARAMETERS) -> None:
+        check(self, parameters=parameters)
+        self.state: Vector = Vector(parameters, "euclidean")
         self._forget()
 
     def start(self, place: Place) -> None:
@@ -116,6 +136,14 @@ class GlobalModel(DataflowOperator):
     def results(self) -> dict[str, np.ndarray]:
         """The global model, as `model`."""
         return {"model": self.state.values.copy()}
+
+    @classmethod
+    def tables(cls, results: Sequence[Arrays], schema: Schema) -> dict[str, Table]:
+        """`model`: the parameters that are not 0, the largest first. Features are hashed, so they have no names."""
+        values = results[0]["model"]
+        order = np.argsort(-np.abs(values), kind="stable")[: np.count_nonzero(values)]
+        note = f"{len(values):,} parameters in all, those of hashed features; the others are 0"
+        return {"model": Table({"parameter": order, "coefficient": values[order]}, note)}
 
     def metrics(self) -> dict[str, float]:
         return {"l1_norm": float(np.abs(self.state.values).sum())}

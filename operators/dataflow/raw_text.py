@@ -12,9 +12,9 @@ import zlib
 
 import numpy as np
 
-from codec.errors import DataError
-from operators.dataflow.input_rows import LineRows
-from operators.shard_files import MappedRows
+from riprap.codec.errors import DataError
+from riprap.operators.dataflow.input_rows import LineRows
+from riprap.operators.shard_files import MappedRows
 
 SUFFIXES = (".txt", ".txt.gz")
 LF, CR = 10, 13

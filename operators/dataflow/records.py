@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from codec.json_text import to_json
+from riprap.codec.json_text import to_json
 
 
 def packed(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

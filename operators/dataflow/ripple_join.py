@@ -6,18 +6,21 @@ Haas and Hellerstein, "Ripple joins for online aggregation" (1999), on Bernoulli
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from codec.errors import ConfigError, DataError
-from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from operators.dataflow.records import unpacked
-from operators.options import number, whole_number
-from operators.states import HashMap, Number
-from operators.states.base import Backup, State
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow.records import unpacked
+from riprap.operators.options import Option, check
+from riprap.operators.states import HashMap, Number
+from riprap.operators.states.base import Backup, State
+from riprap.operators.tables import Arrays, Schema, Table
+
+Rate = Annotated[float, Option("The probability that a packet is sampled; the same in all stages", low=1e-9, high=1)]
 
 NANOSECONDS = 1_000_000_000
 _FULL = 2**64
@@ -51,14 +54,17 @@ def join_keys(records: np.ndarray) -> np.ndarray:
 class SamplePackets(DataflowOperator):
     """Source stage, or behind one, for each side: sends the keys of a sample to the tasks that their hash chooses.
 
-    A packet's position in the task's stream decides whether it is sampled, with a probability of `rate`. The two stages
-    should have different `salt`s, so that they sample independently. State: the position; divergence: the difference of
-    the number of packets.
+    A packet's position in the task's stream decides whether it is sampled. State: the position; divergence: the
+    difference of the number of packets.
     """
 
-    def __init__(self, rate: float = 0.1, salt: int = 0) -> None:
-        self._rate = number("rate", rate, 1e-9, 1.0)
-        self._salt = whole_number("salt", salt, 0)
+    def __init__(
+        self,
+        rate: Rate = 0.1,
+        salt: Annotated[int, Option("Another one for each side, so that they sample independently", low=0)] = 0,
+    ) -> None:
+        check(self, rate=rate, salt=salt)
+        self._rate, self._salt = float(rate), salt
         self.state: Number = Number("difference")
 
     def start(self, place: Place) -> None:
@@ -146,15 +152,27 @@ class JoinedSamples(State):
 class RippleJoin(DataflowOperator):
     """Destination: counts the pairs of sampled packets, one of each stream, with the same destination and second.
 
-    The estimate of all pairs is their number divided by rate^2. Its interval holds the truth with a probability of
-    `confidence`; after failures it is wider, as fewer packets were sampled (Theorem 3).
+    The estimate of all pairs is their number divided by rate^2. After failures its interval is wider, as fewer packets
+    were sampled (Theorem 3).
     """
 
     combines: ClassVar[Mapping[str, str]] = {"joined": "sum", "estimate": "sum"}  # each key is joined by one task
 
-    def __init__(self, rate: float = 0.1, confidence: float = 0.95) -> None:
-        self._rate = number("rate", rate, 1e-9, 1.0)
-        self._z = NormalDist().inv_cdf(0.5 + number("confidence", confidence, 0.01, 0.9999) / 2)
+    meanings: ClassVar[Mapping[str, str]] = {
+        "joined": "pairs of sampled packets that share a key",
+        "estimate": "pairs of all packets that share a key, estimated",
+    }
+
+    def __init__(
+        self,
+        rate: Rate = 0.1,
+        confidence: Annotated[
+            float, Option("The probability that the interval holds the truth", low=0.01, high=0.9999)
+        ] = 0.95,
+    ) -> None:
+        check(self, rate=rate, confidence=confidence)
+        self._rate = float(rate)
+        self._z = NormalDist().inv_cdf(0.5 + confidence / 2)
         self.state: JoinedSamples = JoinedSamples()
 
     def start(self, place: Place) -> None:
@@ -183,6 +201,17 @@ class RippleJoin(DataflowOperator):
             "interval": [max(estimate - reach, 0), estimate + reach],
         }
         return {name: np.array(value) for name, value in values.items()}
+
+    @classmethod
+    def tables(cls, results: Sequence[Arrays], schema: Schema) -> dict[str, Table]:
+        """`join`: one row for the whole join, with the interval that the tasks' parts add up to."""
+        estimate, variance = (float(sum(one[name][0] for one in results)) for name in ("estimate", "variance"))
+        widest = max(results, key=lambda one: float(one["variance"][0]))
+        upper, spread = float(widest["interval"][1] - widest["estimate"][0]), float(widest["variance"][0])
+        reach = upper / math.sqrt(spread) * math.sqrt(variance) if spread else 0.0  # in deviations, as of each task
+        values = {"pairs": estimate, "low": max(estimate - reach, 0.0), "high": estimate + reach, "variance": variance}
+        note = "pairs is the estimate; low and high hold the truth with the probability that the option confidence says"
+        return {"join": Table({name: np.array([value]) for name, value in values.items()}, note)}
 
     def metrics(self) -> dict[str, float]:
         return {"joined": float(self.state.joined), "estimate": self.state.joined / self._rate**2}

@@ -1,6 +1,6 @@
 import numpy as np
 
-from operators.states.base import Backup, State
+from riprap.operators.states.base import Backup, State
 
 PARAMETERS_MAX: int
 

@@ -6,7 +6,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from operators.states.base import Backup, State
+from riprap.operators.states.base import Backup, State
 
 cdef extern from "sgd.h" nogil:
     ctypedef struct sgd_parameter:

@@ -25,7 +25,10 @@ cdef extern from "words.h" nogil:
         void *hashes
         void *slots
         void *arena
+        void *lowered
         uint64_t seed
+        bint ascii
+    void fill_word_characters()
     int count_words(word_table *table, text_lines lines, size_t first)
     void words_clear(word_table *table)
     void words_measure(const word_table *table, size_t task, size_t tasks, size_t *words, size_t *bytes)
@@ -33,6 +36,7 @@ cdef extern from "words.h" nogil:
                     int64_t *counts)
 
 cdef uint8_t NOTHING[1]
+fill_word_characters()
 
 
 cdef class _Lines:
@@ -56,18 +60,24 @@ cdef class _Lines:
 
 
 cdef class WordTable:
-    """Counts the words of one block at a time, for one thread: runs of A-Z and a-z, in lower case."""
+    """Counts the words of one block at a time, for one thread.
+
+    Words are the longest runs of letters, marks and numbers of Unicode within a line of UTF-8, `ascii`: of A-Z and a-z;
+    in lower case, character by character.
+    """
 
     cdef word_table own
 
-    def __cinit__(self, uint64_t seed=0):
+    def __cinit__(self, uint64_t seed=0, bint ascii=False):
         self.own.seed = seed
+        self.own.ascii = ascii
 
     def __dealloc__(self):
         free(self.own.entries)
         free(self.own.hashes)
         free(self.own.slots)
         free(self.own.arena)
+        free(self.own.lowered)
 
     def split(self, data, offsets, size_t first, size_t tasks):
         """Words of lines [first, n) as one (bytes, offsets, counts) for each of `tasks`, dealt out by a hash of the word.
@@ -75,8 +85,8 @@ cdef class WordTable:
         Each word comes once, in the order of its first occurrence. The hash depends on the seed only.
         """
         cdef _Lines lines = _Lines(data, offsets)
-        if lines.own.size >= 2**32 or not tasks:
-            raise ValueError("blocks of 4 GB and more, or no tasks")
+        if lines.own.size >= 2**31 or not tasks:
+            raise ValueError("blocks of 2 GB and more, or no tasks")
         words_clear(&self.own)
         with nogil:
             failed = count_words(&self.own, lines.own, first)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from operators.states.checks import Keys
+from riprap.operators.states.checks import Keys
 
 DIVERGENCES: tuple[str, ...]
 

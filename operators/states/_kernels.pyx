@@ -1,6 +1,6 @@
 """The inner loops of the fault-tolerant states: updates of whole blocks without the GIL, which stop where theta is crossed.
 
-An object is used by one thread at a time. Arrays come contiguous and of the right type (operators.states.checks).
+An object is used by one thread at a time. Arrays come contiguous and of the right type (riprap.operators.states.checks).
 """
 
 from libc.math cimport isfinite

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from riprap.operators.returns import number
+
 
 class Backup(NamedTuple):
     """What a state hands over to be saved: all of it (`full`), or only entries that changed since the last backup."""
@@ -83,4 +85,4 @@ class State:
     @property
     def exceeded(self) -> bool:
         """Whether a backup is due."""
-        return self.state_divergence() > self.theta
+        return number(self, "state_divergence", self.state_divergence()) > self.theta

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from operators.states.base import Backup, State
-from operators.states.checks import saved_arrays
-from operators.states.hash_map import HashMap
-from operators.states.vector import ArrayState
+from riprap.operators.states.base import Backup, State
+from riprap.operators.states.checks import saved_arrays
+from riprap.operators.states.hash_map import HashMap
+from riprap.operators.states.vector import ArrayState
 
 Real = TypeVar("Real", HashMap, ArrayState)
 WEIGHT_MAX = 1e100

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from operators.states._kernels import DIVERGENCES, Cells, KeyTable
-from operators.states.checks import Keys, column, count_of, key_column, saved_arrays, saved_keys
-from operators.states.tracked import Arrays, CellsState, one_of
+from riprap.operators.states._kernels import DIVERGENCES, Cells, KeyTable
+from riprap.operators.states.checks import Keys, column, count_of, key_column, saved_arrays, saved_keys
+from riprap.operators.states.tracked import Arrays, CellsState, one_of
 
 KINDS = ("int64", "bytes")
 VALUES: dict[str, type[np.float64] | type[np.int64]] = {"float64": np.float64, "int64": np.int64}

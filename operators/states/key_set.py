@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from operators.states._kernels import KeyTable
-from operators.states.checks import Keys, count_of, key_column, saved_keys
-from operators.states.hash_map import KINDS, flat
-from operators.states.tracked import Arrays, TrackedState, one_of
+from riprap.operators.states._kernels import KeyTable
+from riprap.operators.states.checks import Keys, count_of, key_column, saved_keys
+from riprap.operators.states.hash_map import KINDS, flat
+from riprap.operators.states.tracked import Arrays, TrackedState, one_of
 
 
 class KeySet(TrackedState):

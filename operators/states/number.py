@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from operators.states.checks import column
-from operators.states.vector import ArrayState
+from riprap.operators.states.checks import column
+from riprap.operators.states.vector import ArrayState
 
 
 class Number(ArrayState):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from operators.states._kernels import Cells
-from operators.states.base import Backup, State
+from riprap.operators.states._kernels import Cells
+from riprap.operators.states.base import Backup, State
 
 Arrays = tuple[np.ndarray, ...]
 

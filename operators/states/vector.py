@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from operators.states._kernels import Cells
-from operators.states.checks import column, saved_arrays
-from operators.states.tracked import Arrays, CellsState, one_of
+from riprap.operators.states._kernels import Cells
+from riprap.operators.states.checks import column, saved_arrays
+from riprap.operators.states.tracked import Arrays, CellsState, one_of
 
 SPARSE = 4
 """An index and a value take twice the room of a value."""

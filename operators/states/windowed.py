@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from operators.states.base import Backup, State
-from operators.states.checks import saved_arrays
-from operators.states.hash_map import HashMap
-from operators.states.key_set import KeySet
-from operators.states.tracked import one_of
-from operators.states.vector import ArrayState
+from riprap.operators.states.base import Backup, State
+from riprap.operators.states.checks import saved_arrays
+from riprap.operators.states.hash_map import HashMap
+from riprap.operators.states.key_set import KeySet
+from riprap.operators.states.tracked import one_of
+from riprap.operators.states.vector import ArrayState
 
 BuiltIn = TypeVar("BuiltIn", HashMap, KeySet, ArrayState)
 WINDOWS = ("hopping", "sliding")

@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 import psutil
 import zmq
 
-from controller import messages
-from controller.client import Client
+from riprap.codec.trust.curve import call_as
+from riprap.codec.trust.keys import CLIENT, CONTROLLER
+from riprap.controller import messages
+from riprap.controller.client import Client
 
 PROGRAM = Path(__file__).with_name("controller_process.py")
 PATIENCE_S = 30.0
@@ -130,6 +132,7 @@ class Cluster:
         """The job's status from a controller asked directly, as when ZooKeeper does not say who leads."""
         with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
             dealer.linger = 0
+            call_as(dealer, CLIENT, CONTROLLER)
             dealer.connect(endpoint)
             dealer.send(messages.pack({"type": "status", "job": "toy", "id": 1}))
             assert dealer.poll(PATIENCE_S * 1000), "the controller does not answer"

@@ -9,7 +9,7 @@ import pytest
 from cluster_harness import Cluster
 from kazoo.client import KazooClient
 
-from controller.zookeeper import EmbeddedZooKeeper
+from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 
 @pytest.fixture(scope="session")

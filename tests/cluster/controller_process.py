@@ -6,10 +6,10 @@ import logging
 import os
 import sys
 
-from codec.errors import RiprapError
-from controller.agent import run_agent
-from controller.service import run_controller
-from controller.zookeeper import EmbeddedZooKeeper
+from riprap.codec.errors import RiprapError
+from riprap.controller.agent import run_agent
+from riprap.controller.service import run_controller
+from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 
 def main() -> int:

@@ -11,11 +11,11 @@ from typing import Any
 import psutil
 import pytest
 from cluster_harness import PROGRAM, Cluster, await_death, await_that, is_alive, topology
-from kazoo.client import KazooClient
 
-from codec.errors import ConfigError, JobFailed, RiprapError
-from controller.client import Client
-from controller.zookeeper import EmbeddedZooKeeper
+from riprap.codec.errors import ConfigError, JobFailed, RiprapError
+from riprap.controller.client import Client
+from riprap.controller.session import disconnect, open_client
+from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 
 def pids(status: dict[str, Any]) -> dict[str, int]:
@@ -55,8 +55,7 @@ def test_three_workers_killed_at_once(cluster: Cluster) -> None:
 def test_a_job_that_cannot_be_read_is_set_aside_and_no_other_notices(cluster: Cluster, chroot: str) -> None:
     leader, _ = cluster.start_both()
     before = pids(cluster.run(topology()))
-    bad = KazooClient(chroot)
-    bad.start()
+    bad = open_client(chroot)
     bad.create("/riprap/jobs/bad/spec", b"\x00scribble", makepath=True)
     try:
         for _ in range(2):  # a restart, and a change of leader
@@ -75,9 +74,11 @@ def test_a_job_that_cannot_be_read_is_set_aside_and_no_other_notices(cluster: Cl
         cluster.kill(before["processor.0"])
         await_that("it to be set aside", lambda: cluster.client.jobs()["toy"] == "UNREADABLE")
         await_death(*before.values())
+        for name in ("bad", "toy"):
+            cluster.client.forget(name)
+        assert cluster.client.jobs() == {} and bad.get_children("/riprap/jobs") == []
     finally:
-        bad.stop()
-        bad.close()
+        disconnect(bad)
 
 
 def test_forty_workers_killed_at_once(cluster: Cluster) -> None:

@@ -6,20 +6,21 @@ import os
 import socket
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from cluster_harness import await_death
 from kazoo.client import KazooClient
 
-from codec.errors import ConfigError, DataError
-from codec.ids import Incarnation, WorkerId
-from controller import paths, session
-from controller.election import try_to_lead
-from controller.jobspec import JobSpec
-from controller.phases import Phase
-from controller.record import Assignment, Record
-from controller.store import Deposed, Store
-from controller.zookeeper import EmbeddedZooKeeper
+from riprap.codec.errors import ConfigError, DataError
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller import paths, session
+from riprap.controller.election import try_to_lead
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.phases import Phase
+from riprap.controller.record import Assignment, Record
+from riprap.controller.store import Deposed, Store
+from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 SPEC = JobSpec.read("job", {"stages": {"sink": {"parallelism": 1}}}, "/run")
 SINK = WorkerId("sink", 0)
@@ -34,7 +35,7 @@ def test_a_killed_server_comes_back_with_its_data_and_sessions(tmp_path: Path) -
     server.start()
     try:
         first, port = server.pid, server.port
-        client = session.connect(server.connect_string)
+        client = session.connect(server.connect_string, session_timeout_s=10)  # its JVM may start slowly
         client.create("/kept", b"data", ephemeral=True)
         server.kill()
         assert first is not None
@@ -93,15 +94,15 @@ def test_no_server_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_terms_grow_and_one_leads(chroot: str) -> None:
     first, second = session.connect(chroot), session.connect(chroot)
-    vacant: list[bool] = []
+    vacant: SimpleQueue[bool] = SimpleQueue()  # told on kazoo's thread
     term = try_to_lead(first, "tcp://1", 1, lambda: None)
     assert term is not None
     assert try_to_lead(first, "tcp://1", 1, lambda: None) == term, "asked again, it still leads"
-    assert try_to_lead(second, "tcp://2", 2, lambda: vacant.append(True)) is None
+    assert try_to_lead(second, "tcp://2", 2, lambda: vacant.put(True)) is None
     session.disconnect(first)
     later = try_to_lead(second, "tcp://2", 2, lambda: None)
     assert later is not None and later > term
-    assert vacant == [True]
+    assert vacant.get(timeout=30) is True and vacant.empty()
     session.disconnect(second)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from operators.states import Backup, HashMap, KeySet, Matrix, Number, State, Vector, pack_keys, unpack_keys
+from riprap.operators.states import Backup, HashMap, KeySet, Matrix, Number, State, Vector, pack_keys, unpack_keys
 
 N = 12  # entries of the arrays; keys of the others are as many
 Item = tuple[int, float]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec import Code, make_code
-from codec.codes import CODES
+from riprap.codec import Code, make_code
+from riprap.codec.codes import CODES
 
 SMALL = [(k, r) for k in range(1, 6) for r in range(4)]
 LARGE = {"vandermonde": [(8, 3)], "stable": [(16, 4), (40, 10)], "gf256": [(16, 4), (40, 10), (200, 55)]}

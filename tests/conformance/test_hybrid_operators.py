@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_operators import PAIRS, Pair, bits, block, received, trained
 
-from codec import make_code
-from operators.linearity import check_linear
+from riprap.codec import make_code
+from riprap.operators.linearity import check_linear
 
 HYBRID = {name: pair for name, pair in PAIRS.items() if pair.open()[0].is_hybrid}
 ROWS = 37

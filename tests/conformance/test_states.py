@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from state_cases import CASES, Case, Item, N
 
-from operators.states import Backup, State
+from riprap.operators.states import Backup, State
 
 all_cases = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}-{case.divergence}")
 built_in = pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import numpy as np
 from fuzz_mutations import mutate, random_answer
 from fuzz_receiver import ROLES, SCHEMES, Corpus, Receiver, make_corpus, packed, processor
 
-from codec.ids import Seq
+from riprap.codec.ids import Seq
 
 SESSION = 100
 PROGRESS_EVERY_S = 5.0

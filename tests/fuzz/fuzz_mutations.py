@@ -8,10 +8,10 @@ from typing import Any
 import msgpack
 from fuzz_receiver import JOB, ROLES, Message, processor
 
-from codec.blocks import Block, Kind
-from codec.header import Header, encode
-from codec.ids import Epoch, Incarnation, Seq
-from engine.intake import identity
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.header import Header, encode
+from riprap.codec.ids import Epoch, Incarnation, Seq
+from riprap.engine.intake import identity
 
 EDGES_MAX = 6
 META_NAMES = (

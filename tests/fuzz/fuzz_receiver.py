@@ -17,16 +17,16 @@ from fake_port import (
     source,
 )  # fmt: skip
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.gate import ThreeStageGate
-from engine.intake import Intake
-from engine.layout import Edge
-from engine.links import Links, Window
-from engine.schemes import make_scheme
-from engine.sharing import Borrower, Roots
-from engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
-from operators.base import Processor, Sink
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.gate import ThreeStageGate
+from riprap.engine.intake import Intake
+from riprap.engine.layout import Edge
+from riprap.engine.links import Links, Window
+from riprap.engine.schemes import make_scheme
+from riprap.engine.sharing import Borrower, Roots
+from riprap.engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
+from riprap.operators.base import Processor, Sink
 
 WINDOW = 400
 COLUMNS = 3

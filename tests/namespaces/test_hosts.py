@@ -6,6 +6,7 @@ Where namespaces are not permitted these tests fail with a message that says wha
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from cli_harness import REPO, Cli, await_that, write_shards, write_topology
 
 from bench.hosts_cluster import HostsCluster
 from bench.namespaces import Hosts
-from controller.client import Client
+from riprap.controller.client import Client
 
 WORKERS = 5  # one source, three processors, one sink
 ITEMS = 3_000_000  # six seconds on the links below: longer than it takes to detect a lost host and replace its worker
@@ -34,7 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_shards(folder / "shards", rows=50_000)
     repeat = ("repeat: 1", f"repeat: {ITEMS // 50_000}")
     shards = ("path: shards", f"path: {folder / 'shards'}")
-    patient = ("r: 1}", "r: 1, hedge: none}")  # else who is lost may be one that jitter has left with parity alone
+    # No hedge, and a row of an epoch for each: else who is lost may be one that has parity alone.
+    patient = ("r: 1}", "r: 1, hedge: none, rows: 3}")
     write_topology(folder / "job.yaml", sets=[repeat, shards, patient, ("micro_batch: 500", "micro_batch: 10000")])
     return folder
 
@@ -131,6 +133,20 @@ def test_a_killed_agent_takes_its_worker_along_and_another_host_takes_over(
     assert [(failure["worker"], failure["incarnation"]) for failure in summary["failures"]] == [("processor.2", 1)]
     assert summary["items"] == ITEMS and summary["lost"]["items"] == 0 and summary["decoded_items"] > 0
     assert summary["model"]["sha256"] == on_one_host
+
+
+def test_a_host_without_the_keys_gets_nowhere(folder: Path, cluster: HostsCluster, on_one_host: str) -> None:
+    """Its client, its agent and its controller are refused; the job under way does not notice."""
+    name, out, _ = started(cluster, folder)
+    riprap = [sys.executable, "-P", "-m", "riprap.engine.cli.main"]
+    there = ["--address", cluster.hosts.address(WORKERS)]
+    for words in (["jobs"], ["cancel", name], ["agent", "--host", "evil", *there], ["controller", *there]):
+        command = cluster.hosts.command(WORKERS, *riprap, *words, "--zookeeper", cluster.zookeeper)
+        environment = os.environ | {"RIPRAP_KEYS": str(folder / "other keys")}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 2 and "belongs to others" in done.stderr, done.stderr
+    summary = cluster.wait(name, out)
+    assert summary["model"]["sha256"] == on_one_host and summary["failures"] == []
 
 
 def test_hosts_of_a_killed_process_are_removed_by_the_next() -> None:

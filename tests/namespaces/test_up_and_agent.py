@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from cli_harness import Cli, await_that, write_shards, write_topology
 
 from bench.namespaces import Hosts
-from controller.client import Client
+from riprap.controller.client import Client
 
 ITEMS = 3_000_000
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.cli.main import main
+from riprap.engine.cli.main import main
 
 REPO = Path(__file__).resolve().parents[2]
 MARK = "RIPRAP_SCENARIO"
@@ -28,8 +28,8 @@ job: words
 input: {path: text.txt, repeat: %d, limit: null}
 micro_batch: %d
 stages:
-  split: {operator: "operators.dataflow.word_count:SplitWords", parallelism: 2}
-  count: {operator: "operators.dataflow.word_count:CountWords", parallelism: 2}
+  split: {operator: "word_count:SplitWords", parallelism: 2}
+  count: {operator: "word_count:CountWords", parallelism: 2}
 edges:
   - {from: split, to: count, partitioning: full}
 fault_tolerance: {scheme: none}
@@ -39,7 +39,7 @@ fault_tolerance: {scheme: none}
 PACED = """\
 import time
 
-from operators.shard_source import ShardSource
+from riprap.operators.shard_source import ShardSource
 
 
 class Paced(ShardSource):
@@ -51,6 +51,35 @@ class Paced(ShardSource):
         return super().read(start, stop)
 """
 
+GATED = """\
+import time
+from pathlib import Path
+
+from riprap.operators.shard_source import ShardSource
+
+HURRY = Path(__file__).with_name("hurry")
+
+
+class Gated(ShardSource):
+    def read(self, start, stop):
+        if not HURRY.exists():
+            time.sleep((stop - start) / 10_000)
+        return super().read(start, stop)
+"""
+
+SLOW_WORDS = """\
+import time
+
+from riprap.operators.dataflow.word_count import SplitWords
+
+
+class SlowSplit(SplitWords):
+    def process_data(self, items, first, out):
+        time.sleep(items.count / %d)
+        return super().process_data(items, first, out)
+"""
+"""The module `slow_words`: a task of SlowSplit takes so many lines a second at most."""
+
 
 def paced(per_second: int) -> tuple[str, ...]:
     """The options of a job of `write_topology` that reads so many items a second at most.
@@ -61,6 +90,14 @@ def paced(per_second: int) -> tuple[str, ...]:
     return "--set", f"stages.source={source}"
 
 
+UNTIL_HURRIED = ("--set", 'stages.source={operator: "gated:Gated"}')
+"""The option of a job of `write_topology` that reads slowly until `hurry` is called, and then as fast as it can."""
+
+
+def hurry(directory: Path) -> None:
+    (directory / "hurry").touch()
+
+
 def _heed_interrupts() -> None:
     """Shells have what they run in the background ignore interrupts, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,8 +106,10 @@ def _heed_interrupts() -> None:
 class Cli:
     """`riprap` in one working directory; every process that descends from it inherits a mark of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, zookeeper: str = "") -> None:
         self.directory = directory
+        self.zookeeper = zookeeper
+        """The ensemble of all runs; empty: each has a server of its own, which takes as long as all the rest."""
         self.mark = uuid.uuid4().hex
         self.environment = os.environ | {
             MARK: self.mark,
@@ -83,8 +122,10 @@ class Cli:
     ) -> subprocess.Popen[str]:
         """Start a command, with pipes for its output; `wrapper` is a command that starts it in its turn."""
         chosen = ["--set", f"links.transport={TRANSPORT}"] if TRANSPORT and _is_new_run(arguments) else []
+        if self.zookeeper and arguments[:1] == ("run",) and "--help" not in arguments:
+            chosen += ["--zookeeper", self.zookeeper]
         return subprocess.Popen(
-            [*wrapper, sys.executable, "-P", "-m", "engine.cli.main", *arguments[:1], *chosen, *arguments[1:]],
+            [*wrapper, sys.executable, "-P", "-m", "riprap.engine.cli.main", *arguments[:1], *chosen, *arguments[1:]],
             cwd=self.directory,
             env=self.environment | (environment or {}),
             stdin=subprocess.DEVNULL,
@@ -116,7 +157,8 @@ class Cli:
     def call(self, *arguments: str) -> int:
         """Run a command in this process, which costs no start of an interpreter; its exit code."""
         handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
-        before, environment = os.getcwd(), dict(os.environ)
+        before, environment, mask = os.getcwd(), dict(os.environ), os.umask(0o022)
+        os.umask(mask)
         os.chdir(self.directory)
         os.environ.update(self.environment)
         try:
@@ -127,6 +169,7 @@ class Cli:
             os.chdir(before)
             os.environ.clear()
             os.environ.update(environment)
+            os.umask(mask)
             for signum, handler in handlers.items():
                 signal.signal(signum, handler)
 
@@ -185,7 +228,7 @@ def _write_manifest(directory: Path, rows: int, columns: Sequence[str]) -> None:
 
 
 def write_topology(
-    path: Path, processor: str = "operators.logistic_regression:Gradient", sets: Sequence[tuple[str, str]] = ()
+    path: Path, processor: str = "logistic_regression:Gradient", sets: Sequence[tuple[str, str]] = ()
 ) -> Path:
     """A sound topology on `shards/` beside it, with texts replaced."""
     text = f"""\
@@ -193,9 +236,9 @@ job: trial
 input: {{path: shards, repeat: 1, limit: null}}
 micro_batch: 500
 stages:
-  source: {{operator: "operators.shard_source:ShardSource"}}
+  source: {{operator: "shard_source:ShardSource"}}
   processor: {{operator: "{processor}", parallelism: 3}}
-  sink: {{operator: "operators.logistic_regression:Model", options: {{learning_rate: 0.5}}}}
+  sink: {{operator: "logistic_regression:Model", options: {{learning_rate: 0.5}}}}
 edges:
   - {{from: source, to: processor, partitioning: stripe}}
   - {{from: processor, to: sink, partitioning: merge}}
@@ -207,6 +250,7 @@ fault_tolerance: {{scheme: erasure, code: gf256, k: 2, r: 1}}
         text = text.replace(old, new)
     path.write_text(text)
     path.with_name("paced.py").write_text(PACED)
+    path.with_name("gated.py").write_text(GATED)
     return path
 
 

@@ -8,12 +8,25 @@ from pathlib import Path
 import pytest
 from cli_harness import Cli, write_shards, write_topology
 
+from riprap.controller.zookeeper import EmbeddedZooKeeper
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A ZooKeeper for the runs of tests that are about something else."""
+    with EmbeddedZooKeeper(tmp_path_factory.mktemp("ensemble")) as server:
+        yield server.connect_string
+
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    """`riprap` in a directory with `shards/` and `job.yaml`; what a test leaves running is killed."""
+def cli(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cli]:
+    """`riprap` in a directory with `shards/` and `job.yaml`; what a test leaves running is killed.
+
+    Runs of a module with `SHARED_ENSEMBLE = True` use one ZooKeeper.
+    """
     write_shards(tmp_path / "shards")
     write_topology(tmp_path / "job.yaml")
-    cli = Cli(tmp_path)
+    is_shared = getattr(request.module, "SHARED_ENSEMBLE", False)
+    cli = Cli(tmp_path, request.getfixturevalue("ensemble") if is_shared else "")
     yield cli
     cli.kill_all()

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from cli_harness import Cli, write_topology
 
+SHARED_ENSEMBLE = True
+
 ROWS = 5000
 
 
@@ -67,9 +69,9 @@ def test_a_model_that_the_user_lets_be_ruined_is_said_to_be(cli: Cli, spoil: Cal
 
 
 def test_a_model_that_diverges_ends_the_job_with_its_epoch(cli: Cli) -> None:
-    module = "operators.linear_regression"
+    module = "riprap.operators.linear_regression"
     sets = [
-        ("operators.logistic_regression:Model", f"{module}:Model"),
+        ("logistic_regression:Model", f"{module}:Model"),
         ("learning_rate: 0.5", "learning_rate: 1e9"),
     ]
     write_topology(cli.directory / "job.yaml", f"{module}:Gradient", sets)

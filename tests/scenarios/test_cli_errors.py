@@ -65,9 +65,15 @@ def written(directory: Path) -> set[Path]:
             ["run", "job.yaml", "--set", "stages.sink.threads=2"],
             "stages.sink.threads: is 2; expected 1: only stages of",
         ),
-        (["run", "job.yaml", "--set", "stages.sink.options.rate=1"], "has no option 'rate'"),
-        (["run", "job.yaml", "--set", "stages.sink.options.l2=-1"], "stages.sink.options"),
-        (["run", "job.yaml", "--set", "stages.sink.operator=operators.svm:Gradient"], "is not a Sink"),
+        (
+            ["run", "job.yaml", "--set", "stages.sink.options.rate=1"],
+            "options.rate: unknown option; expected one of: learning_rate",
+        ),
+        (
+            ["run", "job.yaml", "--set", "stages.sink.options.l2=-1"],
+            "stages.sink.options.l2: is -1; expected a number from 0",
+        ),
+        (["run", "job.yaml", "--set", "stages.sink.operator=svm:Gradient"], "is not a Sink"),
         (["run", "job.yaml", "--fault", "kill:processor.9@epoch=1"], "processor has only 3 tasks"),
         (["run", "job.yaml", "--fault", "stop:processor.1@epoch=1"], "stop needs a duration"),
         (["run", "job.yaml", "--fault", "kill:processor.1@items=5001"], "the stream ends after 5000 items"),
@@ -106,7 +112,7 @@ def test_all_problems_of_a_file_come_with_their_lines(cli: Cli) -> None:
     write_topology(cli.directory / "bad.yaml", sets=sets)
     ended = cli.run("run", "bad.yaml")
     assert ended.returncode == 2
-    for place in ("bad.yaml:3: micro_batch", "bad.yaml:10: edges.1.partitioning", "bad.yaml:12: fault_tolerance.k"):
+    for place in ("bad.yaml:3: micro_batch", "bad.yaml:10: edges.1.partitioning", "bad.yaml:12: fault_tolerance.q"):
         assert place in ended.stderr
     assert cli.processes() == [] and not (cli.directory / "runs").exists()
 
@@ -132,7 +138,9 @@ def test_three_classes_are_refused_by_their_values(cli: Cli, check_refused: Call
 
 
 def test_an_operator_that_exits_when_it_is_made(cli: Cli, check_refused: Callable[..., None]) -> None:
-    code = "import sys\nfrom operators.logistic_regression import Gradient as Sound\n\n\nclass Gradient(Sound):\n"
+    code = (
+        "import sys\nfrom riprap.operators.logistic_regression import Gradient as Sound\n\n\nclass Gradient(Sound):\n"
+    )
     (cli.directory / "mine.py").write_text(f"{code}    def __init__(self):\n        sys.exit(4)\n")
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
     check_refused("run", "job.yaml", words="mine.py:7: sys.exit(4)", own_process=True)
@@ -145,7 +153,7 @@ def test_the_users_own_line_is_shown_when_importing_it_fails(cli: Cli, check_ref
 
 
 WHOLE = """\
-from operators.base import Processor
+from riprap.operators.base import Processor
 
 
 class Whole(Processor):
@@ -154,7 +162,7 @@ class Whole(Processor):
 """
 
 INTERCEPT = """\
-from operators.base import Processor
+from riprap.operators.base import Processor
 
 
 class Whole(Processor):
@@ -177,7 +185,7 @@ def test_a_processor_that_cannot_be_hybrid(cli: Cli, check_refused: Callable[...
 
 
 ENDLESS = """\
-from operators.shard_source import ShardSource
+from riprap.operators.shard_source import ShardSource
 
 
 class Endless(ShardSource):
@@ -195,6 +203,41 @@ def test_a_source_without_an_end_is_refused_before_anything_starts(
     words = "stages.source: endless:Endless has no end (its `items` is None), and streams without end are not supported"
     sets = ("--set", "stages.source.operator=endless:Endless", "--set", f"fault_tolerance={scheme}")
     check_refused("run", "job.yaml", *sets, words=words, own_process=True)
+
+
+OPENED = """\
+from riprap.operators.shard_source import ShardSource
+
+
+class Nameless(ShardSource):
+    def schema(self):
+        return "label"
+
+
+class Locked(ShardSource):
+    def open(self, context):
+        raise PermissionError("not today")
+
+
+class Ragged(ShardSource):
+    def sample(self):
+        yield self.read(0, 10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("Nameless", "Nameless.schema returned 'label' (str); expected (names of the columns, "),
+        ("Locked", "mine.py:11: raise PermissionError"),
+        ("Ragged", "Ragged.sample returned an array of float64 of shape (10, 4); expected runs of items"),
+    ],
+)
+def test_what_a_source_does_wrongly_when_it_is_opened(
+    cli: Cli, check_refused: Callable[..., None], kind: str, words: str
+) -> None:
+    (cli.directory / "mine.py").write_text(OPENED)
+    check_refused("run", "job.yaml", "--set", f"stages.source.operator=mine:{kind}", words=words, own_process=True)
 
 
 NOT_MDS = """\
@@ -264,7 +307,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
 
 def test_an_unexpected_error_is_short_and_keeps_its_traceback(cli: Cli) -> None:
     (cli.directory / "sitecustomize.py").write_text(
-        "import engine.cli.state as state\ndef broken(given):\n    raise LookupError('a bug')\n"
+        "import riprap.engine.cli.state as state\ndef broken(given):\n    raise LookupError('a bug')\n"
         "state.find_zookeeper = broken\n"
     )
     ended = cli.run("status", environment={"PYTHONPATH": os.pathsep.join([str(cli.directory), os.getcwd()])})

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import WORD_COUNT, Cli, await_that, change_rows, write_topology
+from cli_harness import WORD_COUNT, Cli, await_that, change_rows, paced, write_topology
 
-from operators.estimators import load_model, to_estimator
+from riprap.operators.estimators import load_model, to_estimator
 
 LONG = ("--set", "input.repeat=100000")
 
 FAILING = """\
-from operators.logistic_regression import Gradient as Sound
+from riprap.operators.logistic_regression import Gradient as Sound
 
 
 class Gradient(Sound):
@@ -28,7 +28,7 @@ class Gradient(Sound):
 """
 
 SHORT_OF_ONE = """\
-from operators.shard_source import ShardSource
+from riprap.operators.shard_source import ShardSource
 
 
 class Short(ShardSource):
@@ -56,10 +56,11 @@ def summary_of(out: Path) -> dict[str, object]:
 
 
 def test_a_run_with_a_kill_gives_the_model_of_a_run_without(cli: Cli) -> None:
+    slowly = paced(60_000)  # the stream outlasts the recovery
     plain = cli.run("run", "job.yaml", "--out", "plain", "--set", "input.repeat=40", "--json")
     assert plain.returncode == 0, plain.stderr
     resolved = "plain/topology.yaml"  # what a run leaves can be run again
-    killed = cli.run("run", resolved, "--out", "killed", "--json", "--fault", "kill:random:processor@10%")
+    killed = cli.run("run", resolved, "--out", "killed", "--json", "--fault", "kill:random:processor@10%", *slowly)
     assert killed.returncode == 0, killed.stderr
     first, second = json.loads(plain.stdout), json.loads(killed.stdout)
     assert first == summary_of(cli.directory / "plain")
@@ -72,8 +73,8 @@ def test_a_run_with_a_kill_gives_the_model_of_a_run_without(cli: Cli) -> None:
     assert "fault injected: kill processor." in killed.stderr
     files = {path.name for path in (cli.directory / "killed").iterdir()}
     assert files == {
-        *("topology.yaml", "attempts.jsonl", "summary.json", "epochs.csv", "events.jsonl", "logs", "model.npz"),
-        "done.sink.0.json",
+        *("topology.yaml", "attempts.jsonl", "summary.json", "epochs.csv", "metrics.csv", "events.jsonl"),
+        *("logs", "model.npz", "done.sink.0.json", "schema.json"),
     }
     assert {"processor.0.log", "source.0.log", "sink.0.log"} <= {
         p.name for p in (cli.directory / "killed/logs").iterdir()
@@ -142,7 +143,7 @@ def test_backup_servers_of_the_users_keep_jobs_of_one_name_apart(cli: Cli) -> No
     server = cli.start("backup", "--listen", address, "--storage", "kept", "--durability", "always")
     words = ("run", "job.yaml", "--json", "--set", f"backup.servers=[{address}]", "--set", "input.repeat=10")
     await_that((cli.directory / "kept").exists, 20, lambda: "the server did not begin")
-    first = cli.run(*words, "--out", "first", "--fault", "kill:sink.0@epoch=50")
+    first = cli.run(*words, "--out", "first", "--fault", "kill:sink.0@epoch=50", *paced(20_000))
     second = cli.run(*words, "--out", "second", "--set", "seed=2")
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     one, two = json.loads(first.stdout), json.loads(second.stdout)
@@ -171,10 +172,10 @@ def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> 
 
 def test_a_source_that_reads_too_few_rows_fails_the_job_at_once(cli: Cli) -> None:
     (cli.directory / "mine.py").write_text(SHORT_OF_ONE)
-    write_topology(cli.directory / "job.yaml", sets=[("operators.shard_source:ShardSource", "mine:Short")])
+    write_topology(cli.directory / "job.yaml", sets=[("shard_source:ShardSource", "mine:Short")])
     ended = cli.run("run", "job.yaml", "--out", "out")
     assert ended.returncode == 1
-    assert "source.0: mine:Short: read(0, 250) returned 249 rows instead of 250 rows" in ended.stderr
+    assert "source.0: Short.read(0, 250) returned an array of float64 of shape (249, 4); expected" in ended.stderr
     assert "stall_timeout_s" not in ended.stderr and "Traceback" not in ended.stderr
     cli.await_no_process()
 

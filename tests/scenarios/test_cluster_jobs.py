@@ -18,11 +18,13 @@ import psutil
 import pytest
 import zmq
 from cli_harness import Cli, await_that, paced, undisturbed_model
-from kazoo.client import KazooClient
 
-from controller import paths
-from controller.client import Client
-from engine.cli.run_directory import read_events
+from riprap.codec.trust.curve import call_as
+from riprap.codec.trust.keys import BACKUP, CLIENT
+from riprap.controller import paths
+from riprap.controller.client import Client
+from riprap.controller.session import disconnect, open_client
+from riprap.engine.cli.run_directory import read_events
 
 EPOCHS = 600
 DAY_S = 86_400
@@ -152,6 +154,7 @@ def backed_up(cli: Cli) -> int:
     (address,) = json.loads(cli.ask("up", "--json"))["backups"]
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
         socket.setsockopt(zmq.LINGER, 0)
+        call_as(socket, CLIENT, BACKUP)
         socket.connect(address)
         socket.send(msgpack.packb({"type": "status"}))
         assert socket.poll(20_000), "the backup server does not answer"
@@ -160,13 +163,11 @@ def backed_up(cli: Cli) -> int:
 
 def nodes(cli: Cli) -> list[str]:
     """The jobs in ZooKeeper."""
-    ensemble = KazooClient(json.loads(cli.ask("up", "--json"))["zookeeper"])
-    ensemble.start()
+    ensemble = open_client(json.loads(cli.ask("up", "--json"))["zookeeper"])
     try:
         return list(ensemble.get_children(paths.JOBS))
     finally:
-        ensemble.stop()
-        ensemble.close()
+        disconnect(ensemble)
 
 
 def listed(cli: Cli) -> dict[str, str]:

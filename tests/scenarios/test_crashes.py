@@ -7,12 +7,14 @@ import json
 import pytest
 from cli_harness import Cli, write_topology
 
+SHARED_ENSEMBLE = True
+
 CRASHING = """\
 import ctypes
 import os
 import sys
 
-from operators.logistic_regression import Gradient as Sound
+from riprap.operators.logistic_regression import Gradient as Sound
 
 
 class Gradient(Sound):

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import WORD_COUNT, Cli
+from cli_harness import SLOW_WORDS, WORD_COUNT, Cli
 from kazoo.client import KazooClient
 
-from controller.zookeeper import EmbeddedZooKeeper
+from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 LINES, REPEAT, WINDOW = 30_000, 60, 30_000
 WORDS_OF_A_LINE, WORDS = 10, 500
@@ -51,6 +51,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     letters = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(WORDS)]
     (directory / "text.txt").write_text("".join(" ".join(letters[n] for n in row) + "\n" for row in numbers))
     (directory / "job.yaml").write_text(WORD_COUNT % (REPEAT, WINDOW))
+    (directory / "slow_words.py").write_text(SLOW_WORDS % 450_000)
     cli = Cli(directory)
     yield cli
     try:
@@ -80,6 +81,8 @@ def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
         client.close()
         command = ["run", "job.yaml", "--json", "--out", name, "--zookeeper", f"{zookeeper.connect_string}/{name}"]
         specs = [word for fault in faults for word in ("--fault", fault)]
+        if faults:  # who dies must have something left to do, on any machine
+            sets = (*sets, "stages.split.operator=slow_words:SlowSplit")
         words = [word for value in (f"fault_tolerance={SCHEMES[scheme]}", *sets) for word in ("--set", value)]
         done = shared.run(*command, *words, *specs)
         assert done.returncode == 0, done.stderr

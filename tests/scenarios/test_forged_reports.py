@@ -10,31 +10,37 @@ from typing import Any
 
 import pytest
 import zmq
-from cli_harness import WORD_COUNT, Cli, await_that
-from kazoo.client import KazooClient
+from cli_harness import SLOW_WORDS, UNTIL_HURRIED, WORD_COUNT, Cli, await_that, hurry
 
-from controller import messages, paths
-from controller.client import Client
-from controller.deltas import Writer
-from controller.reports import EXITED, UP, AgentReport, WorkerReport
-from engine.cli.run_directory import read_events
+from riprap.codec.trust.curve import call_as
+from riprap.codec.trust.keys import AGENT, CONTROLLER
+from riprap.controller import messages, paths
+from riprap.controller.client import Client
+from riprap.controller.deltas import Writer
+from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
+from riprap.controller.session import disconnect, open_client
+from riprap.engine.cli.run_directory import read_events
 
 LATER = 1 << 40  # above any number of the agent's own reports
 JOBS = {"three stages": ("trial", "sink", 750_000, 1500), "general": ("words", "count", 500_000, 1000)}
 """Name, last stage, items, epochs."""
+SLOW_SPLIT = ("--set", "stages.split.operator=slow_words:SlowSplit")
+LASTING = {
+    "trial": ("--set", "input.repeat=150", *UNTIL_HURRIED),
+    "words": ("--set", "fault_tolerance={scheme: mini_batch}", *SLOW_SPLIT),
+}
+"""The options of a job that outlasts what is said of it."""
 
 
 class Forger:
     """Talks to a job's controller as the agent of its workers would."""
 
     def __init__(self, zookeeper: str, job: str) -> None:
-        ensemble = KazooClient(zookeeper)
-        ensemble.start()
+        ensemble = open_client(zookeeper)
         (self.host,) = ensemble.get_children(paths.AGENTS)
         self.instance = json.loads(ensemble.get(paths.agent(self.host))[0])["instance"]
         self.endpoint = json.loads(ensemble.get(paths.LEADER)[0])["endpoint"]
-        ensemble.stop()
-        ensemble.close()
+        disconnect(ensemble)
         with Client(zookeeper) as client:
             self.workers: Mapping[str, Any] = client.status(job)["workers"]
         self.job = job
@@ -48,6 +54,7 @@ class Forger:
             rows(row)
         forged = AgentReport(self.host, self.instance, LATER, rows=reports)
         with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+            call_as(dealer, AGENT, CONTROLLER)
             dealer.connect(self.endpoint)
             message = {"type": "report", "instance": self.instance, **Writer().encode(LATER, forged.state())}
             dealer.send(messages.pack(message))
@@ -55,12 +62,11 @@ class Forger:
 
 def started(cli: Cli, job: str) -> Any:
     """A run of many seconds, once its first epochs are committed."""
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 60_000)
     (cli.directory / "text.txt").write_text("a line of some words\n" * 2000)
     (cli.directory / "general.yaml").write_text(WORD_COUNT % (250, 500))
     topology = "general.yaml" if job == "words" else "job.yaml"
-    repeat = () if job == "words" else ("--set", "input.repeat=150")
-    scheme = ("--set", "fault_tolerance={scheme: mini_batch}") if job == "words" else ()
-    process = cli.start("run", topology, "--out", "out", *repeat, *scheme)
+    process = cli.start("run", topology, "--out", "out", *LASTING[job])
     name = "epochs.0.csv" if job == "words" else "epochs.csv"
     path = cli.directory / "out" / name
     await_that(lambda: path.exists() and path.read_bytes().count(b"\n") > 5, 60, lambda: "nothing was committed")
@@ -93,6 +99,7 @@ def test_forged_reports_end_a_job_as_failed_and_it_can_be_resumed(cli: Cli, form
     assert re.search(r"wrong or forged", said) and "riprap run --resume" in said, said
     summary = json.loads((out / "summary.json").read_text())
     assert summary["completed"] is False and summary["items"] < items
+    hurry(cli.directory)
     resumed = cli.run("run", "--resume", "out", "--json")
     assert resumed.returncode == 0, resumed.stderr
     summary = json.loads(resumed.stdout)

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from cli_harness import Cli, await_that
-from kazoo.client import KazooClient
 
-from controller.client import Client
+from riprap.controller.client import Client
+from riprap.controller.session import disconnect, open_client
 
 
 def said(cli: Cli, *arguments: str) -> Any:
@@ -61,10 +61,8 @@ def test_what_a_killed_run_left_is_removed_by_its_resume(cli: Cli) -> None:
 
 def runs_in(zookeeper: str) -> list[str]:
     """What is left of runs in the ensemble."""
-    client = KazooClient(zookeeper)
-    client.start()
+    client = open_client(zookeeper)
     try:
         return list(client.get_children("/riprap/runs"))
     finally:
-        client.stop()
-        client.close()
+        disconnect(client)

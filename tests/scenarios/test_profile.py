@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from cli_harness import WORD_COUNT, Cli
 
-from engine.trace import KINDS, SPAN
+from riprap.engine.trace import KINDS, SPAN
+
+SHARED_ENSEMBLE = True
 
 ROWS, BATCH, BLOCKS = 5000, 500, 2
 """Items of the input, of a micro-batch, and the blocks that one is cut into."""
@@ -72,14 +74,14 @@ def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli:
 def test_a_general_topology_that_fails_still_has_its_page(cli: Cli) -> None:
     (cli.directory / "text.txt").write_text("one two three\n" * 3000)
     (cli.directory / "mine.py").write_text(
-        "from operators.dataflow.word_count import CountWords as Sound\n\n\n"
+        "from riprap.operators.dataflow.word_count import CountWords as Sound\n\n\n"
         "class CountWords(Sound):\n"
         "    def process_punctuation(self, epoch, out):\n"
         "        if epoch == 4:\n"
         "            raise ZeroDivisionError('a mistake')\n"
         "        super().process_punctuation(epoch, out)\n"
     )
-    words = (WORD_COUNT % (1, 500)).replace("operators.dataflow.word_count:CountWords", "mine:CountWords")
+    words = (WORD_COUNT % (1, 500)).replace("word_count:CountWords", "mine:CountWords")
     (cli.directory / "words.yaml").write_text(words)
     ended = cli.run("run", "words.yaml", "--out", "out", "--profile")
     assert ended.returncode == 1 and "ZeroDivisionError: a mistake" in ended.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cli_harness import Cli
+from cli_harness import REPO, SLOW_WORDS, Cli
 
 OPERATORS = """\
 import time
 
-from operators.dataflow.word_count import CountWords
+from riprap.operators.dataflow.word_count import CountWords
 
 
 class Shouted(CountWords):
@@ -30,7 +31,7 @@ class Shouted(CountWords):
 """
 
 BROKEN = """\
-from operators.dataflow.word_count import CountWords
+from riprap.operators.dataflow.word_count import CountWords
 
 
 class Broken(CountWords):
@@ -40,8 +41,8 @@ class Broken(CountWords):
 
 SCRIPT = """\
 import json
-from engine.compose import Job, upstream_backup
-from operators.dataflow.word_count import SplitWords
+from riprap.engine.compose import Job, upstream_backup
+from riprap.operators.dataflow.word_count import SplitWords
 from shouted import Shouted
 
 job = Job("shouts", input="text.txt", repeat=4, micro_batch=1000, scheme=upstream_backup())
@@ -96,7 +97,25 @@ def test_a_job_that_fails_raises_and_says_how_to_go_on(cli: Cli) -> None:
         cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ended.returncode == 1
-    assert "codec.errors.JobFailed: job shouts ended FAILED" in ended.stderr
+    assert "riprap.codec.errors.JobFailed: job shouts ended FAILED" in ended.stderr
     assert "ValueError: a mistake" in ended.stderr and "broken.py:6" in ended.stderr
     assert "riprap run --resume" in ended.stderr
+    cli.await_no_process()
+
+
+def test_the_examples_of_the_page_run_as_they_stand(cli: Cli) -> None:
+    """On a small file, in small windows, that is read slowly so that a kill meets the job in its middle."""
+    examples = re.findall(r"```python\n(.*?)```", (REPO / "docs/python_api.md").read_text(), re.S)
+    script = "\n".join(examples).replace("micro_batch=100_000", "micro_batch=1000, repeat=40")
+    assert len(examples) >= 6 and script.count("repeat=40") == 2
+    slow = "CountWords\nfrom slow_words import SlowSplit as SplitWords"
+    script = script.replace("CountWords, SplitWords", slow)
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 60_000)
+    (cli.directory / "books.txt").write_text("\n".join(LINES) + "\n")
+    (cli.directory / "page.py").write_text(script.replace(".data/books", "books.txt"))
+    ended = subprocess.run(
+        [sys.executable, "page.py"],
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0 and (cli.directory / "shouts.svg").exists(), ended.stderr
     cli.await_no_process()

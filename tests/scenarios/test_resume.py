@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from cli_harness import Cli, await_that, undisturbed_model
 
-from controller.zookeeper import EmbeddedZooKeeper
-from engine.cli.run_directory import read_events
+from riprap.controller.zookeeper import EmbeddedZooKeeper
+from riprap.engine.cli.run_directory import read_events
 
 sys.path.append(str(Path(__file__).parents[1] / "soak"))
 from schedules import EPOCHS, Hit, Schedule

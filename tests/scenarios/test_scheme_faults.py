@@ -17,10 +17,11 @@ import pytest
 from cli_harness import REPO, Cli, await_that, paced, write_shards, write_topology
 from kazoo.client import KazooClient
 
-from controller.zookeeper import EmbeddedZooKeeper
+from riprap.controller.zookeeper import EmbeddedZooKeeper
+from riprap.engine.tasks.build import WINDOW_BLOCKS_MIN
 
-ITEMS = 5_000_000
-LENGTH = ["--set", "input.repeat=100", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
+ITEMS = 3_000_000
+LENGTH = ["--set", "input.repeat=60", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
 ERASURE = "fault_tolerance={scheme: erasure, code: gf256, k: 4, r: 2}"
 AUTO = ("--set", "links.transport=auto")
 HYBRID = "fault_tolerance={scheme: erasure, code: stable, k: 4, r: 2, attachment: hybrid}"
@@ -31,6 +32,21 @@ PREDICTING = [
     ("  - {from: sink, to: processor, feedback: true}\n", ""),
 ]
 """What makes the topology one that predicts with so many models, drawn from its seed."""
+LASTING = paced(1_200_000)
+"""For faults that need time between them, or before the end, on any machine."""
+SLOW_GRADIENT = """\
+import time
+
+from riprap.operators.logistic_regression import Gradient
+
+
+class SlowGradient(Gradient):
+    def process_data(self, items):
+        time.sleep(len(items) / 500_000)
+        return super().process_data(items)
+"""
+STEADY = ("--set", "stages.processor.operator=slow_gradient:SlowGradient")
+"""So that a fault comes before the end of the stream, and finds items under way, on any machine."""
 A_MILLION = ("--set", "input.repeat=20", *paced(600_000))
 ITEM_BYTES = 4 * 8
 NOTHING = {"items": 0, "states": 0, "recoveries": []}
@@ -50,6 +66,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     directory = tmp_path_factory.mktemp("faults")
     write_shards(directory / "shards", rows=50_000)
     write_topology(directory / "job.yaml")
+    (directory / "slow_gradient.py").write_text(SLOW_GRADIENT)
     write_topology(directory / "predict.yaml", sets=PREDICTING)
     cli = Cli(directory)
     yield cli
@@ -74,7 +91,7 @@ def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
         specs = [word for fault in faults for word in ("--fault", fault)]
         chroot = f"{zookeeper.connect_string}/{name}"
         command = ["run", file, "--json", "--out", name, "--zookeeper", chroot, *LENGTH, "--set", scheme]
-        done = shared.run(*command, *words, *specs)
+        done = shared.run(*command, *(STEADY if faults and file == "job.yaml" else ()), *words, *specs)
         assert done.returncode == 0, done.stderr
         summary: dict[str, Any] = json.loads(done.stdout)
         assert [failure["action"] for failure in summary["failures"]].count("kill") == str(faults).count("kill:")
@@ -91,16 +108,24 @@ def undisturbed(job: Job) -> dict[str, Any]:
     return summary
 
 
+def test_what_the_engine_chooses_by_itself_is_as_exact(job: Job, undisturbed: dict[str, Any]) -> None:
+    """Steps by a sample of the items, k and r by the tasks: with a sink and a processor killed, the same model."""
+    words = ("--set", "stages.sink.options={}")
+    calm = job("fault_tolerance={scheme: erasure}", words=words)
+    killed = job("fault_tolerance={scheme: erasure}", "kill:sink.0@40%", "kill:processor.1@60%", words=words)
+    assert killed["model"]["sha256"] == calm["model"]["sha256"] != undisturbed["model"]["sha256"]
+    assert "k: 4\n  r: 2\n" in (calm["out"] / "topology.yaml").read_text()
+
+
 @pytest.mark.parametrize(
     "faults",
     [
         ["kill:random:processor@30%"],
         ["kill:processor.0@40%", "kill:processor.5@40%"],
-        ["kill:processor.1@20%", "kill:processor.1@80%"],
         ["kill:processor.0@30%", "kill:processor.1@30%", "kill:processor.2@30%"],
         ["stop:processor.3@20%,for=3s"],
     ],
-    ids=["one", "two", "one after another", "three at once", "stopped"],
+    ids=["one", "two", "three at once", "stopped"],
 )
 def test_erasure_gives_the_undisturbed_model_to_the_last_bit(
     job: Job, undisturbed: dict[str, Any], faults: list[str]
@@ -113,9 +138,16 @@ def test_erasure_gives_the_undisturbed_model_to_the_last_bit(
     assert summary["epochs"] == undisturbed["epochs"]
 
 
+def test_a_processor_may_die_again(job: Job, undisturbed: dict[str, Any]) -> None:
+    summary = job(ERASURE, "kill:processor.1@20%", "kill:processor.1@80%", words=LASTING)
+    assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+    assert summary["items"] == ITEMS and summary["lost"] == NOTHING
+    assert [failure["incarnation"] for failure in summary["failures"]] == [1, 2]
+
+
 def test_a_stopped_processor_is_decoded_around_before_anyone_replaces_it(job: Job, undisturbed: dict[str, Any]) -> None:
     """The sink gives it up, most often because it sees the process stand still, and decodes what it holds."""
-    words = (*AUTO, "--set", "cluster.heartbeat_timeout_s=25")
+    words = (*AUTO, *LASTING, "--set", "cluster.heartbeat_timeout_s=25")
     summary = job(ERASURE, "stop:processor.3@40%,for=8s", words=words)
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"] and summary["items"] == ITEMS
     assert [failure["detected_ms"] for failure in summary["failures"]] == [None]
@@ -167,7 +199,7 @@ def test_a_code_that_decodes_badly_is_warned_of(shared: Cli) -> None:
 def test_replication_gives_the_undisturbed_model_to_the_last_bit(job: Job, copies: int) -> None:
     scheme = f"fault_tolerance={{scheme: replication, copies: {copies}}}"
     calm = job(scheme)
-    disturbed = job(scheme, "kill:processor.1@30%", "kill:processor.0@60%", "kill:processor.1@60%")
+    disturbed = job(scheme, "kill:processor.1@30%", "kill:processor.0@60%", "kill:processor.1@60%", words=LASTING)
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
     assert disturbed["items"] == ITEMS and disturbed["lost"] == NOTHING
     assert calm["duplicates_dropped"] > 0 and calm["decoded_items"] == 0
@@ -240,13 +272,17 @@ def test_sockets_alone_give_the_same_model(job: Job, undisturbed: dict[str, Any]
 
 
 def test_a_small_dev_shm_is_reported_and_survived(shared: Cli, undisturbed: dict[str, Any]) -> None:
-    """Parity finds no shared memory and goes over sockets; blocks of the mapped input still pass by reference."""
+    """Parity finds no shared memory and goes over sockets; blocks of the mapped input still pass by reference.
+
+    But for those sent before a processor has answered the first offer: on four links at most a window each.
+    """
     command = ["run", "job.yaml", "--json", "--out", "small", *LENGTH, "--set", ERASURE, *AUTO]
     done = shared.run(*command, wrapper=["unshare", "--mount", "sh", "-c", SMALL_DEV_SHM, "sh"])
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    assert summary["bytes_shared"]["source->processor"] / ITEMS == pytest.approx(ITEM_BYTES, rel=0.01)
+    unanswered = 4 * WINDOW_BLOCKS_MIN * 5_000  # items
+    assert ITEMS - unanswered <= summary["bytes_shared"]["source->processor"] / ITEM_BYTES <= ITEMS
     events = (shared.directory / "small/events.jsonl").read_text().splitlines()
     refusals = [event for event in map(json.loads, events) if event["event"] == "no_shared_memory"]
     assert "source.0" in {event["worker"] for event in refusals}
@@ -295,7 +331,7 @@ def test_linear_work_sends_its_linear_part_alone(job: Job) -> None:
 
     Parity adds half of the linear part, or less where a processor is done without.
     """
-    linear = ("--set", "stages.processor.operator=operators.linear_prediction:LinearRegression")
+    linear = ("--set", "stages.processor.operator=linear_prediction:LinearRegression")
     widths = {}
     for name, words in {"both": (), "alone": linear}.items():
         summary = job(HYBRID, words=(*A_MILLION, *words), file="predict.yaml")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from typing import Any
 
 import pytest
 from cli_harness import Cli, await_that, write_topology
 
-from engine.cli.run_directory import read_events
+from riprap.engine.cli.run_directory import read_events
+
+SHARED_ENSEMBLE = True
 
 SLOW = """\
 import os
 import time
 from pathlib import Path
 
-from operators.logistic_regression import Gradient as Sound
+from riprap.operators.logistic_regression import Gradient as Sound
 
 
 class Gradient(Sound):
@@ -63,7 +66,7 @@ def test_a_long_call_is_waited_for_and_told_once(cli: Cli, body: str) -> None:
     slow: dict[str, Any] = json.loads(ended.stdout)
     assert slow["failures"] == [] and slow["model"]["sha256"] == calm["model"]["sha256"]
     (line,) = [line for line in ended.stderr.splitlines() if "has not returned" in line]
-    assert line.startswith("process_data of processor.") and "for 2 s (" in line and "mine.py:" in line
+    assert re.fullmatch(r"process_data of processor\.\d has not returned for \d s \(.*mine\.py:\d+\)", line), line
     (event,) = [event for event in read_events(cli.directory / "slow") if event["event"] == "slow_call"]
     assert event["call"] == "process_data" and event["worker"] in line
     cli.await_no_process()
@@ -77,7 +80,10 @@ def test_a_worker_that_is_stopped_in_a_long_call_is_replaced(cli: Cli) -> None:
     os.kill(pid, signal.SIGSTOP)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert [(f["worker"], f["action"]) for f in json.loads(out)["failures"]] == [(worker, "heartbeat missed")]
+    failures = [(failure["worker"], failure["action"]) for failure in json.loads(out)["failures"]]
+    assert (worker, "heartbeat missed") in failures, (
+        "others may miss one too, on a machine that is busy with other work"
+    )
     cli.await_no_process()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_harness import Cli
 
-from configs import topology as topologies
+from riprap.configs import topology as topologies
 
 TOPOLOGY = """\
 job: words
@@ -17,8 +17,8 @@ input: {path: text.txt, repeat: 2400}
 micro_batch: 200000
 seed: 5
 stages:
-  split: {operator: "operators.dataflow.word_count:SplitWords"}
-  count: {operator: "operators.dataflow.word_count:CountWords"}
+  split: {operator: "word_count:SplitWords"}
+  count: {operator: "word_count:CountWords"}
 edges:
   - {from: split, to: count, partitioning: full}
 fault_tolerance: {scheme: approximate, theta: 500, l: 100, gamma: 100}
@@ -68,7 +68,7 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
     [
         (["--set", "fault_tolerance.scheme=mini_batch"], "has the scheme mini_batch, which has no thresholds to tune"),
         (
-            ["--set", "stages.split.operator=operators.dataflow.gradient:LocalGradient"],
+            ["--set", "stages.split.operator=gradient:LocalGradient"],
             "no threshold acts on job words",
         ),
         (["--set", "backup.servers=0"], "--set backup.servers=0: backup.servers: is 0"),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from dataflow_jobs import KEYS
 
-from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from operators.states import Decaying, HashMap, Vector, Windowed
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.states import Decaying, HashMap, Vector, Windowed
 
 FEATURES = 3
 FACTOR = 0.5

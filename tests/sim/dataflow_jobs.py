@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from configs.topology import Topology
-from operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from operators.states import HashMap, Vector
+from riprap.configs.topology import Topology
+from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.states import HashMap, Vector
 
 KEYS = 7
 BUCKETS = 1000  # windows that a key of Windowed's map tells apart

@@ -15,22 +15,24 @@ import msgpack
 import numpy as np
 from simulator import Node, Simulation
 
-from codec.blocks import Block, Kind
-from codec.header import Header, decode, encode
-from codec.ids import Seq, WorkerId
-from engine.dataflow.build import place_of
-from engine.dataflow.gate import DataflowGate
-from engine.dataflow.layout import DataflowLayout
-from engine.dataflow.outlet import Outlet
-from engine.dataflow.pace import Pace
-from engine.dataflow.progress import Progress, link_key
-from engine.dataflow.reader import Reader
-from engine.dataflow.task import DataflowTask
-from engine.dataflow.threads import ComputeThreads
-from engine.layout import Edge
-from engine.schemes import dataflow_scheme
-from engine.schemes.dataflow import Bench
-from operators.loading import make_operator
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.header import Header, decode, encode
+from riprap.codec.ids import Seq, WorkerId
+from riprap.engine.dataflow.build import place_of
+from riprap.engine.dataflow.gate import DataflowGate
+from riprap.engine.dataflow.layout import DataflowLayout
+from riprap.engine.dataflow.outlet import Outlet
+from riprap.engine.dataflow.pace import Pace
+from riprap.engine.dataflow.progress import Progress, link_key
+from riprap.engine.dataflow.reader import Reader
+from riprap.engine.dataflow.task import DataflowTask
+from riprap.engine.dataflow.threads import ComputeThreads
+from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.engine.layout import Edge
+from riprap.engine.links import Window
+from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.schemes.dataflow import Bench
+from riprap.operators.loading import make_operator
 
 STEPS_MAX = 200_000
 ITEM_BYTES = 16.0
@@ -144,7 +146,7 @@ class DataflowSimulation(Simulation):
         self.now, self.events, self.order = 0.0, [], itertools.count()
         self.topology = dataflow_jobs.topology(case.shape, case.fault_tolerance)
         self.scheme = dataflow_scheme(self.topology.fault_tolerance)
-        self.window = min(self.scheme.window, case.window) if self.topology.scheme != "upstream_backup" else 4096
+        self.window = min(self.scheme.window.blocks, case.window) if self.topology.scheme != "upstream_backup" else 4096
         workers = self.topology.workers()
         self.layouts = {worker: DataflowLayout.of(self.topology, worker) for worker in workers}
         self.gates = {worker: DataflowGate(layout) for worker, layout in self.layouts.items()}
@@ -172,7 +174,8 @@ class DataflowSimulation(Simulation):
         stage = topology.stages[me.stage]
         operator = make_operator(stage.operator, stage.options)
         operator.start(place_of(topology, me))
-        outlet = Outlet(layout, node, Progress(), Path("/nonexistent"))
+        files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
+        outlet = Outlet(layout, node, Progress(), files)
         stale = {
             link_key(joint.edge, worker): topology.edges[joint.edge.index].stale_windows
             for joint in layout.inputs
@@ -185,7 +188,7 @@ class DataflowSimulation(Simulation):
         task = DataflowTask(layout, node, operator, outlet, Pace(stale), reader, journal, node.life == 1, threads)
         bench = Bench(layout, node, operator, outlet.progress, outlet, task.inbox, self.items)
         task.use(self.scheme(bench, topology.fault_tolerance))
-        task.scheme.window = self.window
+        task.scheme.window = Window(self.window)
         return task
 
     @property

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Incarnation, Seq, WorkerId
-from engine.layout import Edge, Layout
-from engine.links import LinkPort, Links, Window
-from engine.schemes import make_scheme
-from engine.tasks.processor import ProcessorTask
-from engine.tasks.sink import SinkTask
-from engine.tasks.source import SourceTask
-from operators.base import Processor, Sink
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Incarnation, Seq, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.links import LinkPort, Links, Window
+from riprap.engine.schemes import make_scheme
+from riprap.engine.tasks.processor import ProcessorTask
+from riprap.engine.tasks.sink import SinkTask
+from riprap.engine.tasks.source import SourceTask
+from riprap.operators.base import Processor, Sink
 
 PRIME = 2**31 - 1
 NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
@@ -136,6 +136,7 @@ class Node(LinkPort):
         self.alarm_id = 0
         self.working = False
         self.links = Links(self, Window(sim.window))
+        self.at_the_door: dict[tuple[WorkerId, int], list[Callable[[], None]]] = {}  # of lives not heard of yet
         self.counts: dict[str, int] = {}
         self.saves = 0
         self.task = sim.make_task(self)
@@ -215,7 +216,10 @@ class Node(LinkPort):
         return run
 
     def arrive(self, edge: Edge, sender: WorkerId, life: int, seq: Seq, block: Block) -> None:
-        if self.links.accept(edge, sender, Incarnation(life), seq, block):
+        if life > self.links.incarnation(sender):  # it cannot connect yet, and tries again
+            waiting = self.at_the_door.setdefault((sender, life), [])
+            waiting.append(lambda: self.arrive(edge, sender, life, seq, block))
+        elif self.links.accept(edge, sender, Incarnation(life), seq, block):
             self.task.on_block(edge, sender, block)
 
     def learn(self, worker: WorkerId, life: int, up: bool) -> None:
@@ -225,12 +229,12 @@ class Node(LinkPort):
             self.links.lower(worker)
             self.task.on_worker_failed(worker)
         if up and self.links.incarnation(worker) < life:
-            early = self.links.raise_(worker, Incarnation(life))
+            self.links.raise_(worker, Incarnation(life))
             self.task.on_worker_restored(worker)
             if self.me in self.sim.sources and len(self.links._up) + 1 == len(self.sim.truth):
                 self.task.start()
-            for edge, seq, block in early:
-                self.arrive(edge, worker, life, seq, block)
+            for come_in in self.at_the_door.pop((worker, life), ()):
+                come_in()
 
 
 def item_of(record: Block) -> Block:

@@ -10,9 +10,9 @@ import pytest
 import simulator
 from simulator import Case, Simulation
 
-from codec.blocks import Block, Kind
-from codec.ids import WorkerId
-from engine.layout import Edge
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import WorkerId
+from riprap.engine.layout import Edge
 
 SCHEMES = {
     "none": {"scheme": "none"},

@@ -18,9 +18,9 @@ from bounds_jobs import FACTOR, into, recent, through
 from dataflow_jobs import KEYS
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 
-from codec.ids import WorkerId
-from engine.dataflow.entry import Entry
-from engine.dataflow.task import DataflowTask
+from riprap.codec.ids import WorkerId
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.task import DataflowTask
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from dataflow_simulator import DataflowCase, DataflowSimulation
 
-from codec.ids import WorkerId
-from operators.dataflow.base import Emitter, Items
+from riprap.codec.ids import WorkerId
+from riprap.operators.dataflow.base import Emitter, Items
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 SCHEMES = {

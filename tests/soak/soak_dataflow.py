@@ -44,8 +44,8 @@ job: JOB
 input: {path: text, repeat: REPEAT}
 micro_batch: WINDOW
 stages:
-  split: {operator: "operators.dataflow.word_count:SplitWords", parallelism: 2}
-  count: {operator: "operators.dataflow.word_count:COUNT", parallelism: 2, options: OPTIONS}
+  split: {operator: "word_count:SplitWords", parallelism: 2}
+  count: {operator: "word_count:COUNT", parallelism: 2, options: OPTIONS}
 edges:
   - {from: split, to: count, partitioning: full}
 fault_tolerance: SCHEME

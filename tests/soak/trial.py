@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from schedules import EPOCHS, HYBRID, ITEMS, MICRO_BATCH, PROCESSORS, SCHEMES, Schedule
 
-from engine.cli.run_directory import read_events
+from riprap.engine.cli.run_directory import read_events
 
 sys.path.append(str(Path(__file__).parents[1] / "scenarios"))
 from cli_harness import Cli, write_shards
@@ -31,9 +31,9 @@ job: JOB
 input: {{path: shards, repeat: {ITEMS // ROWS}}}
 micro_batch: {MICRO_BATCH}
 stages:
-  source: {{operator: "operators.shard_source:ShardSource"}}
-  processor: {{operator: "operators.ALGORITHM:Gradient", parallelism: {PROCESSORS}}}
-  sink: {{operator: "operators.ALGORITHM:Model", options: {{learning_rate: 0.5}}}}
+  source: {{operator: "shard_source:ShardSource"}}
+  processor: {{operator: "ALGORITHM:Gradient", parallelism: {PROCESSORS}}}
+  sink: {{operator: "ALGORITHM:Model", options: {{learning_rate: 0.5}}}}
 edges:
   - {{from: source, to: processor, partitioning: stripe}}
   - {{from: processor, to: sink, partitioning: merge}}
@@ -106,16 +106,19 @@ class Trial:
             words += [word for fault in faults for word in ("--fault", fault)]
             launcher = self.cli.start("run", "--json", *words)
             if killed_at is not None:
-                self._kill(launcher, killed_at)
+                self._kill(launcher, number, killed_at)
             out, err = self._output(launcher)
             if killed_at is None and launcher.returncode:
                 raise Wrong(f"exit code {launcher.returncode}: {err[-1500:]}")
         summary: dict[str, Any] = json.loads(out)
         return summary
 
-    def _kill(self, launcher: subprocess.Popen[str], epoch: int) -> None:
-        """SIGKILL the launcher at its epoch, if it gets there; everything that it started goes with it."""
-        self._await(lambda: self._epochs() >= epoch or launcher.poll() is not None, "the launcher's end")
+    def _kill(self, launcher: subprocess.Popen[str], number: int, epoch: int) -> None:
+        """SIGKILL the launcher of an attempt at its epoch, if it gets there; everything that it started goes with it.
+
+        Where the one before came further than that, it is killed as soon as it has begun.
+        """
+        self._await(lambda: self._is_at(number, epoch) or launcher.poll() is not None, "the launcher's end")
         launcher.kill()
         self._await(lambda: not self.cli.processes(), "the end of what a killed launcher had started")
 
@@ -133,11 +136,10 @@ class Trial:
                 raise Wrong(f"it hung: waited in vain for {what}")
             time.sleep(0.002)
 
-    def _epochs(self) -> int:
-        """How many are committed; -1 before the launcher has begun."""
-        begun = (self.out / "attempts.jsonl").exists() and (self.out / "attempts.jsonl").stat().st_size > 0
-        rows = self.out / "epochs.csv"
-        return max(0, rows.read_bytes().count(b"\n") - 1) if rows.exists() else begun - 1
+    def _is_at(self, number: int, epoch: int) -> bool:
+        """Whether an attempt, counted from 0, has begun, and so many epochs are committed."""
+        begun, rows = _lines(self.out / "attempts.jsonl"), _lines(self.out / "epochs.csv")
+        return begun > number and rows > epoch
 
     def _check(self, summary: dict[str, Any], model: Model | None) -> None:
         with (self.out / "epochs.csv").open() as file:
@@ -168,6 +170,10 @@ class Trial:
     def _expect(self, found: Any, expected: Any, what: str) -> None:
         if found != expected:
             raise Wrong(f"{what}: found {str(found)[:600]}, expected {str(expected)[:200]}; see {self.out}")
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def _is_close(found: np.ndarray, expected: np.ndarray) -> bool:

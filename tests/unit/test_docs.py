@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+import pyarrow
 import pytest
 
-from configs.topology import load
-from engine.cli.main import COMMANDS
+from riprap.configs.topology import load
+from riprap.engine.cli.main import COMMANDS
+from riprap.operators.estimators import save_model
 
 REPO = Path(__file__).resolve().parents[2]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
@@ -48,3 +51,55 @@ def test_every_figure_is_shown_somewhere() -> None:
     text = "".join(page.read_text() for page in PAGES)
     figures = [path for form in ("svg", "png") for path in (REPO / "bench/results").glob(f"*.{form}")]
     assert figures and [path.name for path in figures if f"/{path.name})" not in text] == []
+
+
+ROWS = np.random.default_rng(3).standard_normal((40, 3))
+TAKEN = {
+    "operators.md": {},
+    "dataflow.md": {"hashed": lambda addresses: addresses},
+    "states.md": {},
+    "results.md": {},
+    "guide.md": {"features": ROWS},
+    "shards.md": {
+        "X": ROWS,
+        "y": (ROWS[:, 0] > 0).astype(float),
+        "frame": pyarrow.table({"late": [0.0, 1.0], "delay": [1.5, 20.0]}),
+        "chunks": lambda: iter([(ROWS, ROWS[:, 0]), (ROWS, ROWS[:, 1])]),
+    },
+}
+"""By page what its examples take as given."""
+ELSEWHERE = {
+    "python_api.md": "tests/scenarios/test_python_api.py",
+    "first_hour.md": "tests/scenarios/test_first_hour.py",
+}
+
+
+def python_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_of(page)], ids=lambda page: page.name)
+def test_the_examples_in_python_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page.name in ELSEWHERE:
+        assert f'docs/{page.name}"' in (REPO / ELSEWHERE[page.name]).read_text()
+        return
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(REPO / "examples"))
+    (tmp_path / ".data").mkdir()
+    (tmp_path / "runs/my-run").mkdir(parents=True)
+    model = {"coefficients": np.ones(3), "intercept": np.zeros(1), "classes": np.array([0.0, 1.0])}
+    save_model(tmp_path / "runs/my-run/model.npz", model)
+    names: dict[str, object] = dict(TAKEN[page.name])
+    for example in python_of(page):
+        exec(compile(example, str(page), "exec"), names)
+
+
+WHOLE = re.compile(r"```yaml\n(job: .*?)```", re.S)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if WHOLE.search(page.read_text())], ids=lambda page: page.name)
+def test_the_topologies_load(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    for text in WHOLE.findall(page.read_text()):
+        (tmp_path / "topology.yaml").write_text(text)
+        load(tmp_path / "topology.yaml", [f"input.path={tmp_path}"])

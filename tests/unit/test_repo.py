@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 import setuptools
 
-import configs.schemes
-import configs.topology
-import engine.schemes
-from configs.document import read_document
+from riprap.configs import topology
+from riprap.configs.document import read_document
+from riprap.configs.schemes import SCHEMES
+from riprap.engine import schemes
 
 ROOT = Path(__file__).parents[2]
 ORDER = ("codec", "configs", "operators", "backupserver", "controller", "engine")
 APART = "prep_spark"
+FACADE = "riprap"
+"""What users import; it may import from all."""
 FUNCTION_LINES_MAX = 60
 PRODUCT_LINES_MAX, TEST_LINES_MAX = 500, 600
 FILE_BYTES_MAX = 1_000_000
@@ -65,28 +67,38 @@ def name_of(path: Path) -> str:
 
 TRACKED = tracked()
 SOURCES = [path for path in TRACKED if path.suffix in (".py", ".pyx", ".pxd")]
-PRODUCT = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in (*ORDER, APART)]
+PRODUCT = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in (*ORDER, APART, FACADE)]
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, top-level package) of every import, the nested and the compiled ones among them."""
+    """(line, top-level package) of every import, the nested and the compiled ones among them; of ours the folder."""
+    for line, module in imported_modules(path):
+        package, _, rest = module.partition(".")
+        yield line, rest.partition(".")[0] or FACADE if package == FACADE else package
+
+
+def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import; `from riprap import X` is of riprap.X where that is a folder."""
     text = path.read_text()
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+                yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{name_of(path)}:{node.lineno}: import by the whole name"
-                yield node.lineno, str(node.module).partition(".")[0]
+                folders = [f"{FACADE}.{alias.name}" for alias in node.names if alias.name in (*ORDER, APART)]
+                yield from ((node.lineno, name) for name in ((node.module == FACADE and folders) or [str(node.module)]))
     else:
         for number, line in enumerate(text.splitlines(), 1):
-            found = re.match(r"\s*(?:from|c?import)\s+(\w+)", line)
+            found = re.match(r"\s*(?:from|c?import)\s+([\w.]+)", line)
             if found and re.search(r"\bc?import\b", line):
                 yield number, found[1]
 
 
 def may_import(folder: str) -> set[str]:
     """The folders of ours that one may import from (DESIGN 9)."""
+    if folder == FACADE:
+        return {*ORDER, APART, FACADE}
     return {folder} if folder == APART else set(ORDER[: ORDER.index(folder) + 1])
 
 
@@ -96,7 +108,7 @@ def is_composition_root(path: Path) -> bool:
 
 
 def test_imports_point_one_way() -> None:
-    ours, wrong, seen = {*ORDER, APART, "tests", "bench"}, [], set()
+    ours, wrong, seen = {*ORDER, APART, FACADE, "tests", "bench"}, [], set()
     for path in PRODUCT:
         folder = path.relative_to(ROOT).parts[0]
         for line, package in imports(path):
@@ -105,6 +117,16 @@ def test_imports_point_one_way() -> None:
                 wrong.append(f"{name_of(path)}:{line}: {folder} may not import {package}")
     assert not wrong, "\n".join(wrong)
     assert {("engine", "codec"), ("engine", "controller"), ("configs", "codec")} <= seen, "imports were found at all"
+
+
+def test_nothing_of_ours_is_imported_but_as_riprap() -> None:
+    bare = [
+        f"{name_of(path)}:{line}: {module}"
+        for path in SOURCES
+        for line, module in imported_modules(path)
+        if module.partition(".")[0] in (*ORDER, APART)
+    ]
+    assert not bare, bare
 
 
 def test_every_file_says_first_what_it_is_for() -> None:
@@ -209,11 +231,13 @@ def test_every_extension_is_built_from_files_that_are_tracked(setup_py: dict[str
     names = {name_of(path) for path in TRACKED}
     extensions = setup_py["EXTENSIONS"]
     for module, sources in extensions.items():
-        path = module.replace(".", "/")
+        path = module.removeprefix("riprap.").replace(".", "/")
         assert f"{path}.pyx" in names, module
         assert {f"{path.rpartition('/')[0]}/{source}" for source in sources} <= names, module
         assert f"{path}.c" not in names, "what Cython writes is not kept"
-    assert {name.removesuffix(".pyx").replace("/", ".") for name in names if name.endswith(".pyx")} == set(extensions)
+    assert {f"riprap.{name.removesuffix('.pyx').replace('/', '.')}" for name in names if name.endswith(".pyx")} == set(
+        extensions
+    )
     stray = {name for name in names if name.endswith((".c", ".so", ".o", ".pyc")) and "/kernels/" not in name}
     assert not stray
 
@@ -226,19 +250,22 @@ def test_every_topology_in_configs_loads(tmp_path: Path) -> None:
     for path in examples:
         own = [name for name, stage in read_document(path).values["stages"].items() if "input" in stage]
         sets = [f"{place}={tmp_path}" for place in ("input.path", *(f"stages.{name}.input.path" for name in own))]
-        jobs.append(configs.topology.load(path, sets).job)
+        jobs.append(topology.load(path, sets).job)
     assert jobs == [path.stem for path in examples]
 
 
 def test_the_schemes_that_can_be_configured_are_those_that_can_be_run() -> None:
-    assert set(configs.schemes.SCHEMES) == engine.schemes.SCHEMES.keys() | engine.schemes.DATAFLOW_SCHEMES.keys()
+    assert set(SCHEMES) == schemes.SCHEMES.keys() | schemes.DATAFLOW_SCHEMES.keys()
 
 
-def test_all_of_the_product_is_packaged() -> None:
+def test_all_of_the_product_is_packaged(setup_py: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    packages = setup_py["packages"]()
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {path.parent for path in PRODUCT if path.name == "__init__.py"}
-    assert set(tools["packages"]) == {name_of(folder).replace("/", ".") for folder in folders}
-    assert len(tools["packages"]) == len(set(tools["packages"]))
+    ours = {name_of(folder).replace("/", ".") for folder in folders}
+    assert sorted(packages) == sorted(name if name == FACADE else f"{FACADE}.{name}" for name in ours)
+    assert (FACADE, *setup_py["FOLDERS"]) == (FACADE, *ORDER, APART)
     assert {path.parent for path in PRODUCT} <= folders, "a folder without __init__.py is in no package"
     patterns = [pattern for patterns in tools["package-data"].values() for pattern in patterns]
     read_at_run_time = [p for p in TRACKED if p.relative_to(ROOT).parts[0] in ORDER and p.suffix in (".yaml", ".pyi")]
@@ -250,7 +277,8 @@ def test_the_dependencies_are_bounded_and_all_are_named() -> None:
     named = {re.split(r"[>=<\[;]", entry)[0]: entry for entry in project["dependencies"]}
     assert all(">=" in entry for entry in named.values())
     modules = {"pyzmq": "zmq", "ruamel.yaml": "ruamel"}
-    provided = {modules.get(name, name) for name in named} | {*ORDER, APART, "sklearn", "cython"}
+    provided = {modules.get(name, name) for name in named} | {*ORDER, APART, FACADE, "sklearn", "pyarrow", "cython"}
     provided |= {"py4j", "pydantic_core"}  # pyspark's and pydantic's own
+    provided |= {path.stem for path in (ROOT / FACADE).glob("*.py")}
     third = {package for path in PRODUCT for _, package in imports(path)} - sys.stdlib_module_names - provided
     assert third <= {"libc", "cpython", "__future__"}, third

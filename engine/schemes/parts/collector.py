@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Boundary, Port, Ready, Scheme
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Boundary, Port, Ready, Scheme
 
 EPOCHS_AHEAD_MAX = 1024  # the largest `links.window_epochs` that a topology may ask for
 BLOCKS_MAX = 1 << 20  # data blocks of an epoch; a look at all of its rows takes a quarter of a second then

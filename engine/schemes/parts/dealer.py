@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from codec.blocks import Block, Key, Kind
-from codec.clock import opened
-from codec.ids import Epoch, Incarnation, WorkerId
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Port, Ready, Scheme
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import opened
+from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Port, Ready, Scheme
 
 PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its header stays small
 

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from codec.ids import WorkerId
-from engine.schemes.parts.patience import Patience
+from riprap.codec.ids import WorkerId
+from riprap.engine.schemes.parts.patience import Patience
 
 GAIN = 0.125  # of an epoch's smoothed time
 GAIN_LAG = 0.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 RECORD_S, BYTE_S = 1.2e-3, 1.5e-9
@@ -75,5 +76,5 @@ class Pacing:
 
     @property
     def late_s(self) -> float:
-        """For how long it has been put off, at most."""
-        return self._clock.now() - self._latest
+        """For how long it has been put off, at most; without end while somebody waits."""
+        return math.inf if self._pressed else self._clock.now() - self._latest

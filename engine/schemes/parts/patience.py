@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 WAITS = 1024
 """The waits that are remembered: a few seconds of short epochs, so that a change of load is soon forgotten."""
@@ -49,6 +49,29 @@ class Patience(Protocol):
         """Decoding and recomputing so many blocks took this long, pieces that had to be asked for included."""
 
 
+class Tail(NamedTuple):
+    """The longest of the known waits, and so how rare longer ones are."""
+
+    usual_s: float
+    excess_s: float
+    """Of the longest one but for the accident, over the usual one."""
+    rarity: float
+    """The share of waits that are as long as that."""
+    power: float
+
+    @classmethod
+    def of(cls, ordered: Sequence[float]) -> Tail:
+        """What so many waits in order tell."""
+        count = len(ordered)
+        usual_s, size = ordered[count // 2], max(TAIL_LEAST, count // TAIL_SHARE)
+        excesses_s = [max(LEAST_S, wait - usual_s) for wait in ordered[-size - RANK + 1 : count - RANK + 1]]
+        return cls(usual_s, excesses_s[-1], RANK / count, index_of(excesses_s))
+
+    def beyond_s(self, share: float) -> float:
+        """The wait that this share of all exceeds."""
+        return float(self.usual_s + self.excess_s * (self.rarity / share) ** (1 / self.power))
+
+
 class Fixed:
     """A time that the user set; infinite where nobody is given up before a detector says so."""
 
@@ -81,6 +104,7 @@ class ByCost:
     def __init__(self) -> None:
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []  # the same
+        self._tail: Tail | None = None
         self._price_s = PRICE_AT_FIRST_S
         self._has_paid = False
 
@@ -90,18 +114,9 @@ class ByCost:
         return max(LOOK_LEAST_S, self._ordered[count * 9 // 10]) if count else LOOK_LEAST_S
 
     def limit_s(self, blocks: int) -> float:
-        count = len(self._ordered)
-        if count < WAITS_LEAST:
+        if self._tail is None:
             return AT_FIRST_S
-        share = min(NEEDLESS, STOPS * DETECTED_S / (self._price_s * max(1, blocks)))
-        usual_s = self._ordered[count // 2]
-        tail_s = [max(LEAST_S, wait - usual_s) for wait in self._tail()]
-        return float(usual_s + tail_s[-1] * (RANK / (count * share)) ** (1 / index_of(tail_s)))
-
-    def _tail(self) -> list[float]:
-        """The longest waits in order, without the accident."""
-        size = max(TAIL_LEAST, len(self._ordered) // TAIL_SHARE)
-        return self._ordered[-size - RANK + 1 : len(self._ordered) - RANK + 1]
+        return self._tail.beyond_s(min(NEEDLESS, STOPS * DETECTED_S / (self._price_s * max(1, blocks))))
 
     def answer_s(self, pieces: int) -> float:
         if not self._has_paid:
@@ -113,6 +128,8 @@ class ByCost:
             del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
         self._recent.append(seconds)
         insort(self._ordered, seconds)
+        if len(self._ordered) >= WAITS_LEAST:
+            self._tail = Tail.of(self._ordered)
 
     def paid(self, seconds: float, blocks: int) -> None:
         gain = GAIN if self._has_paid else 1.0

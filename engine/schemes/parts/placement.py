@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from codec.ids import Epoch, WorkerId
+from riprap.codec.ids import Epoch, WorkerId
 
 _MASK = 2**64 - 1
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch
-from engine.dataflow.entry import Entry
-from engine.dataflow.progress import WINDOW, LinkKey, Progress
-from engine.schemes.scheme import Port
-from operators.states.base import Backup, State
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.progress import WINDOW, LinkKey, Progress
+from riprap.engine.schemes.scheme import Port
+from riprap.operators import returns
+from riprap.operators.states.base import Backup, State
 
 Extras = Iterable[tuple[LinkKey, Block]]
 
@@ -86,7 +87,8 @@ class Recorder:
         if self.state is None:
             self.save_progress(extras)
             return
-        backup = self.state.backup_all() if self._is_whole_due else self.state.backup_state()
+        method = "backup_all" if self._is_whole_due else "backup_state"
+        backup = returns.backup(self.state, method, getattr(self.state, method)(), Backup)
         self._save(backup, extras, "state")
         self.port.count("state_backups")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from codec.blocks import Block
-from codec.ids import Epoch, WorkerId
-from engine.layout import Layout
-from engine.schemes.scheme import Port, Ready, Scheme
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.layout import Layout
+from riprap.engine.schemes.scheme import Port, Ready, Scheme
 
 
 class Relay(Scheme):

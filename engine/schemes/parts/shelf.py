@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codec.blocks import Block, Key
-from codec.ids import Epoch
+from riprap.codec.blocks import Block, Key
+from riprap.codec.ids import Epoch
 
 
 class Shelf:

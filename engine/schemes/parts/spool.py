@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codec.files import reserve
+from riprap.codec.files import reserve
 
 FILE_BYTES = 64 << 20
 ALIGNMENT = 64

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.blocks import Block, Kind
-from codec.codes import Code, CustomCode
-from codec.ids import Epoch
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.codes import Code, CustomCode
+from riprap.codec.ids import Epoch
 
 
 class Row(NamedTuple):

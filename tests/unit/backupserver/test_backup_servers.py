@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +18,15 @@ import pytest
 import s3fs
 import zmq
 from moto.server import ThreadedMotoServer
-from test_backup_store import found, save
+from test_backup_store import NAME, OTHER, found, save
 
-from backupserver import BackupClient, BackupUnavailable
-from backupserver.forget import forget
-from backupserver.storage import open_storage
-from backupserver.store import Store
+from riprap.backupserver import BackupClient, BackupUnavailable
+from riprap.backupserver.forget import forget
+from riprap.backupserver.storage import open_storage
+from riprap.backupserver.store import Store
+from riprap.codec.trust.curve import call_as, call_with
+from riprap.codec.trust.keys import BACKUP, CLIENT, WorkerKeys, own_authority
+from riprap.codec.trust.rotation import keyring
 
 WAIT_S = 20.0
 
@@ -38,11 +42,13 @@ class Cluster:
     def address(self, number: int) -> str:
         return f"{self.prefix}-{number}"
 
-    def start(self, number: int = 1, durability: str = "interval", limit_bytes: int = 0) -> None:
-        code = "import resource, sys; from backupserver.server import serve\n"
+    def start(self, number: int = 1, durability: str = "interval", limit_bytes: int = 0, answer_bytes: int = 0) -> None:
+        code = "import resource, sys; from riprap.backupserver.server import serve\n"
         if limit_bytes:
             code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes}, {limit_bytes}))\n"
+        if answer_bytes:
+            code += f"from riprap.backupserver import protocol; protocol.ANSWER_BYTES_MAX = {answer_bytes}\n"
         code += "serve(sys.argv[1], sys.argv[2], sys.argv[3], 20)"
         words = [sys.executable, "-c", code, self.address(number), str(self.folder / str(number)), durability]
         self.processes[number] = subprocess.Popen(words, stderr=subprocess.DEVNULL)
@@ -53,7 +59,8 @@ class Cluster:
 
     def client(self, incarnation: int, *numbers: int, deadline_s: float = WAIT_S, **more: Any) -> BackupClient:
         servers = [self.address(number) for number in numbers or (1,)]
-        client = BackupClient(servers, "job", "sink.0", incarnation, deadline_s=deadline_s, **more)
+        keys = WorkerKeys(own_authority().life(NAME, incarnation), keyring().servers)
+        client = BackupClient(servers, NAME, incarnation, keys, deadline_s=deadline_s, **more)
         self.clients.append(client)
         return client
 
@@ -62,6 +69,7 @@ class Cluster:
         with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.LINGER, 0)
             socket.setsockopt(zmq.RCVTIMEO, int(WAIT_S * 1000))
+            call_as(socket, CLIENT, BACKUP)
             socket.connect(self.address(number))
             if frames:
                 socket.send_multipart(frames)
@@ -98,6 +106,40 @@ def state(epoch: int) -> tuple[str, int, dict[str, Any], list[np.ndarray]]:
     return "state", epoch, {"epoch": epoch}, [np.full(5, float(epoch))]
 
 
+def saved_at_two(cluster: Cluster) -> BackupClient:
+    """A client of two servers, both of which have its state of epoch 1."""
+    cluster.start(1)
+    cluster.start(2)
+    client = cluster.client(1, 1, 2)
+    client.open()
+    client.save(*state(1))
+    await_that(client, lambda: client.durable == 1)
+    return client
+
+
+def test_a_life_reads_and_writes_its_own_records_alone(cluster: Cluster) -> None:
+    """Not another worker's of its job, and no other life's, whatever it says it is."""
+    cluster.start()
+    sink = cluster.client(2)
+    assert sink.open().state is None
+    sink.save(*state(1))
+    await_that(sink, lambda: sink.durable == 1)
+    keys = own_authority()
+    for holder in (keys.life(OTHER, 9), keys.life(NAME, 1), keys.life(NAME, 4), keys.pair(CLIENT)):
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.LINGER, int(WAIT_S * 1000))
+            call_with(socket, holder, keys.pair(BACKUP).public)
+            socket.connect(cluster.address(1))
+            for fence in (3, (1 << 62) - 1):
+                socket.send(msgpack.packb({"type": "open", "name": NAME, "fence": fence, "fetch": True}))
+    deadline = time.monotonic() + WAIT_S
+    while (status := cluster.ask())["intruders"] < 8 and time.monotonic() < deadline:
+        pass
+    assert (status["intruders"], status["refused"]) == (8, 0)
+    sink.save(*state(2))
+    await_that(sink, lambda: sink.durable == 2)
+
+
 def test_what_was_saved_is_restored_to_the_last_bit(cluster: Cluster) -> None:
     cluster.start()
     first = cluster.client(1)
@@ -118,12 +160,7 @@ def test_what_was_saved_is_restored_to_the_last_bit(cluster: Cluster) -> None:
 
 
 def test_a_forgotten_job_is_gone_from_servers_that_answer_and_its_last_worker_is_fenced(cluster: Cluster) -> None:
-    cluster.start(1)
-    cluster.start(2)
-    client = cluster.client(1, 1, 2)
-    client.open()
-    client.save(*state(1))
-    await_that(client, lambda: client.durable == 1)
+    client = saved_at_two(cluster)
     nobody = cluster.address(3)
     assert forget([cluster.address(1), cluster.address(2), nobody], "job", 2.0) == [nobody]
     for epoch in range(2, 50):
@@ -197,12 +234,7 @@ def test_an_older_life_can_neither_write_nor_read(cluster: Cluster) -> None:
 
 
 def test_a_standby_takes_over_and_the_one_that_comes_back_is_brought_in_sync(cluster: Cluster) -> None:
-    cluster.start(1)
-    cluster.start(2)
-    client = cluster.client(1, 1, 2)
-    client.open()
-    client.save(*state(1))
-    await_that(client, lambda: client.durable == 1)
+    client = saved_at_two(cluster)
     cluster.kill(1)
     client.save(*state(2))
     await_that(client, lambda: client.durable == 2)

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backupserver.record import DTYPES, Head, pack_body, unpack_body
-from backupserver.storage import open_storage
-from backupserver.storage_local import LocalStorage
-from backupserver.store import Store
-from codec.errors import ConfigError, FrameError
+from riprap.backupserver.record import DTYPES, Head, pack_body, unpack_body
+from riprap.backupserver.storage import open_storage
+from riprap.backupserver.storage_local import LocalStorage
+from riprap.backupserver.store import Store
+from riprap.codec.errors import ConfigError, FrameError
 
 NAME, OTHER = "job/sink.0", "job/processor.1"
 Found = tuple[int | None, list[tuple[int, int]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from configs.topology import Topology
+from riprap.configs.topology import Topology
 
 EDGES = (("source", "processor", False), ("processor", "sink", False), ("sink", "processor", True))
 

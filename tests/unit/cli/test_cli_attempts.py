@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import ConfigError
-from engine.cli.attempts import ATTEMPTS, Attempts, resume_command
+from riprap.codec.errors import ConfigError
+from riprap.engine.cli.attempts import ATTEMPTS, Attempts, resume_command, submit_again_command
 
 HOLDER = """\
 import sys, time
 from pathlib import Path
-from engine.cli.attempts import Attempts
+from riprap.engine.cli.attempts import Attempts
 attempts = Attempts(Path(sys.argv[1]))
 attempts.begin([0])
 print("held", flush=True)
@@ -91,3 +91,7 @@ def test_a_directory_that_cannot_be_written_is_an_error_of_the_users(tmp_path: P
 def test_the_command_can_be_pasted(tmp_path: Path) -> None:
     assert resume_command(Path("/a b/run")) == "riprap run --resume '/a b/run'"
     assert resume_command(Path("/run"), "zk:1") == "riprap run --resume /run --zookeeper zk:1"
+    options = "--zookeeper zk:1 --zookeeper-auth '/a b/f'"
+    assert resume_command(Path("/run"), "zk:1", "/a b/f") == f"riprap run --resume /run {options}"
+    assert submit_again_command("job", "zk:1", "/a b/f") == f"riprap submit --resume job {options}"
+    assert submit_again_command("job", None, "/a b/f") == "riprap submit --resume job", "the cluster of `up` knows it"

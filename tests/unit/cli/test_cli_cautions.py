@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engine.cli.cautions import cautions
+from riprap.engine.cli.cautions import cautions, old_names
+
+REPO = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
 def of_three_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.cli.cautions.is_dataflow", lambda topology: False)
+    monkeypatch.setattr("riprap.engine.cli.cautions.is_dataflow", lambda topology: False)
 
 
 def cautions_of(code: str, k: int, r: int) -> list[str]:
@@ -40,3 +44,14 @@ def test_a_badly_conditioned_code_is_told_with_better_ones() -> None:
 )
 def test_of_other_codes_there_is_nothing_to_tell(code: str, k: int, r: int) -> None:
     assert cautions_of(code, k, r) == []
+
+
+def test_an_import_path_from_before_riprap_is_told_with_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(REPO))])
+    stages = {"source": "shard_source:ShardSource", "processor": "operators.svm:Gradient", "sink": "mine:Model"}
+    topology: Any = SimpleNamespace(stages={name: SimpleNamespace(operator=path) for name, path in stages.items()})
+    (caution,) = old_names(topology)
+    assert caution == "stages.processor.operator: operators.svm:Gradient is now svm:Gradient; write that instead"

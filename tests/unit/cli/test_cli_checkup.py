@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import resource
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from engine.cli import checkup
-from engine.cli.main import riprap
+from riprap.engine.cli import checkup
+from riprap.engine.cli.main import riprap
 
 JAVA_17 = 'openjdk version "17.0.13" 2024-10-15\nOpenJDK Runtime Environment\n'
 
@@ -76,3 +77,10 @@ def test_this_machine_is_looked_at_in_full() -> None:
     names = [check.name for check in checkup.run_checks()]
     assert {"Python", "C compiler", "Java", "ZooKeeper", "extensions", "loopback", "unix sockets"} <= set(names)
     assert {"/dev/shm", "open files", "processes", "memory", "namespaces"} <= set(names)
+
+
+def test_the_extensions_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(Path(__file__).parents[3]))])
+    (found,) = checkup.extensions()
+    assert found.level != "FAIL", found.found

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from configs.topology import Topology
-from engine.cli.inert import acting, notes, reaches
+from riprap.configs.topology import Topology
+from riprap.engine.cli.inert import acting, notes, reaches
 
-FORWARD = "operators.dataflow.forward:Forward"
-SKETCH, MERGE = "operators.dataflow.heavy_hitters:LocalSketch", "operators.dataflow.heavy_hitters:GlobalSketch"
-SPLIT, COUNT = "operators.dataflow.word_count:SplitWords", "operators.dataflow.word_count:CountWords"
-TRAIN, AVERAGE = "operators.dataflow.online_logistic:LocalModel", "operators.dataflow.online_logistic:GlobalModel"
+FORWARD = "forward:Forward"
+SKETCH, MERGE = "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch"
+SPLIT, COUNT = "word_count:SplitWords", "word_count:CountWords"
+TRAIN, AVERAGE = "online_logistic:LocalModel", "online_logistic:GlobalModel"
 
 
 def chain(*operators: str, **fault_tolerance: Any) -> Topology:

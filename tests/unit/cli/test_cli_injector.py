@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.events import EventLog
-from controller.effects import SLOW_PERIOD_S, Effect, Victim
-from engine.cli.epochs import Committed
-from engine.cli.faults import parse_fault
-from engine.cli.injector import Injector
-from engine.cli.targets import Targets, descends_from
+from riprap.codec.events import EventLog
+from riprap.controller.effects import SLOW_PERIOD_S, Effect, Victim
+from riprap.engine.cli.epochs import Committed
+from riprap.engine.cli.faults import parse_fault
+from riprap.engine.cli.injector import Injector
+from riprap.engine.cli.targets import Targets, descends_from
 
 SLEEPER = "import time; time.sleep(60)"
 
@@ -216,3 +216,16 @@ def test_a_new_incarnation_replaces_the_old_one(child: subprocess.Popen[bytes]) 
         targets.update_workers(status, os.getpid())
         found = targets.find("processor.1")
         assert found and found.incarnation == incarnation
+
+
+def test_an_order_kills_at_once_and_is_recorded_as_a_fault(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
+    injector = make(tmp_path, child)
+    assert not injector.kill("processor.2")
+    injector.first_item_at = time.monotonic()
+    assert injector.kill("processor.1") and child.wait(10) == -signal.SIGKILL
+    assert not injector.kill("processor.1"), "it is gone"
+    (event,) = events_of(tmp_path)
+    assert (event["event"], event["action"], event["target"], event["incarnation"]) == (
+        "fault_injected", "kill", "processor.1", 4,
+    )  # fmt: skip
+    assert [(one.target, one.incarnation) for one in injector.injected] == [("processor.1", 4)]

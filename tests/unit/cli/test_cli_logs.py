@@ -6,8 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from engine.cli.logs import Tail
-from engine.cli.main import riprap
+from riprap.engine.cli.logs import Tail
+from riprap.engine.cli.main import riprap
 
 
 def test_a_line_counts_once_its_end_is_there(tmp_path: Path) -> None:

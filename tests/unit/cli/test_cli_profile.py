@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.epochs import EpochRow
-from engine.cli.profile_page import write_page
-from engine.cli.profile_spans import (
+from riprap.engine.cli.epochs import EpochRow
+from riprap.engine.cli.profile_page import write_page
+from riprap.engine.cli.profile_spans import (
     SPENT,
     Interval,
     ThreadSpans,
@@ -26,9 +26,9 @@ from engine.cli.profile_spans import (
     typical,
     with_gaps,
 )  # fmt: skip
-from engine.cli.profile_tables import stage_rows, together
-from engine.profiling import ABOUT, PROFILE, UNRECORDED, boot
-from engine.trace import KINDS, SPAN, Trace
+from riprap.engine.cli.profile_tables import stage_rows, together
+from riprap.engine.profiling import ABOUT, PROFILE, UNRECORDED, boot
+from riprap.engine.trace import KINDS, SPAN, Trace
 
 Spent = tuple[str, int, int]
 """Kind (or "other" for what leaves no span), how long it takes, and how much of that on a CPU."""

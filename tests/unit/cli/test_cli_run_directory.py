@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from codec.errors import ConfigError
-from engine.cli import run_directory
-from engine.cli.run_directory import make_run_directory
+from riprap.codec.errors import ConfigError
+from riprap.engine.cli import run_directory
+from riprap.engine.cli.run_directory import make_run_directory
 
 RUNS = 8
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.errors import RiprapError
-from engine.cli.backup_servers import BackupServer
-from engine.cli.services import RESTARTS_MAX, Services
+from riprap.codec.errors import RiprapError
+from riprap.engine.cli.backup_servers import BackupServer
+from riprap.engine.cli.services import RESTARTS_MAX, Services
 
 
 def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[str]]:
@@ -44,6 +44,21 @@ def test_what_dies_is_started_again(tmp_path: Path) -> None:
     finally:
         services.stop()
     assert services.pids() == {}
+
+
+def test_for_other_keys_all_but_the_agent_are_started_again_and_none_has_died(tmp_path: Path) -> None:
+    services, restarted = make(tmp_path, "import time; time.sleep(60)", backups=1)
+    try:
+        services.start()
+        before = services.pids()
+        for _ in range(RESTARTS_MAX + 1):
+            services.renew()
+        services.supervise()
+        after = services.pids()
+        assert restarted == [] and after.keys() == before.keys() == {"agent", "backup", "controller"}
+        assert {name for name in after if after[name] == before[name]} == {"agent"}
+    finally:
+        services.stop()
 
 
 TELLING = """\

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from codec.errors import ConfigError
-from engine.cli.state import (
+from riprap.codec.errors import ConfigError
+from riprap.controller import ensemble
+from riprap.engine.cli.state import (
     State,
     find_backups,
     find_zookeeper,
@@ -40,6 +42,16 @@ def test_a_state_is_read_back_until_it_is_removed() -> None:
     assert find_zookeeper("other:1") == "other:1"
     remove_state()
     assert read_state() is None
+
+
+def test_the_cluster_of_up_is_entered_as_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ensemble.VARIABLE, "/another.yaml")
+    write_state(replace(own_state(), zookeeper_auth="/auth.yaml"))
+    assert find_zookeeper("other:1") == "other:1" and ensemble.file_in_use() == "/another.yaml"
+    assert find_zookeeper(None) == "127.0.0.1:2181" and ensemble.file_in_use() == "/auth.yaml"
+    write_state(own_state())
+    find_zookeeper(None)
+    assert ensemble.file_in_use() == "", "an embedded server needs none"
 
 
 def test_another_process_of_the_same_pid_is_not_ours() -> None:

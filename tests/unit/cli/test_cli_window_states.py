@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from codec.errors import ConfigError
-from engine.cli.preflight import check_job
+from riprap.codec.errors import ConfigError
+from riprap.engine.cli.preflight import check_job
 
 TOPOLOGY = """\
 job: words
 input: {path: text.txt}
 micro_batch: 10
 stages:
-  split: {operator: "operators.dataflow.word_count:SplitWords"}
-  count: {operator: "operators.dataflow.word_count:COUNT"}
+  split: {operator: "word_count:SplitWords"}
+  count: {operator: "word_count:COUNT"}
 edges:
   - {from: split, to: count, partitioning: full}
 fault_tolerance: {scheme: approximate, WINDOW}

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codec.codes import CODES, load_code, make_code
-from codec.codes.laws import check_code
-from codec.codes.patterns import losses, worst_condition
-from codec.errors import ConfigError
+from riprap.codec.codes import CODES, load_code, make_code
+from riprap.codec.codes.laws import check_code
+from riprap.codec.codes.patterns import losses, worst_condition
+from riprap.codec.errors import ConfigError
 
 CODES_OF_USERS = '''
 import itertools
 import numpy as np
-from codec.codes import make_code
+from riprap.codec.codes import make_code
 
 class Good:
     exact = True

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.codes import gf256
-from codec.codes._kernels import gf256_product
-from codec.codes.generators import cauchy
+from riprap.codec.codes import gf256
+from riprap.codec.codes._kernels import gf256_product
+from riprap.codec.codes.generators import cauchy
 
 ELEMENTS = np.arange(256, dtype=np.uint8)
 element = st.integers(0, 255)

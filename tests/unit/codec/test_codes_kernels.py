@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.codes import gf256
-from codec.codes._kernels import (
+from riprap.codec.codes import gf256
+from riprap.codec.codes._kernels import (
     LEVELS,
     ByteMatrix,
     Matrix,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codec import make_code
+from riprap.codec import make_code
 
 
 def test_attributes_say_what_a_code_can_do() -> None:

@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from codec import make_code
-from codec.codes.generators import stable
+from riprap.codec import make_code
+from riprap.codec.codes.generators import stable
 
 ERROR_MAX = 1e-9
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codec.errors import RiprapError
-from codec.events import EventLog
-from codec.files import append_whole, cut_torn_line, no_space, replace, replacing, write_all
+from riprap.codec.errors import RiprapError
+from riprap.codec.events import EventLog
+from riprap.codec.files import append_whole, cut_torn_line, no_space, replace, replacing, write_all
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk

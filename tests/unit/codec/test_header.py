@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from codec.blocks import Block, Key, Kind
-from codec.errors import FrameError
-from codec.header import (
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import FrameError
+from riprap.codec.header import (
     COUNT_MAX,
     DIMENSIONS_MAX,
     FRAMES_MAX,
@@ -28,7 +28,7 @@ from codec.header import (
     decode,
     encode,
 )  # fmt: skip
-from codec.ids import Epoch, Incarnation, Seq
+from riprap.codec.ids import Epoch, Incarnation, Seq
 
 DTYPES = ["<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1"]
 COUNTS = st.integers(0, COUNT_MAX)

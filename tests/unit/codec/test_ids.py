@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.ids import JOB_NAME, WorkerId
+from riprap.codec.ids import JOB_NAME, WorkerId
 
 STAGES = st.from_regex(r"[a-z][a-z0-9_]{0,31}", fullmatch=True)
 

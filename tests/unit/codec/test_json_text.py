@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codec.json_text import to_json
+from riprap.codec.json_text import to_json
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,13 +14,13 @@ micro_batch: 1000
 seed: 7
 stages:
   source:
-    operator: operators.shard_source:ShardSource
+    operator: shard_source:ShardSource
   processor:
-    operator: operators.logistic_regression:Gradient
+    operator: logistic_regression:Gradient
     parallelism: 6
     options: {rate: 1.0e-6}
   sink:
-    operator: operators.logistic_regression:Model
+    operator: logistic_regression:Model
 edges:
   - {from: source, to: processor, partitioning: stripe}
   - {from: processor, to: sink, partitioning: merge}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.errors import ConfigError
-from configs.document import parse_scalar
-from configs.overrides import parse_set
-from configs.topology import load
+from riprap.codec.errors import ConfigError
+from riprap.configs.document import parse_scalar
+from riprap.configs.overrides import parse_set
+from riprap.configs.topology import load
 
 Write = Callable[..., Path]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.ids import WorkerId
-from configs.topology import Topology, load
-from controller.limits import Limits
+from riprap.codec.ids import WorkerId
+from riprap.configs.topology import Topology, load
+from riprap.controller.limits import Limits
 
 Write = Callable[..., Path]
 
@@ -100,5 +100,5 @@ def test_nothing_of_a_topology_can_be_changed(write: Write) -> None:
 
 
 def test_workers_pay_neither_for_yaml_nor_for_the_schema() -> None:
-    code = "import sys, configs.topology; print([m for m in ('ruamel', 'pydantic') if m in sys.modules])"
+    code = "import sys, riprap.configs.topology; print([m for m in ('ruamel', 'pydantic') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -16,19 +16,19 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from codec.ids import WorkerId
-from controller import messages
-from controller.actions import Action, Persist, Reply, Send
-from controller.core import Core
-from controller.deltas import Gap, Writer
-from controller.executor import desired_message
-from controller.jobspec import JobSpec
-from controller.phases import TERMINAL
-from controller.record import Record
-from controller.report_reader import ReportReader
-from controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
-from controller.steps import restart_lost_for
-from controller.wish import Wish, Wishes
+from riprap.codec.ids import WorkerId
+from riprap.controller import messages
+from riprap.controller.actions import Action, Persist, Reply, Send
+from riprap.controller.core import Core
+from riprap.controller.deltas import Gap, Writer
+from riprap.controller.executor import desired_message
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.phases import TERMINAL
+from riprap.controller.record import Record
+from riprap.controller.report_reader import ReportReader
+from riprap.controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
+from riprap.controller.steps import restart_lost_for
+from riprap.controller.wish import Wish, Wishes
 
 STAGES = {"source": {"parallelism": 1}, "processor": {"parallelism": 3}, "sink": {"parallelism": 1}}
 # Deadlines are tested elsewhere; here nothing may fail, however long the faults make it wait.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codec.errors import ConfigError
-from controller.addresses import ONE_HOST, address_towards, check_reach, is_loopback, own_address
+from riprap.codec.errors import ConfigError
+from riprap.controller.addresses import ONE_HOST, address_towards, check_reach, is_loopback, own_address
 
 
 def test_an_address_of_this_host_is_given_back_in_numbers() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller import channel
-from controller.child import Child
-from controller.reports import WorkerReport
+from riprap.controller import channel
+from riprap.controller.child import Child
+from riprap.controller.reports import WorkerReport
 
 
 class Worker:
@@ -106,3 +106,18 @@ def test_what_found_the_channel_full_is_told_together_later(worker: Worker) -> N
 def test_peers_of_another_kind_are_no_message(worker: Worker) -> None:
     worker.says(type="ready", ipc="", peers="sink.0")
     assert worker.child.report.peers is None
+
+
+def test_keys_of_the_backup_servers_reach_a_worker_whose_channel_was_full(worker: Worker) -> None:
+    sent = 0
+    while worker.child._send({"type": "filler", "of": "x" * 1000}):
+        sent += 1
+    worker.child.tell_keys([b"o" * 40])
+    worker.child.tell_keys([b"o" * 40, b"n" * 40])
+    for _ in range(sent):
+        channel.receive(worker.end)
+    worker.child.flush()
+    worker.child.flush()
+    received = channel.receive(worker.end)
+    assert received is not None and received[0] == {"type": "keys", "servers": [b"o" * 40, b"n" * 40]}
+    assert worker.shown() == [], "the newest, once"

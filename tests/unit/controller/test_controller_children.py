@@ -10,11 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from controller.children import PAST_ROWS_MAX, SPARES_MAX, Children
-from controller.reports import EXITED
-from controller.spawner import Exited, Spawner, Started
-from controller.starts import JOBS_MAX, Starts
-from controller.wish import Wish, read_wish
+from riprap.codec.errors import FrameError
+from riprap.controller.children import PAST_ROWS_MAX, SPARES_MAX, Children
+from riprap.controller.deltas import Writer
+from riprap.controller.reports import EXITED
+from riprap.controller.spawner import Exited, Spawner, Started
+from riprap.controller.starts import JOBS_MAX, Starts
+from riprap.controller.wish import Wish, Wishes, read_wish
 
 WORKERS = [f"processor.{index}" for index in range(40)]
 
@@ -140,3 +142,46 @@ def test_what_was_started_is_forgotten_of_the_oldest_jobs_only() -> None:
     assert not starts.may("kept", "sink.0", 1)
     starts.ask_for({"job0": "s", "kept": "s"})
     assert starts.may("job0", "sink.0", 1) and not starts.may("kept", "sink.0", 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"workers": {"../../etc/cron.d/evil": 1}}, "not a worker id"),
+        ({"workers": {"processor.1\n": 1}}, "not a worker id"),
+        ({"run_dir": "relative"}, "not an absolute path"),
+        ({"run_dir": "/runs/\0"}, "cannot be printed"),
+    ],
+)
+def test_names_that_would_lead_elsewhere_are_refused(host: Host, changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(FrameError, match=complaint):
+        host.want(changes.pop("workers", {}), **changes)
+    assert host.started() == []
+
+
+def test_a_job_name_that_is_none_is_refused() -> None:
+    job = {"run_dir": "/r", "view": {"revision": 1, "phase": "RUNNING"}}
+    message = {"type": "desired", "term": 1, **Writer().encode(1, {"../evil": job})}
+    with pytest.raises(FrameError, match=r"'../evil' is not a job name"):
+        Wishes().take(message)
+
+
+@pytest.mark.parametrize("kind", ["a link", "a folder of another", "a log that is a link", "outside"])
+def test_nothing_is_written_where_others_decide(host: Host, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    host.run_dir = tmp_path / "run"
+    if kind == "a link":
+        host.run_dir.symlink_to(target)
+    elif kind == "a folder of another":
+        host.run_dir.mkdir()
+        os.chown(host.run_dir, 65534, -1)
+    elif kind == "a log that is a link":
+        (host.run_dir / "logs").mkdir(parents=True)
+        (host.run_dir / "logs/processor.0.log").symlink_to(target / "planted")
+    else:
+        host.children = Children(cast(Spawner, host.processes), "h", "", str(target))
+    host.want({"processor.0": 1})
+    (row,) = host.children.rows()
+    assert row.state == EXITED and "its log cannot be written" in row.error and "of the agent's user" in row.remedy
+    assert list(target.iterdir()) == [] and host.processes.pidfds == {}

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from codec.errors import ConfigError, RiprapError
-from codec.ids import Incarnation, WorkerId
-from controller.actions import Action, Persist, Purge, Reply, Send
-from controller.completeness import Account
-from controller.core import TAKEOVER_S, Core
-from controller.jobspec import JobSpec
-from controller.last_words import LastWords, ReadLastWords, nothing_said
-from controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
-from controller.steps import Announce, Fence, Plan, Respawn, Step, Unrecoverable, restart_lost
-from controller.view import View
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.actions import Action, Persist, Purge, Reply, Send
+from riprap.controller.completeness import Account
+from riprap.controller.core import TAKEOVER_S, Core
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.last_words import LastWords, ReadLastWords, nothing_said
+from riprap.controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
+from riprap.controller.steps import Announce, Fence, Plan, Respawn, Step, Unrecoverable, restart_lost
+from riprap.controller.view import View
 
 TOPOLOGY: dict[str, Any] = {"stages": {"source": {"parallelism": 1}, "sink": {"parallelism": 1}}}
 SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)
@@ -487,6 +487,11 @@ def test_a_job_that_the_controller_fails_at_is_set_aside_alone() -> None:
     assert driver.core.status("odd")["error"].startswith("set aside: the controller fails at it: KeyError")
     with pytest.raises(ConfigError, match="job odd is set aside"):
         driver.core.cancel("c", "odd", driver.now)
+    assert driver.core.forget("f", "odd") == [Purge("odd")] and driver.core.forget("again", "odd") == []
+    assert driver.core.purge_failed("odd") == []
+    assert driver.core.forget("once more", "odd") == [Purge("odd")]
+    assert driver.core.purged("odd") == [Reply("once more", {"job": "odd"})]
+    assert driver.core.phases() == {"job": "RUNNING"}
 
 
 def test_an_old_report_changes_nothing() -> None:

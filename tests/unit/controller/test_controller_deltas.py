@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import FrameError
-from controller import messages
-from controller.deltas import Gap, Reader, Writer, applied, difference
+from riprap.codec.errors import FrameError
+from riprap.controller import messages
+from riprap.controller.deltas import Gap, Reader, Writer, applied, difference
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=2) | st.lists(st.integers(0, 2), max_size=2)
 KEYS = st.sampled_from("abcd")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.ids import Incarnation, WorkerId
-from controller.detector import Detector
-from controller.phases import FailureReason
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.detector import Detector
+from riprap.controller.phases import FailureReason
 
 A, B = WorkerId("processor", 0), WorkerId("processor", 1)
 ONE, TWO = Incarnation(1), Incarnation(2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.endings import crash_place, describe_end, ended_itself
+from riprap.controller.endings import crash_place, describe_end, ended_itself
 
 CRASHING = """\
 import ctypes, faulthandler, threading

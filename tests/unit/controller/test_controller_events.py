@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codec.events import EventLog
+from riprap.codec.events import EventLog
 
 
 def write_many(path: Path, writer: int) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from test_controller_core import TOPOLOGY, Driver, running
 
-from codec.errors import ConfigError
-from controller.cluster import Cluster
-from controller.core import Core
-from controller.faults import Fault, When
-from controller.jobspec import JobSpec
-from controller.reports import EXITED, UP, AgentReport, WorkerReport
-from controller.steps import restart_lost
+from riprap.codec.errors import ConfigError
+from riprap.controller.cluster import Cluster
+from riprap.controller.core import Core
+from riprap.controller.faults import Fault, When
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
+from riprap.controller.steps import restart_lost
 
 
 def suffering(*faults: Fault) -> dict[str, Any]:

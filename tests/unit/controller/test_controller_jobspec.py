@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from codec.errors import ConfigError, DataError
-from codec.ids import Incarnation, WorkerId
-from controller.jobspec import JobSpec
-from controller.limits import Limits
-from controller.phases import Phase
-from controller.record import Assignment, Record
+from riprap.codec.errors import ConfigError, DataError
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.jobspec import JobSpec
+from riprap.controller.limits import Limits
+from riprap.controller.phases import Phase
+from riprap.controller.record import Assignment, Record
 
 STAGES = {"source": {"parallelism": 1}, "processor": {"parallelism": 2}, "sink": {"parallelism": 1}}
 
@@ -39,6 +39,9 @@ def test_limits_come_from_the_cluster_section() -> None:
     [
         ("a b", {"stages": STAGES}, "/r", "'a b' is not a job name"),
         ("a", {"stages": STAGES}, "r", "an absolute run directory"),
+        ("a", {"stages": STAGES}, "/r/../etc", "without . and .."),
+        ("a", {"stages": STAGES}, "/r\0", "cannot be printed"),
+        ("a", {"stages": STAGES}, "/r\nanother line", "cannot be printed"),
         ("a", [], "/r", "submitted with a topology"),
         ("a", {}, "/r", "has no stages"),
         ("a", {"stages": {"S": {}}}, "/r", "'S' is not a stage name"),

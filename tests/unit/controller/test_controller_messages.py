@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import FrameError
-from controller import messages
-from controller.reports import EXITED, UP, AgentReport, WorkerReport
+from riprap.codec.errors import FrameError
+from riprap.controller import messages
+from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
 
 PLAIN = st.recursive(
     st.none()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.phases import (
+from riprap.controller.phases import (
     ACTIVE,
     MOVES,
     STOPPING,

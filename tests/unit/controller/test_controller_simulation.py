@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from simulated_cluster import World, simulate
 
-from codec.ids import WorkerId
+from riprap.codec.ids import WorkerId
 
 SEEDS = 60
 

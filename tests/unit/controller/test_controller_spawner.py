@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from codec.errors import ConfigError, FrameError
-from controller import channel
-from controller.messages import CHANNEL_BYTES_MAX
-from controller.processes import tie_to_this_process
-from controller.spawner import Exited, Spawner, Started, await_end
+from riprap.codec.errors import ConfigError, FrameError
+from riprap.controller import channel
+from riprap.controller.messages import CHANNEL_BYTES_MAX
+from riprap.controller.processes import tie_to_this_process
+from riprap.controller.spawner import Exited, Spawner, Started, await_end
 
 PATIENCE_S = 20.0
 
@@ -198,7 +198,7 @@ def test_ties_to_a_thread_that_may_end_are_refused() -> None:
 
 
 def test_a_child_whose_parent_is_gone_already_does_not_live() -> None:
-    code = "from controller.processes import die_with_parent; die_with_parent(1); print('alive')"
+    code = "from riprap.controller.processes import die_with_parent; die_with_parent(1); print('alive')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fake_port import FakePort
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch, WorkerId
-from configs.topology import Topology
-from engine.dataflow.entry import Entry
-from engine.dataflow.layout import DataflowLayout
-from engine.dataflow.progress import LinkKey
-from engine.layout import Edge
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.layout import DataflowLayout
+from riprap.engine.dataflow.progress import LinkKey
+from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.engine.layout import Edge
+from riprap.operators.dataflow.base import DataflowOperator
+
+
+def no_files() -> WindowFiles:
+    """For operators that write none."""
+    return WindowFiles(Path("/nonexistent"), 0, DataflowOperator)
 
 
 def topology(stages: Mapping[str, int], edges: Sequence[Mapping[str, Any]], **fault_tolerance: Any) -> Topology:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from codec.blocks import Block, Key, Kind
-from codec.header import Header, encode
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.intake import identity
-from engine.layout import Edge, Layout
-from engine.schemes.scheme import Boundary
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.header import Header, encode
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.intake import identity
+from riprap.engine.layout import Edge, Layout
+from riprap.engine.schemes.scheme import Boundary
 
 NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
 DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT = EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))

@@ -18,12 +18,12 @@ from fake_port import (
     source,
 )  # fmt: skip
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch, WorkerId
-from engine.schemes import make_scheme
-from engine.schemes.scheme import Boundary
-from engine.tasks import ProcessorTask, SinkTask, SourceTask
-from operators.base import Processor, Sink
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.schemes import make_scheme
+from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.tasks import ProcessorTask, SinkTask, SourceTask
+from riprap.operators.base import Processor, Sink
 
 Made = tuple[Any, FakePort]
 ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "eager"}

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dataflow_parts import DataflowPort, chain, data, layout_of, topology
+from dataflow_parts import DataflowPort, chain, data, layout_of, no_files, topology
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch, WorkerId
-from configs.topology import Topology
-from engine.dataflow.entry import Entry
-from engine.dataflow.outlet import Outlet
-from engine.dataflow.progress import INPUT, WINDOW, Heard, Progress, link_key
-from engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
-from engine.schemes.dataflow import Bench
-from engine.schemes.parts.pacing import RECORD_S
-from operators.dataflow.base import DataflowOperator
-from operators.states import Number
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.outlet import Outlet
+from riprap.engine.dataflow.progress import INPUT, WINDOW, Heard, Progress, link_key
+from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
+from riprap.engine.schemes.dataflow import Bench
+from riprap.engine.schemes.parts.pacing import RECORD_S
+from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.states import Number
 
 IN = (0, 0)
 OPTIONS = {"theta": 200.0, "l": 20.0, "gamma": 20.0, "beta": 1.0, "window": "none", "window_epochs": 1}
@@ -52,7 +51,7 @@ class Table:
     def __init__(self, of: Topology | None = None, me: str = "b.0", **options: Any) -> None:
         self.layout = layout_of(of or chain(("a", 1), ("b", 1), ("c", 2)), me)
         self.port, self.progress, self.operator = DataflowPort(self.layout), Progress(), Sum()
-        self.outlet = Outlet(self.layout, self.port, self.progress, Path("/nonexistent"))
+        self.outlet = Outlet(self.layout, self.port, self.progress, no_files())
         self.inbox: list[Entry] = []
         self.options = options
         bench = Bench(self.layout, self.port, self.operator, self.progress, self.outlet, self.inbox, 100)
@@ -252,11 +251,11 @@ def test_a_backup_that_a_sender_waits_for_has_no_pause_before_it() -> None:
     table.receive(20)
     table.process(by=60.0)
     table.make_durable(seconds=0.0)
-    for _ in range(table.scheme.window // 2):
+    for _ in range(table.scheme.window.blocks // 2):
         table.receive(20)
     table.process(by=150.0)
     assert table.saved() == ["state"], "what waits to be processed waits for no backup"
-    for _ in range(table.scheme.window // 2 - 1):
+    for _ in range(table.scheme.window.blocks // 2 - 1):
         table.process(by=1.0)
         table.receive(20)
     assert table.saved() == ["state"], "half of its window is still there"
@@ -269,7 +268,7 @@ def test_large_blocks_fill_a_window_before_many_do() -> None:
     table.receive(20)
     table.process(by=60.0)
     table.make_durable(seconds=0.0)
-    table.receive(20).block.arrays = (np.zeros(int(table.scheme.window_bytes) // 16 + 1),)
+    table.receive(20).block.arrays = (np.zeros(int(table.scheme.window.nbytes) // 16 + 1),)
     table.process(by=150.0)
     assert table.saved() == ["state"] * 2
 
@@ -282,12 +281,12 @@ def test_punctuation_that_a_sender_waits_for_costs_no_state_that_has_hardly_chan
     table.receive(0, Kind.PUNCTUATION)
     table.process()
     table.scheme.on_window(1)
-    for _ in range(table.scheme.window // 2):
+    for _ in range(table.scheme.window.blocks // 2):
         table.receive(20)
         table.process(by=0.01)
     assert table.saved() == ["state", "progress"] and table.acknowledged() == [1], "made, not durable yet"
     table.make_durable(seconds=0.0)
-    assert table.acknowledged() == list(range(1, table.scheme.window // 2 + 3))
+    assert table.acknowledged() == list(range(1, table.scheme.window.blocks // 2 + 3))
     life = table.life_after()
     assert life.progress.included == 1, "the state is the one of before"
     table.receive(20)

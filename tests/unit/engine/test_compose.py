@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-from codec.errors import ConfigError
-from configs import topology as topologies
-from configs.topology import Topology
-from engine.cli.preflight import check_job
-from engine.compose import Job, Stage, _scripts_folder_for_workers, approximate, import_path, none, upstream_backup
-from operators.dataflow.word_count import CountWords, SplitWords
+from riprap.codec.errors import ConfigError
+from riprap.configs.topology import Topology
+from riprap.engine.cli.preflight import check_job
+from riprap.engine.compose import (
+    Job,
+    Stage,
+    _workers_environment,
+    approximate,
+    import_path,
+    none,
+    upstream_backup,
+)
+from riprap.operators.dataflow.word_count import CountWords, SplitWords
 
 BY_HAND = """\
 job: words
@@ -23,8 +30,8 @@ input: {{path: {path}, repeat: 2, limit: 5}}
 micro_batch: 2
 seed: 3
 stages:
-  split: {{operator: "operators.dataflow.word_count:SplitWords", parallelism: 2, cpus: [0, 1], threads: 3}}
-  count: {{operator: "operators.dataflow.word_count:CountWords", parallelism: 3}}
+  split: {{operator: "word_count:SplitWords", parallelism: 2, cpus: [0, 1], threads: 3}}
+  count: {{operator: "word_count:CountWords", parallelism: 3}}
 edges:
   - {{from: split, to: count, partitioning: full}}
   - {{from: count, to: split, partitioning: full, feedback: true, consistency: ssp, staleness: 5}}
@@ -55,7 +62,7 @@ def composed(text: Path) -> Job:
         "words", input=text, repeat=2, limit=5, micro_batch=2, seed=3, scheme=thresholds, backup={"servers": 2}
     )  # fmt: skip
     split = job.stage("split", SplitWords, parallelism=2, cpus=[0, 1], threads=3)
-    count = job.stage("count", "operators.dataflow.word_count:CountWords", parallelism=3)
+    count = job.stage("count", "word_count:CountWords", parallelism=3)
     assert split.to(count, "full") is count
     assert count.feed_back(split, consistency="ssp", staleness=5) is split
     return job
@@ -72,7 +79,7 @@ def test_a_composed_job_is_the_topology_of_the_file(text: Path, tmp_path: Path) 
 def test_what_is_saved_is_the_same_job_and_can_be_loaded(text: Path, tmp_path: Path) -> None:
     job = composed(text)
     job.save(tmp_path / "saved.yaml")
-    assert topologies.load(tmp_path / "saved.yaml").to_dict() == job.check().to_dict()
+    assert check_job(str(tmp_path / "saved.yaml"), ()).topology.to_dict() == job.check().to_dict()
     again = Job.load(tmp_path / "saved.yaml")
     assert again.to_yaml() == job.to_yaml() == (tmp_path / "saved.yaml").read_text()
     assert again.name == "words" and list(again.stages) == ["split", "count"]
@@ -90,8 +97,8 @@ def test_a_loaded_job_can_be_composed_further(text: Path, tmp_path: Path) -> Non
 
 def test_options_are_keyword_arguments_and_a_source_may_have_an_input_of_its_own(text: Path) -> None:
     job = Job("grep", micro_batch=2, scheme=upstream_backup())
-    lines = job.stage("lines", "operators.dataflow.grep:Grep", input=text, pattern="two")
-    lines.to(job.stage("merge", "operators.dataflow.grep:MergeLines"), "merge")
+    lines = job.stage("lines", "grep:Grep", input=text, pattern="two")
+    lines.to(job.stage("merge", "grep:MergeLines"), "merge")
     topology = job.check()
     assert dict(topology.stages["lines"].options) == {"pattern": "two"}
     assert topology.input_of("lines").path == str(text) and topology.input.path is None
@@ -117,7 +124,7 @@ def test_an_unknown_option_is_reported_by_run_as_by_check_and_leaves_nothing(tex
     job = Job("words", input=text, micro_batch=2, scheme=none())
     job.stage("split", SplitWords, colour="red").to(job.stage("count", CountWords), "full")
     for act in (job.check, lambda: job.run(out=tmp_path / "out")):
-        with pytest.raises(ConfigError, match="has no option 'colour'"):
+        with pytest.raises(ConfigError, match=r"options\.colour: unknown option; expected one of: ascii"):
             act()
     assert not (tmp_path / "out").exists()
 
@@ -159,7 +166,7 @@ class AtTheTop(CountWords):
 
 
 def test_a_class_is_known_by_its_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert import_path(CountWords) == "operators.dataflow.word_count:CountWords"
+    assert import_path(CountWords) == "word_count:CountWords"
     module = ModuleType("mine_alone")
     monkeypatch.setitem(sys.modules, "mine_alone", module)
     monkeypatch.setattr(AtTheTop, "__module__", "mine_alone")
@@ -169,16 +176,26 @@ def test_a_class_is_known_by_its_import_path(monkeypatch: pytest.MonkeyPatch) ->
     assert import_path(AtTheTop) == "mine_alone:AtTheTop"
 
 
-def test_a_class_that_workers_cannot_import_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_that_workers_cannot_import_is_refused() -> None:
     class Local(CountWords):
         pass
 
     for operator in (Local, AtTheTop.Within):
         with pytest.raises(ConfigError, match="not at the top of its module"):
             import_path(operator)
+
+
+def test_a_class_of_the_script_is_named_by_it(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AtTheTop, "__module__", "__main__")
-    with pytest.raises(ConfigError, match="defined in the script that is running"):
-        import_path(AtTheTop)
+    monkeypatch.setattr(sys.modules["__main__"], "AtTheTop", AtTheTop, raising=False)
+    job = Job("words", input=text, micro_batch=2, scheme=none())
+    job.stage("split", SplitWords).to(job.stage("count", AtTheTop), "full")
+    assert job.check().stages["count"].operator == "__main__:AtTheTop"
+
+
+def test_a_job_that_was_not_run_has_no_picture(text: Path) -> None:
+    with pytest.raises(ConfigError, match="has not been run yet"):
+        words(text).plot()
 
 
 @pytest.mark.parametrize("before", [None, "a"])
@@ -189,6 +206,6 @@ def test_workers_find_what_lies_beside_the_script(
     if before is not None:
         monkeypatch.setenv("PYTHONPATH", before)
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "script.py"), raising=False)
-    with _scripts_folder_for_workers():
-        assert os.environ["PYTHONPATH"].split(os.pathsep) == [*([before] if before else []), str(tmp_path)]
+    path = _workers_environment()["PYTHONPATH"]
+    assert path.split(os.pathsep) == [*([before] if before else []), str(tmp_path)]
     assert os.environ.get("PYTHONPATH") == before

@@ -10,11 +10,11 @@ from dataflow_parts import layout_of, topology
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codec.blocks import Block, Key, Kind
-from codec.errors import FrameError
-from codec.ids import Epoch, WorkerId
-from engine.dataflow.gate import BACK, FORWARD, REPLY, DataflowGate
-from engine.dataflow.progress import At, Heard, Progress
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.dataflow.gate import BACK, FORWARD, REPLY, DataflowGate
+from riprap.engine.dataflow.progress import At, Heard, Progress
 
 LOOP = topology({"a": 2, "b": 2}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
 GATE = DataflowGate(layout_of(LOOP, "b.1"))

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 from dataflow_parts import chain, layout_of, topology
 
-from codec.ids import WorkerId
-from configs.topology import Topology
+from riprap.codec.ids import WorkerId
+from riprap.configs.topology import Topology
 
 
 def joined(partitioning: str, up: int, down: int) -> Topology:

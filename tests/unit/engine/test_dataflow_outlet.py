@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dataflow_parts import DataflowPort, chain, layout_of, topology
+from dataflow_parts import DataflowPort, chain, layout_of, no_files, topology
 
-from codec.blocks import Block, Kind
-from codec.errors import JobFailed
-from codec.ids import Epoch, WorkerId
-from configs.topology import Topology
-from engine.dataflow.outlet import Outlet, OutLink
-from engine.dataflow.progress import WINDOW, At, Heard, Progress
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.dataflow.outlet import Outlet, OutLink
+from riprap.engine.dataflow.progress import WINDOW, At, Heard, Progress
+from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.operators.dataflow.base import DataflowOperator
 
 IN, TO_0, TO_1 = (0, 0), (1, 0), (1, 1)
 C0 = WorkerId("c", 0)
@@ -40,7 +42,7 @@ class Gatekeeper:
 def outlet(of: Topology | None = None, me: str = "b.0", placed: bool = True, window: int = 64) -> Outlet:
     """The outlet of b.0 in a -> b -> c with two tasks each, its receivers fresh."""
     layout = layout_of(of or chain(("a", 1), ("b", 2), ("c", 2)), me)
-    made = Outlet(layout, DataflowPort(layout, window), Progress(), Path("/nonexistent"))
+    made = Outlet(layout, DataflowPort(layout, window), Progress(), no_files())
     made.scheme = Gatekeeper()
     for link in made.links.values() if placed else ():
         made.place(link, Heard())
@@ -149,6 +151,27 @@ def test_what_is_computed_again_and_has_come_is_muted_and_numbers_go_on_behind_i
     assert made.port.counts["muted_blocks"] == 3
     assert (blocks[0].key.row, blocks[0].key.s_index) == (4, 30), "behind what came from the life before"
     assert blocks[1].key.row == 5 and blocks[1].key.s_index == 35
+
+
+def test_the_end_of_a_window_is_not_taken_for_a_sibling_that_a_poorer_state_did_not_make() -> None:
+    made = outlet(placed=False)
+    for link in made.links.values():
+        made.place(link, heard(5, 9, (4, 0), closed=0))  # what came of block 4 was data, of a state that is lost
+    made.begin(Epoch(1), IN, 4)
+    made.punctuate(3, 0.0, last=True)
+    made.flush()
+    assert [block.kind for _, to, block in made.port.sent if to == C0] == [Kind.PUNCTUATION]
+    assert rows(made, 0) == [6], "behind all that came"
+
+
+def test_the_end_of_a_window_that_has_come_is_muted_whatever_it_came_of() -> None:
+    made = outlet(placed=False)
+    for link in made.links.values():
+        made.place(link, heard(5, 9, (3, 0), closed=1))
+    made.begin(Epoch(1), IN, 4)
+    made.punctuate(3, 0.0, last=False)
+    made.flush()
+    assert not made.port.sent
 
 
 def test_an_unknown_link_gives_no_place_to_go_on_from() -> None:
@@ -316,12 +339,13 @@ def test_kinds_of_blocks() -> None:
 def test_a_file_that_a_former_life_has_written_stays(tmp_path: Path) -> None:
     """The next life closes the window once more, perhaps with less: what the world has seen does not change."""
     layout = layout_of(chain(("a", 1), ("b", 2), ("c", 2)), "c.1")
-    former, later = (Outlet(layout, DataflowPort(layout), Progress(), tmp_path) for _ in range(2))
+    files = [WindowFiles(tmp_path, 1, DataflowOperator) for _ in range(2)]
+    former, later = (Outlet(layout, DataflowPort(layout), Progress(), one) for one in files)
     for value in (1, 2):
         former.begin(Epoch(1), WINDOW, 1)
         former.write("found", {"value": np.array([value])})
     for epoch in (1, 2):
         later.begin(Epoch(epoch), WINDOW, epoch)
         later.write("found", {"value": np.array([9])})
-    files = [np.load(tmp_path / "output" / f"found.1.{epoch}.npz")["value"].tolist() for epoch in (1, 2)]
-    assert files == [[2], [9]]
+    values = [np.load(tmp_path / "output" / f"found.1.{epoch}.npz")["value"].tolist() for epoch in (1, 2)]
+    assert values == [[2], [9]]

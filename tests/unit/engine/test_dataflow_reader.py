@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.blocks import Block, Kind
-from engine.dataflow.reader import Reader
+from riprap.codec.blocks import Block, Kind
+from riprap.engine.dataflow.reader import Reader
 
 
 class Counting:

@@ -9,12 +9,20 @@ from dataflow_parts import DataflowPort, chain, data, entry, layout_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch
-from engine.dataflow.progress import WINDOW, At, Heard, Progress
-from engine.schemes.parts import recorder as module
-from engine.schemes.parts.recorder import Recorder, Recovered, is_punctuation, plain, restored, take_over, type_of
-from operators.states import HashMap
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch
+from riprap.engine.dataflow.progress import WINDOW, At, Heard, Progress
+from riprap.engine.schemes.parts import recorder as module
+from riprap.engine.schemes.parts.recorder import (
+    Recorder,
+    Recovered,
+    is_punctuation,
+    plain,
+    restored,
+    take_over,
+    type_of,
+)
+from riprap.operators.states import HashMap
 
 LAYOUT = layout_of(chain(("a", 1), ("b", 1), ("c", 1)), "b.0")
 LINK, OUT = (0, 0), (1, 0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.schemes.parts.thresholds import Limits, Thresholds
+from riprap.engine.schemes.parts.thresholds import Limits, Thresholds
 
 USER = {"theta": 1000.0, "l": 64.0, "gamma": 8.0, "beta": 1.0, "window": "none", "window_epochs": 1}
 

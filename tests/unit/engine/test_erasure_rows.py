@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fake_port import COMMIT, DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, items, layout_of, processor, sink, source
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, WorkerId
-from engine.schemes.erasure import ErasureSource, make_processor, make_sink
-from engine.schemes.parts.stripe import Pieces, Row
-from engine.schemes.scheme import Boundary
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.schemes.erasure import ErasureSource, make_processor, make_sink
+from riprap.engine.schemes.parts.stripe import Pieces, Row
+from riprap.engine.schemes.scheme import Boundary
 
 K, R = 4, 2
 OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge": 100, "attachment": "eager"}

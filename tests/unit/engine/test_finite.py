@@ -9,10 +9,10 @@ import pytest
 from fake_port import PUNCTUATION, RESULT, processor, source
 from task_parts import Listing, end, result, sink_task
 
-from codec.errors import JobFailed
-from codec.ids import Epoch, Seq
-from engine.finite import are_finite, check_model
-from engine.tasks import SinkTask
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch, Seq
+from riprap.engine.finite import are_finite, check_model
+from riprap.engine.tasks import SinkTask
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

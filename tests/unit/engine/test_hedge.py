@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from codec.ids import WorkerId
-from engine.schemes.parts.hedge import PENALTY_S, Hedge
-from engine.schemes.parts.patience import ByCost, Fixed
+from riprap.codec.ids import WorkerId
+from riprap.engine.schemes.parts.hedge import PENALTY_S, Hedge
+from riprap.engine.schemes.parts.patience import ByCost, Fixed
 
 WORKERS = [WorkerId("processor", index) for index in range(6)]
 LIMIT_S = 0.1

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fake_port import DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, sink, source
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch
-from engine.schemes import make_scheme
-from engine.tasks import ProcessorTask, SinkTask
-from operators.base import Processor, Sink
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch
+from riprap.engine.schemes import make_scheme
+from riprap.engine.tasks import ProcessorTask, SinkTask
+from riprap.operators.base import Processor, Sink
 
 K, R = 4, 2
 HYBRID = {"scheme": "erasure", "code": "stable", "k": K, "r": R, "hedge": 100, "attachment": "hybrid"}

@@ -26,13 +26,13 @@ from fake_port import (
     source,
 )  # fmt: skip
 
-from codec.blocks import Block, Key, Kind
-from codec.errors import FrameError
-from codec.header import Header, encode
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.gate import ThreeStageGate
-from engine.intake import Intake, identity
-from engine.layout import Edge
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import FrameError
+from riprap.codec.header import Header, encode
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.gate import ThreeStageGate
+from riprap.engine.intake import Intake, identity
+from riprap.engine.layout import Edge
 
 SAMPLES = samples()
 

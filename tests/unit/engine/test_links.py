@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.layout import Edge
-from engine.links import EARLY_MAX, Links, OutLink, Window
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.layout import Edge
+from riprap.engine.links import Links, OutLink, Window
 
 A, B = WorkerId("source", 0), WorkerId("processor", 0)
 EDGE, OTHER = Edge(0, "source->processor"), Edge(1, "source->sink")
@@ -296,23 +296,6 @@ def test_some_of_what_came_can_be_safe_and_what_was_sent_is_known_after_a_death(
     ours.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(1))
     ours.lower(B)
     assert [kept.items for kept in ours.kept(EDGE, B)] == [1, 2]
-
-
-def test_messages_that_come_before_the_news_of_their_life_are_kept() -> None:
-    links, wire = receiver()
-    assert not accept(links, 1, life=3) and not accept(links, 1, life=2) and not accept(links, 2, life=3)
-    assert not wire.backward
-    early = links.raise_(A, Incarnation(3))
-    assert [(edge, seq) for edge, seq, _ in early] == [(EDGE, 1), (EDGE, 2)], "in order, of that life only"
-    assert [links.accept(edge, A, Incarnation(3), seq, its) for edge, seq, its in early] == [True, True]
-    assert links.raise_(A, Incarnation(4)) == [], "they are handed out once"
-
-
-def test_early_messages_are_bounded() -> None:
-    links, _ = receiver()
-    for seq in range(1, 3 * EARLY_MAX):
-        accept(links, seq, life=2)
-    assert len(links.raise_(A, Incarnation(2))) == EARLY_MAX
 
 
 def test_a_sender_that_ignores_its_window_is_not_followed() -> None:

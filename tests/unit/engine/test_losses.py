@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from engine.dataflow.losses import EVERYTHING, NOTHING, Limits, recovery_of
-from operators.states import HashMap, Vector
+from riprap.engine.dataflow.losses import EVERYTHING, NOTHING, Limits, recovery_of
+from riprap.operators.states import HashMap, Vector
 
 BEFORE = Limits(250.0, 25.0, 50.0, 0.5)
 

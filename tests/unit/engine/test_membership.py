@@ -7,14 +7,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from zmq.utils import z85
 
-from codec.ids import Incarnation, WorkerId
-from configs.topology import Topology, load
-from engine.layout import Layout
-from engine.membership import Membership
-from engine.port import Fenced, WorkerPort
-from engine.tasks.task import Runs
+from riprap.codec.ids import Incarnation, WorkerId
+from riprap.codec.trust.keys import Authority
+from riprap.configs.topology import Topology, load
+from riprap.engine.channels import senders
+from riprap.engine.guests import Guests
+from riprap.engine.layout import Layout
+from riprap.engine.membership import Membership
+from riprap.engine.port import Fenced, WorkerPort
+from riprap.engine.tasks.task import Runs
 
+AUTHORITY = Authority(b"s" * 32)
 SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)
 ROOT = Path(__file__).parents[3]
 
@@ -35,9 +40,8 @@ class Links:
     def lower(self, worker: WorkerId) -> None:
         del self.up[worker]
 
-    def raise_(self, worker: WorkerId, life: int) -> list[Any]:
+    def raise_(self, worker: WorkerId, life: int) -> None:
         self.up[worker] = self.known[worker] = life
-        return []
 
 
 class Task:
@@ -68,12 +72,24 @@ def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
         layout=Layout.of(topology, me), links=Links(), life=Incarnation(1), connect=ignore, disconnect=ignore
     )
     task = Task()
-    return Membership(cast(WorkerPort, port), cast(Runs, task), "h", "auto"), task
+    guests = Guests(senders(port.layout))
+    return Membership(cast(WorkerPort, port), cast(Runs, task), guests, "h", "auto"), task
+
+
+def key_of(name: str, life: int) -> bytes:
+    return AUTHORITY.life(name, life).public
 
 
 def view(revision: int, phase: str = "RUNNING", **workers: tuple[int, str]) -> dict[str, Any]:
     entries = {
-        name.replace("_", "."): {"incarnation": life, "state": state, "host": "h", "ipc": "ipc://@x", "tcp": ""}
+        name.replace("_", "."): {
+            "incarnation": life,
+            "state": state,
+            "host": "h",
+            "ipc": "ipc://@x",
+            "tcp": "",
+            "key": key_of(name, life).decode() if state == "up" else "",
+        }
         for name, (life, state) in workers.items()
     }
     return {"revision": revision, "phase": phase, "workers": entries}
@@ -103,3 +119,21 @@ def test_a_worker_that_was_replaced_learns_it(topology: Topology) -> None:
     members, _ = membership(topology, SOURCE)
     with pytest.raises(Fenced):
         members.on_view(view(1, source_0=(2, "up")))
+
+
+def test_who_may_connect_are_the_lives_that_views_name(topology: Topology) -> None:
+    """Those that send to this worker, each under the key that its newest life has been given, while it is up."""
+    members, _ = membership(topology, SINK)
+
+    def admitted(name: str, life: int) -> str | None:
+        return members.guests.admits(z85.decode(key_of(name, life)))
+
+    members.on_view(view(1, processor_0=(1, "up"), source_0=(1, "starting"), processor_1=(2, "up")))
+    assert admitted("processor_0", 1) == "processor.0#1" and admitted("processor_1", 2) == "processor.1#2"
+    assert admitted("source_0", 1) is None and admitted("processor_0", 2) is None, "no view has told of them"
+    members.on_view(view(2, processor_0=(2, "up"), processor_1=(2, "down"), source_0=(1, "up")))
+    assert (admitted("processor_0", 1), admitted("processor_0", 2)) == ("", "processor.0#2")
+    assert (admitted("processor_1", 2), admitted("source_0", 1)) == ("", "source.0#1")
+    members, _ = membership(topology, WorkerId("processor", 1))
+    members.on_view(view(1, processor_0=(1, "up"), sink_0=(1, "up")))
+    assert admitted("processor_0", 1) is None and admitted("sink_0", 1) == "sink.0#1", "processors do not talk"

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from network_pairs import await_that, endpoint, listener, network, pair, receive
 
-from engine._message import live
-from engine.network import Network
+from riprap.engine._message import live
+from riprap.engine.network import Network
 
 LARGE = 64 * 1024
 

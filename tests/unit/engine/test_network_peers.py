@@ -12,11 +12,11 @@ import pytest
 import zmq
 from network_pairs import await_that, listener, network, receive
 
-from engine._message import live
+from riprap.engine._message import live
 
 RECEIVER = """
 import sys
-from engine.network import Network
+from riprap.engine.network import Network
 network = Network(1 << 24)
 print(network.bind(sys.argv[1]), flush=True)
 network.start()
@@ -29,7 +29,7 @@ while True:
 
 SENDER = """
 import sys
-from engine.network import Network
+from riprap.engine.network import Network
 network = Network(1 << 24)
 network.start()
 link = network.connect(sys.argv[1], b"victim")
@@ -157,6 +157,7 @@ def test_a_malformed_message_is_dropped_and_counted_and_the_next_good_one_arrive
             "too_large": 0,
             "no_header": 0,
             "unroutable": 0,
+            "stranger": 0,
             reason: 3,
         }
         assert receiver.counters()["upstream"]["messages_in"] == 2

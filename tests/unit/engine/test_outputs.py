@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from fake_port import layout_of, processor, sink, source
 
-from codec.errors import DataError
-from codec.ids import Epoch, WorkerId
-from engine.outputs import HEADING, SinkOutputs, outputs_of
-from engine.schemes.scheme import Boundary
+from riprap.codec.errors import DataError
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.outputs import HEADING, SinkOutputs, outputs_of
+from riprap.engine.schemes.scheme import Boundary
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk
@@ -61,6 +61,23 @@ def test_what_a_former_life_saved_but_did_not_announce_is_announced_once(tmp_pat
     second.committed(boundary(5), 0.01, None)
     second.durable(5)
     assert announced(tmp_path) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("first_to_speak", ["the former life", "the new life"])
+def test_what_two_lives_know_to_be_durable_is_announced_once(tmp_path: Path, first_to_speak: str) -> None:
+    """Who was cut off from the controller has not ended: it may speak after its successor has opened the file."""
+    former = SinkOutputs(tmp_path, 0, 1)
+    for epoch in (1, 2, 3):
+        former.committed(boundary(epoch), 0.01, None)
+    former.durable(1)
+    new = SinkOutputs(tmp_path, 0, 1)
+    new.resume(former.notes())
+    for outputs in (former, new) if first_to_speak == "the former life" else (new, former):
+        outputs.durable(3)
+    assert announced(tmp_path) == [1, 2, 3] and new.accounted == 9
+    new.committed(boundary(4), 0.01, None)
+    new.durable(4)
+    assert announced(tmp_path) == [1, 2, 3, 4] and new.accounted == 12
 
 
 def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
@@ -187,3 +204,50 @@ def test_a_job_that_computes_no_model_leaves_none(tmp_path: Path) -> None:
     outputs = SinkOutputs(tmp_path, 0, 1)
     outputs.save_model({})
     assert list(tmp_path.iterdir()) == [] and outputs._model == {}
+
+
+class Measured:
+    """A task of which only the metrics are asked."""
+
+    def __init__(self) -> None:
+        self.epoch, self.done = Epoch(0), False
+
+    def metrics(self) -> dict[str, float]:
+        return {"loss": 1.0 / self.epoch, "hits, all": float(self.epoch)}
+
+
+def noted(folder: Path) -> list[str]:
+    return (folder / "metrics.csv").read_text().splitlines()
+
+
+def test_metrics_are_noted_with_the_items_of_their_epoch_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("riprap.engine.outputs.time.monotonic", lambda: now)
+    outputs, task = SinkOutputs(tmp_path, 0, 1), Measured()
+    outputs.note_metrics(task)  # type: ignore[arg-type]
+    assert not (tmp_path / "metrics.csv").exists(), "nothing is committed yet"
+    for number in range(1, 6):
+        outputs.committed(boundary(number, lost=1), 0.01, None)
+        outputs.durable(number - 1)
+        task.epoch, task.done = Epoch(number), number == 5
+        outputs.note_metrics(task)  # type: ignore[arg-type]
+        outputs.note_metrics(task)  # type: ignore[arg-type]
+        now += 0.06
+    assert noted(tmp_path) == [
+        "epoch,items,metric,value",
+        "1,2,loss,1.0", '1,2,"hits, all",1.0',
+        "3,6,loss,0.3333333333333333", '3,6,"hits, all",3.0',
+        "5,10,loss,0.2", '5,10,"hits, all",5.0',
+    ]  # fmt: skip
+
+
+def test_a_later_life_appends_its_metrics_behind_the_last_whole_line(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("epoch,items,metric,value\n1,2,loss,1.0\n2,4,lo")
+    outputs, task = SinkOutputs(tmp_path, 0, 1), Measured()
+    task.epoch = Epoch(1)
+    outputs.committed(boundary(1, items=2), 0.01, None)
+    outputs.note_metrics(task)  # type: ignore[arg-type]
+    outputs.close()
+    assert noted(tmp_path) == ["epoch,items,metric,value", *["1,2,loss,1.0"] * 2, '1,2,"hits, all",1.0']

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from engine.schemes.parts.pacing import BYTE_S, IDLE, PAUSE_S, RECORD_S, Pacing
+from riprap.engine.schemes.parts.pacing import BYTE_S, IDLE, PAUSE_S, RECORD_S, Pacing
 
 SHARE = 0.01
 PAUSE = (RECORD_S + 0.002) / SHARE
@@ -83,3 +85,14 @@ def test_what_is_put_off_comes_later() -> None:
     assert not pacing.is_due and pacing.wait_s == pytest.approx(0.01)
     clocks.advance(0.02)
     assert pacing.is_due and pacing.late_s > 8
+
+
+def test_who_is_waited_for_is_late() -> None:
+    """So a source that is pressed does not wait for its output to arrive."""
+    clocks, pacing = paced()
+    clocks.advance(0.001)
+    assert pacing.late_s < 0
+    pacing.press()
+    assert pacing.late_s == math.inf
+    pacing.made(clocks.now(), 0)
+    assert pacing.late_s < 0

@@ -9,8 +9,8 @@ from fake_port import processor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.ids import Epoch
-from engine.schemes.parts.placement import alternate, random_group, rotate
+from riprap.codec.ids import Epoch
+from riprap.engine.schemes.parts.placement import alternate, random_group, rotate
 
 SIX = tuple(processor(i) for i in range(6))
 

@@ -16,17 +16,17 @@ from test_dataflow_threads import Doubler
 from test_dataflow_threads import source as dataflow_source
 from test_trace import kinds_in, spans_in
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch, WorkerId
-from engine.dataflow.threads import ComputeThreads
-from engine.network import Network
-from engine.persistence import NoStore
-from engine.profiling import PROFILE, TracedNetwork, instrument
-from engine.schemes import make_scheme
-from engine.schemes.scheme import Boundary
-from engine.tasks import SinkTask
-from engine.trace import Trace
-from operators.base import Sink
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.dataflow.threads import ComputeThreads
+from riprap.engine.network import Network
+from riprap.engine.persistence import NoStore
+from riprap.engine.profiling import PROFILE, TracedNetwork, instrument
+from riprap.engine.schemes import make_scheme
+from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.tasks import SinkTask
+from riprap.engine.trace import Trace
+from riprap.operators.base import Sink
 
 ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "eager"}
 Traced = Callable[[Any, Any], Path]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from fake_port import DATA, FEEDBACK, RESULT, FakePort, items, layout_of, processor, sink, source
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch, Seq
-from engine.persistence import NoStore, fence_of, records_of
-from engine.schemes import make_scheme
-from engine.tasks import ProcessorTask
-from operators.base import Processor
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch, Seq, fence_of, records_of
+from riprap.engine.persistence import NoStore
+from riprap.engine.schemes import make_scheme
+from riprap.engine.tasks import ProcessorTask
+from riprap.operators.base import Processor
 
 REACTIVE = {"scheme": "reactive"}
 

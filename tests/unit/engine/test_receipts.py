@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataflow_parts import DataflowPort, chain, data, layout_of
 
-from codec.blocks import Kind
-from codec.ids import Epoch, Incarnation, Seq, WorkerId
-from engine.dataflow.entry import Entry
-from engine.dataflow.progress import link_key
-from engine.dataflow.receipts import Receipts
+from riprap.codec.blocks import Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.dataflow.entry import Entry
+from riprap.engine.dataflow.progress import link_key
+from riprap.engine.dataflow.receipts import Receipts
 
 
 class Desk:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codec.files import no_space
-from engine.schemes.parts.spool import Spool, is_spooled
+from riprap.codec.files import no_space
+from riprap.engine.schemes.parts.spool import Spool, is_spooled
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fake_port import DATA, FEEDBACK, RESULT, FakePort, layout_of, processor, sink, source
 
-from codec.blocks import Block, Key, Kind
-from codec.ids import Epoch
-from engine.schemes import make_scheme
-from engine.tasks import ProcessorTask
-from operators.base import Processor
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.ids import Epoch
+from riprap.engine.schemes import make_scheme
+from riprap.engine.tasks import ProcessorTask
+from riprap.operators.base import Processor
 
 
 class Summing(Processor):

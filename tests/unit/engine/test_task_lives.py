@@ -7,11 +7,11 @@ import numpy as np
 from fake_port import DATA, PUNCTUATION, RESULT, FakePort, layout_of, processor, sink, source
 from task_parts import Doubling, data, end, feed, processor_task, result, results, sink_task
 
-from codec.blocks import Block, Kind
-from codec.ids import Epoch
-from engine.schemes import make_scheme
-from engine.tasks import ProcessorTask
-from engine.tasks.sink import SAVE_EVERY_S
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch
+from riprap.engine.schemes import make_scheme
+from riprap.engine.tasks import ProcessorTask
+from riprap.engine.tasks.sink import SAVE_EVERY_S
 
 
 def test_a_block_for_the_next_life_of_the_sink_is_kept_until_that_is_known_here() -> None:

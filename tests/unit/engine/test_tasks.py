@@ -21,14 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from task_parts import ERASURE, data, emit, end, feed, place, processor_task, result, results, sink_task, source_task
 
-from codec.blocks import Block, Key, Kind
-from codec.errors import JobFailed
-from codec.ids import Epoch
-from engine.schemes.scheme import Boundary
-from engine.tasks import SinkTask
-from engine.tasks.sink import SAVE_EVERY_S
-from engine.tasks.source import counted, cut
-from operators.base import Source
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch
+from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.tasks import SinkTask
+from riprap.engine.tasks.sink import SAVE_EVERY_S
+from riprap.engine.tasks.source import checked, cut
+from riprap.operators.base import Source
 
 
 @given(st.integers(1, 10_000), st.integers(1, 500), st.integers(1, 10_000), st.integers(1, 16))
@@ -186,10 +186,14 @@ def test_an_epoch_that_is_still_being_emitted_cannot_be_committed() -> None:
 
 @pytest.mark.parametrize("wrong", [np.ones((1, 4)), np.ones(3), np.ones((1, 3), "f4"), np.ones((2, 3, 1))])
 def test_a_source_that_returns_other_items_than_it_says_fails_the_job(wrong: np.ndarray) -> None:
+    class Handing(Source):
+        def read(self, start: int, stop: int) -> np.ndarray:
+            return wrong
+
     task, _ = source_task({"scheme": "none"})
-    task.columns, task.read = 3, lambda start, stop: wrong
+    task.columns, task.read = 3, checked(Handing(), 3)
     task.start()
-    with pytest.raises(JobFailed, match=r"expected float64 of shape \(1, 3\)"):
+    with pytest.raises(JobFailed, match=r"^Handing.read\(0, 1\) .*expected a float64 matrix of 1 rows and 3 columns"):
         task.work()
 
 
@@ -203,11 +207,13 @@ class Streaming(Source):
         return np.zeros((stop - start + self.more, 3)) if self.more < 99 else None  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(("more", "found"), [(1, "1251 rows"), (-1, "1249 rows"), (99, "NoneType")])
+@pytest.mark.parametrize(
+    ("more", "found"), [(1, r"an array .* \(1251, 3\)"), (-1, r"an array .* \(1249, 3\)"), (99, "None")]
+)
 def test_a_source_that_reads_too_few_rows_or_too_many_is_named(more: int, found: str) -> None:
-    assert len(counted(Streaming(0), "mine:Streaming")(0, 1250)) == 1250
-    with pytest.raises(JobFailed, match=rf"^mine:Streaming: read\(0, 1250\) returned {found} instead of 1250 rows"):
-        counted(Streaming(more), "mine:Streaming")(0, 1250)
+    assert len(checked(Streaming(0), 3)(0, 1250)) == 1250
+    with pytest.raises(JobFailed, match=rf"^Streaming.read\(0, 1250\) returned {found}.*1,250 rows and 3 columns"):
+        checked(Streaming(more), 3)(0, 1250)
 
 
 def test_a_block_is_processed_under_the_feedback_of_the_epoch_before() -> None:

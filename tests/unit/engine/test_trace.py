@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from network_pairs import listener, network, receive
 
-from engine.trace import KINDS, SPAN, Timed, Trace
+from riprap.engine.trace import KINDS, SPAN, Timed, Trace
 
 
 def spans_in(path: Path) -> list[tuple[int, int, str, int]]:
@@ -121,7 +121,7 @@ def test_what_a_killed_process_recorded_is_there(tmp_path: Path) -> None:
     path = tmp_path / "a.spans"
     code = f"""
 import os
-from engine.trace import Trace
+from riprap.engine.trace import Trace
 trace = Trace({str(path)!r}, 8)
 for i in range(3):
     trace.add("compute", (i + 1, i + 2), (0, 1))

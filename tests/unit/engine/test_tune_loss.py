@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.tune_loss import growth, losses, sizes
+from riprap.engine.cli.tune_loss import growth, losses, sizes
 
 COUNTS = st.dictionaries(st.sampled_from([b"a", b"bb", b"c", b"", b"dd"]), st.integers(1, 9))
 
@@ -26,9 +26,10 @@ def words(counts: Mapping[bytes, float]) -> dict[str, np.ndarray]:
 
 
 def hitters(*found: tuple[int, int, int]) -> dict[str, np.ndarray]:
-    """As GlobalSketch writes them: epoch, flow, bytes."""
+    """As GlobalSketch writes them: epoch, flow, bytes; what bounds the error, and between whom it is."""
     columns = np.array(found, np.int64).reshape(-1, 3).T
-    return {"epoch": columns[0], "flow": columns[1].astype(np.uint64), "bytes": columns[2]}
+    described = {"error_max": columns[2] * len(found), "ends": np.full((len(found), 38), len(found), np.uint8)}
+    return {"epoch": columns[0], "flow": columns[1].astype(np.uint64), "bytes": columns[2], **described}
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=3))

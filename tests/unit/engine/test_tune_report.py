@@ -10,27 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codec.errors import ConfigError
-from configs import topology as topologies
-from configs.overrides import parse_set
-from configs.topology import Topology
-from engine.cli.fault_plan import plan_faults
-from engine.cli.faults import parse_fault
-from engine.cli.tune_pilots import Outcome, Quantity, _limits, flow, kills, pilot_items
-from engine.cli.tune_report import Tuning, document, text
-from engine.cli.tune_search import Measured, Setting
+from riprap.codec.errors import ConfigError
+from riprap.configs import topology as topologies
+from riprap.configs.overrides import parse_set
+from riprap.configs.topology import Topology
+from riprap.engine.cli.fault_plan import plan_faults
+from riprap.engine.cli.faults import parse_fault
+from riprap.engine.cli.tune_pilots import Outcome, Quantity, _limits, flow, kills, pilot_items
+from riprap.engine.cli.tune_report import Tuning, document, text
+from riprap.engine.cli.tune_search import Measured, Setting
 
 TOPOLOGY = """\
 job: join
 input: {{path: {path}, repeat: 10}}
 micro_batch: 5
 stages:
-  left: {{operator: "operators.dataflow.ripple_join:SamplePackets", options: {{rate: 0.1, salt: 1}}}}
+  left: {{operator: "ripple_join:SamplePackets", options: {{rate: 0.1, salt: 1}}}}
   right:
-    operator: "operators.dataflow.ripple_join:SamplePackets"
+    operator: "ripple_join:SamplePackets"
     options: {{rate: 0.1, salt: 2}}
     input: {{path: {path}, repeat: 4}}
-  join: {{operator: "operators.dataflow.ripple_join:RippleJoin", parallelism: 2, options: {{rate: 0.1}}}}
+  join: {{operator: "ripple_join:RippleJoin", parallelism: 2, options: {{rate: 0.1}}}}
 edges:
   - {{from: left, to: join, partitioning: full}}
   - {{from: right, to: join, partitioning: full}}

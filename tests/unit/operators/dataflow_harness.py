@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from operators.dataflow.base import DataflowOperator, Items, Place
-from operators.states.base import Backup
+from riprap.operators.dataflow.base import DataflowOperator, Items, Place
+from riprap.operators.states.base import Backup
 
 Make = Callable[[], DataflowOperator]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from operators.base import Context, Processor, Sink
-from prep_spark.shards import write_manifest
+from riprap.operators.base import Context, Processor, Sink
+from riprap.prep_spark.shards import write_manifest
 
 HIGGS = Path(__file__).parents[2] / "data/higgs/HIGGS_first10k.csv.gz"
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from operator_streams import context_of, micro_batches, opened, train, write_shards
 
-from codec.errors import DataError
-from operators import logistic_regression, random_features, svm
-from operators.base import Context, Processor, Sink
-from operators.classes import CLASSES, Labels, check_binary
-from operators.dataflow.base import Items
-from operators.dataflow.gradient import LocalGradient
-from operators.dataflow.online_logistic import LocalModel
-from operators.estimators import evaluate, from_estimator, predict, to_estimator
-from operators.linear_prediction import SupportVectorMachine
-from operators.shard_source import FIRST_ITEMS, RUN_ITEMS, ShardSource
+from riprap.codec.errors import DataError
+from riprap.operators import logistic_regression, random_features, svm
+from riprap.operators.base import Context, Processor, Sink
+from riprap.operators.classes import CLASSES, Labels, check_binary
+from riprap.operators.dataflow.base import Items
+from riprap.operators.dataflow.gradient import LocalGradient
+from riprap.operators.dataflow.online_logistic import LocalModel
+from riprap.operators.estimators import evaluate, from_estimator, predict, to_estimator
+from riprap.operators.linear_prediction import SupportVectorMachine
+from riprap.operators.shard_source import FIRST_ITEMS, RUN_ITEMS, ShardSource
 
 NAN = float("nan")
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.dataflow.count_min import ROWS, CountMin
-from operators.states.base import Backup
+from riprap.operators.dataflow.count_min import ROWS, CountMin
+from riprap.operators.dataflow.flows import of_bytes
+from riprap.operators.states.base import Backup
 
 PACKET = np.dtype([("size", "<u4"), ("gap", "u1"), ("flow", "<u8"), ("end", "u1")])
 
@@ -256,19 +257,41 @@ def test_columns_are_spread_evenly_and_rows_differ() -> None:
 
 
 def wrong_backups() -> list[tuple[np.ndarray, ...]]:
-    good = (np.array([10, 0]), np.array([3], np.uint32), np.array([5]), np.empty(0, np.uint64))
+    ends = np.zeros((1, 38), np.uint8)
+    good = (np.array([10, 0]), np.array([3], np.uint32), np.array([5]), np.array([7], np.uint64), ends)
+    CountMin(10).recover_state(Backup(True, good))
     swaps = [
         (0, np.array([11, 0])), (0, np.array([10])), (0, np.array([10, -1])), (1, np.array([40], np.uint32)),
         (1, np.array([3])), (1, np.array([3, 4], np.uint32)), (2, np.array([-5])), (2, np.array([5.0])),
-        (3, np.empty((1, 0), np.uint64)),
+        (3, np.empty((1, 0), np.uint64)), (3, np.empty(0, np.uint64)), (4, ends[:, :9]), (4, ends.reshape(-1)),
     ]  # fmt: skip
-    return [good[:3], *((*good[:at], array, *good[at + 1 :]) for at, array in swaps)]
+    twice = (*good[:3], np.array([7, 7], np.uint64), np.zeros((2, 38), np.uint8))
+    return [good[:3], twice, *((*good[:at], array, *good[at + 1 :]) for at, array in swaps)]
 
 
 @pytest.mark.parametrize("arrays", wrong_backups())
 def test_malformed_backups_are_refused(arrays: tuple[np.ndarray, ...]) -> None:
     with pytest.raises(ValueError):
         CountMin(10).recover_state(Backup(True, arrays))
+
+
+def test_flows_keep_their_ends_through_partial_backups() -> None:
+    """Each flow's packets have its number as their source port; flows cross the limit in several blocks."""
+    dtype = np.dtype([*PACKET.descr, ("source_port", "<u2"), ("version", "u1")])
+    rng = np.random.default_rng(6)
+    sketch, restored, first = CountMin(4000, limit=50.0), CountMin(4000, limit=50.0), 0
+    sketch.theta = 500.0
+    records = np.zeros(5000, dtype)
+    records["flow"] = records["source_port"] = rng.integers(1, 400, 5000)
+    records["size"], records["version"] = 20, 4
+    while first < len(records):
+        first = sketch.add(records, first)
+        restored.recover_state(sketch.backup_state())
+    flows, ends = restored.kept, of_bytes(restored.ends)
+    assert len(flows) == 399 and (flows == ends["source_port"]).all() and (ends["version"] == 4).all()
+    assert (sketch.ends == restored.ends).all()
+    sketch.clear()
+    assert len(sketch.ends) == len(sketch.kept) == 0
 
 
 @pytest.mark.parametrize(

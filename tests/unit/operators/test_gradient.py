@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import ConfigError, DataError
-from operators.dataflow.gradient import ITERATION, Descent, GlobalGradient, LocalGradient, WindowGradient
-from operators.states.base import Backup
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.dataflow.gradient import ITERATION, Descent, GlobalGradient, LocalGradient, WindowGradient
+from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
 
 COLUMNS, LABEL = 6, 2

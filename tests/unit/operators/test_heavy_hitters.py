@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import ConfigError, DataError
-from operators.dataflow.base import Place
-from operators.dataflow.heavy_hitters import GlobalSketch, LocalSketch
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.dataflow.base import Place
+from riprap.operators.dataflow.flows import ENDS
+from riprap.operators.dataflow.heavy_hitters import GlobalSketch, LocalSketch
+from riprap.operators.tables import Schema
 from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
 
 PACKET = np.dtype([("time_ns", "<i8"), ("size", "<u4"), ("payload", "<u4"), ("flow", "<u8")])
@@ -143,6 +146,42 @@ def test_the_destination_comes_back_with_its_windows_and_its_findings() -> None:
     results, expected = line.task(1).operator.results(), undisturbed.task(1).operator.results()
     assert len(expected["flow"]) > 5
     assert all((results[name] == expected[name]).all() for name in expected)
+
+
+def test_heavy_hitters_are_named_by_addresses_and_ports() -> None:
+    """What is shown of each is what an exact count by the 5-tuple finds."""
+    dtype = np.dtype([("size", "<u4"), ("flow", "<u8"), *ENDS.descr])
+    records = np.zeros(600, dtype)
+    rng = np.random.default_rng(3)
+    hosts = [bytes(10) + b"\xff\xff" + bytes([10, 0, 0, n]) for n in range(5)]
+    for record, flow in zip(records, rng.integers(0, 5, 600).tolist(), strict=True):
+        record["source"] = np.frombuffer(hosts[flow], np.uint8)
+        record["destination"] = np.frombuffer(bytes.fromhex("20010db8") + bytes(11) + b"\1", np.uint8)
+        record["source_port"], record["destination_port"], record["protocol"] = 1000 + flow, 443, 6 if flow else 99
+        record["version"], record["flow"], record["size"] = 4, flow + 1, 100 * (flow + 1)
+    records["destination"][:] = np.frombuffer(hosts[4], np.uint8)
+    line = pipeline(2, 20_000.0)
+    line.feed(0, records[:300])
+    line.feed(1, records[300:])
+    line.close()
+    table = GlobalSketch.tables([line.task(1).operator.results()], Schema())["heavy_hitters"]
+    found = list(zip(*(column.tolist() for column in table.columns.values()), strict=True))
+    sums = exact([records])
+    expected = sorted(((size, flow - 1) for flow, size in sums.items() if size > 20_000), reverse=True)
+    assert len(expected) >= 3 and [row[:7] for row in found] == [
+        (1, f"10.0.0.{flow}", "10.0.0.4", "TCP" if flow else "99", 1000 + flow, 443, size) for size, flow in expected
+    ]
+    assert list(table.columns)[-1] == "error_max" and table.columns["error_max"][0] == math.ceil(
+        math.e / 8000 * sum(sums.values())
+    )
+
+
+def test_packets_without_addresses_are_named_by_their_flow() -> None:
+    line = pipeline(1, 1000.0)
+    line.feed(0, packets(np.random.default_rng(1), 500))
+    line.close()
+    columns = GlobalSketch.tables([line.task(1).operator.results()], Schema())["heavy_hitters"].columns
+    assert "flow" in columns and set(columns["source"]) == {""}
 
 
 def test_an_idle_window_reports_nothing() -> None:

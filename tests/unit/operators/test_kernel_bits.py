@@ -6,7 +6,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-import operators
+import riprap.operators
 
 DIGEST = r"""
 #include <stdio.h>
@@ -94,7 +94,7 @@ def digest(name: str, directory: Path) -> str:
     """What the program prints when compiled so."""
     source, program = directory / "digest.c", directory / name
     source.write_text(DIGEST)
-    folder = Path(operators.__file__).parent
+    folder = Path(riprap.operators.__file__).parent
     flags = ["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-Wno-psabi", f"-I{folder}"]
     subprocess.run(["cc", *flags, *VARIANTS[name], str(source), "-o", str(program), "-lm"], check=True, timeout=60)
     return subprocess.run([str(program)], check=True, timeout=60, capture_output=True, text=True).stdout

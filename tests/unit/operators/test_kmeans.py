@@ -8,8 +8,8 @@ from operator_streams import context_of, higgs, micro_batches, opened, train
 from sklearn.cluster import KMeans
 
 from bench import numpy_loop
-from codec.errors import ConfigError
-from operators import kmeans, svm
+from riprap.codec.errors import ConfigError
+from riprap.operators import kmeans, svm
 
 
 def blobs(seed: int = 0, rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,9 @@ from operator_streams import context_of, higgs, micro_batches, opened, train
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from bench import numpy_loop
-from codec.errors import ConfigError
-from operators import linear_regression, logistic_regression, svm
-from operators.linear import LinearModel
+from riprap.codec.errors import ConfigError
+from riprap.operators import linear_regression, logistic_regression, svm
+from riprap.operators.linear import LinearModel
 
 ALGORITHMS = {
     "squared": (linear_regression, numpy_loop.squared, 0.05),

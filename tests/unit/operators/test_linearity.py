@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codec.errors import ConfigError
-from operators.base import Processor
-from operators.linearity import check_linear
+from riprap.codec.errors import ConfigError
+from riprap.operators.base import Processor
+from riprap.operators.linearity import check_linear
 
 WEIGHTS = np.array([[2.0, 0.0], [-1.0, 1.0], [0.5, 0.0]])
 

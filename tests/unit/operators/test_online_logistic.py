@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import ConfigError, DataError
-from operators.dataflow.base import Place
-from operators.dataflow.online_logistic import GlobalModel, LocalModel
-from operators.dataflow.sgd import SparseModel
-from operators.states.base import Backup
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.dataflow.base import Place
+from riprap.operators.dataflow.online_logistic import GlobalModel, LocalModel
+from riprap.operators.dataflow.sgd import SparseModel
+from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
 
 PARAMETERS, FEATURES = 400, 5

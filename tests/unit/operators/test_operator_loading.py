@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from codec.errors import ConfigError
-from operators import kmeans, logistic_regression
-from operators.loading import load_operator, make_operator
+from riprap.codec.errors import ConfigError
+from riprap.operators import kmeans, logistic_regression
+from riprap.operators.loading import load_operator, make_operator
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "own_good.py").write_text(
         textwrap.dedent("""
-        from operators.base import Processor
+        from riprap.operators.base import Processor
         not_a_class = 3
         class NotAnOperator: pass
         class Count(Processor):
@@ -38,7 +38,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_packages_own_and_the_users_classes_are_found(own: Path) -> None:
-    assert load_operator("operators.logistic_regression:Gradient") is logistic_regression.Gradient
+    assert load_operator("logistic_regression:Gradient") is logistic_regression.Gradient
     assert load_operator("own_good:Count").__name__ == "Count"
 
 
@@ -48,7 +48,7 @@ def test_the_packages_own_and_the_users_classes_are_found(own: Path) -> None:
         ("own_good", "not an operator's import path"),
         ("own_good:", "not an operator's import path"),
         ("nowhere:Count", "there is no module nowhere"),
-        ("operators.nowhere:Count", "there is no module operators.nowhere"),
+        ("nowhere:Count", "there is no module nowhere"),
         ("own_good:Cuont", "own_good has no Cuont\n  remedy: It has Count."),
         ("own_good:NotAnOperator", "not a Source, Processor, Sink or DataflowOperator"),
         ("own_good:not_a_class", "not a Source, Processor, Sink or DataflowOperator"),
@@ -67,10 +67,14 @@ def test_what_is_wrong_with_a_path_is_said(own: Path, path: str, message: str) -
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [
-        ("operators.kmeans:Assignment", {"n": 3}, "has no option 'n'\n  remedy: Its options are k, spread."),
-        ("operators.svm:Gradient", {"k": 3}, "It takes no options"),
-        ("operators.kmeans:Assignment", {"k": -1}, "the option k is -1"),
-        ("own_good:Count", {}, "needs the option 'step'"),
+        (
+            "kmeans:Assignment",
+            {"n": 3},
+            "option n unknown option, expected one of: k: whole number = 10; spread: number = 1.0",
+        ),
+        ("svm:Gradient", {"k": 3}, "expected no options\n  remedy: leave it out"),
+        ("kmeans:Assignment", {"k": -1}, "option k is -1, expected a whole number from 1 (centres)"),
+        ("own_good:Count", {}, "option step missing"),
         ("own_good:Count", {"step": 0}, "division by zero\n  {own}/own_good.py:7: self.step = 1 / step"),
     ],
 )
@@ -81,7 +85,7 @@ def test_what_is_wrong_with_options_is_said(own: Path, path: str, options: dict[
 
 
 def test_options_reach_the_constructor() -> None:
-    operator = make_operator("operators.kmeans:Assignment", {"k": 3})
+    operator = make_operator("kmeans:Assignment", {"k": 3})
     assert isinstance(operator, kmeans.Assignment)
     with pytest.raises(ConfigError):
-        make_operator("operators.kmeans:Assignment", {"k": 3.5})
+        make_operator("kmeans:Assignment", {"k": 3.5})

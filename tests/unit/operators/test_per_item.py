@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from operators.base import Arrays
-from operators.per_item import ItemProcessor, ItemSource
+from riprap.operators.base import Arrays
+from riprap.operators.per_item import ItemProcessor, ItemSource
 
 
 class Moments(ItemProcessor):

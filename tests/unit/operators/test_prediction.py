@@ -13,10 +13,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.svm import LinearSVC
 
-from codec.errors import ConfigError, DataError
-from operators import estimators, kmeans_prediction, linear_prediction, logistic_regression, network_prediction
-from operators.base import Context, Processor, Sink
-from operators.prediction import Predictions
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators import estimators, kmeans_prediction, linear_prediction, logistic_regression, network_prediction
+from riprap.operators.base import Context, Processor, Sink
+from riprap.operators.prediction import Predictions
 
 
 @pytest.fixture(scope="module")

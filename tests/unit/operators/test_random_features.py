@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from operator_streams import context_of, micro_batches, opened, train
 
-from codec import make_code
-from codec.errors import ConfigError
-from operators import logistic_regression, network_prediction, random_features
-from operators.base import Sink
-from operators.prediction import Predictions
+from riprap.codec import make_code
+from riprap.codec.errors import ConfigError
+from riprap.operators import logistic_regression, network_prediction, random_features
+from riprap.operators.base import Sink
+from riprap.operators.prediction import Predictions
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_gradients_from_decoded_linear_parts_train_the_same_model(circle: np.nda
 
 
 def test_wrong_options_and_a_wrong_processor_are_refused(circle: np.ndarray) -> None:
-    with pytest.raises(ConfigError, match="no activation 'sine'"):
+    with pytest.raises(ConfigError, match="activation is 'sine', not one of relu, tanh"):
         random_features.Gradient(activation="sine")
     with pytest.raises(ConfigError, match="hidden is 0"):
         random_features.Gradient(hidden=0)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import ConfigError, DataError
-from operators.dataflow.base import Items, Place
-from operators.dataflow.ripple_join import JoinedSamples, RippleJoin, SamplePackets, join_keys, sample
-from operators.states.base import Backup
+from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.dataflow.base import Items, Place
+from riprap.operators.dataflow.ripple_join import JoinedSamples, RippleJoin, SamplePackets, join_keys, sample
+from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Task, input_items
 
 PACKET = np.dtype([("time_ns", "<i8"), ("source", "u1", (16,)), ("destination", "u1", (16,)), ("size", "<u4")])

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.errors import DataError
-from operators import shard_checks
-from operators.base import Context
-from operators.dataflow.inputs import open_input, verify_input
-from operators.shard_checks import Checks, bad_rows
-from operators.shard_source import ShardSource
-from operators.shards import open_shards
+from riprap.codec.errors import DataError
+from riprap.operators import shard_checks
+from riprap.operators.base import Context
+from riprap.operators.dataflow.inputs import open_input, verify_input
+from riprap.operators.shard_checks import Checks, bad_rows
+from riprap.operators.shard_source import ShardSource
+from riprap.operators.shards import open_shards
 
 ROWS, SHARD_ROWS = 25, 10
 RECORD = np.dtype([("time", "<i8"), ("label", "<f4"), ("values", "<f4", (3,))])

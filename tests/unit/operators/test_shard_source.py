@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operator_streams import write_shards
 
-from codec.errors import ConfigError
-from operators.base import Context
-from operators.shard_source import ShardSource
+from riprap.codec.errors import ConfigError
+from riprap.operators.base import Context
+from riprap.operators.shard_source import ShardSource
 
 ROWS = 23
 

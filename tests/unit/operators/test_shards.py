@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.errors import DataError
-from operators.shard_checks import Checks
-from operators.shards import Shards, open_shards
-from prep_spark.layout import plan_shards
-from prep_spark.shards import Assembly, Source, write_manifest, write_shard
+from riprap.codec.errors import DataError
+from riprap.operators.shard_checks import Checks
+from riprap.operators.shards import Shards, open_shards
+from riprap.prep_spark.layout import plan_shards
+from riprap.prep_spark.shards import Assembly, Source, write_manifest, write_shard
 
 ROWS, COLUMNS, SHARD_ROWS = 25, 3, 10
 MATRIX = np.arange(ROWS * COLUMNS, dtype=float).reshape(ROWS, COLUMNS)
@@ -53,7 +53,7 @@ def test_every_range_is_right_and_copied_only_across_shards(directory: Path) -> 
 
 
 def test_views_outlive_the_release_of_their_pages(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operators.shards.RESIDENT_BYTES", 0)
+    monkeypatch.setattr("riprap.operators.shards.RESIDENT_BYTES", 0)
     shards = open_shards(directory)
     views = [shards.read(start, start + 4) for _ in range(3) for start in range(ROWS - 4)]
     for number, view in enumerate(views):
@@ -68,7 +68,7 @@ def test_pages_read_long_ago_leave_memory(tmp_path: Path, monkeypatch: pytest.Mo
     out.mkdir()
     assembly = Assembly((Source(str(tmp_path / "raw.f8"), len(matrix)),), COLUMNS, str(out), 0.0, 1, None)
     write_manifest(str(out), [write_shard(plan, assembly) for plan in plan_shards(len(matrix), 0.0, 1, 10**6)], FIELDS)
-    monkeypatch.setattr("operators.shards.RESIDENT_BYTES", 1 << 19)
+    monkeypatch.setattr("riprap.operators.shards.RESIDENT_BYTES", 1 << 19)
     shards = open_shards(out)
     assert sum(shards.read(start, start + 1000).sum() for start in range(0, len(matrix), 1000)) == matrix.sum()
     assert _resident_kib(out / "part-00000.npy") < matrix.nbytes // 1024 // 2
@@ -158,6 +158,25 @@ def test_a_damaged_directory_is_refused_by_name(directory: Path, damage: str) ->
     assert str(directory) in str(caught.value)
     assert caught.value.remedy
     assert caught.value.exit_code == 2
+
+
+def test_all_problems_of_a_manifest_come_at_once_with_field_expected_and_found(directory: Path) -> None:
+    def damage(manifest: dict) -> None:
+        manifest |= {"dtype": "<f4", "columns": ["a", "b", "a"], "label": "a"}
+        manifest["shards"][0] |= {"bytes": "many", "rows": 0}
+        manifest["shards"][2]["file"] = "../x.npy"
+
+    edited(directory, damage)
+    with pytest.raises(DataError) as caught:
+        open_shards(directory)
+    assert str(caught.value).splitlines()[:-1] == [
+        f"{directory}/manifest.json has 5 problems:",
+        "  expected dtype '<f8', found '<f4'",
+        "  expected columns to have a name each, found a more than once",
+        "  shards[0]: expected bytes to be of type int, found 'many'",
+        "  shards[0]: expected rows to be of type int and above 0, found 0",
+        "  shards[2]: expected a file name without folders; found '../x.npy'",
+    ]
 
 
 def test_a_flipped_bit_is_found_when_asked(directory: Path) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from operators.states import Matrix, Number, Vector
+from riprap.operators.states import Matrix, Number, Vector
 
 
 @pytest.mark.parametrize("index", [-1, 4, 2**62, -(2**63)])

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from operators.states import HashMap, KeySet, pack_keys, unpack_keys
-from operators.states._kernels import Cells, KeyTable
-from operators.states.checks import Keys
+from riprap.operators.states import HashMap, KeySet, pack_keys, unpack_keys
+from riprap.operators.states._kernels import Cells, KeyTable
+from riprap.operators.states.checks import Keys
 
 MASK = 2**64 - 1
 FACTOR = 0x9E3779B97F4A7C15

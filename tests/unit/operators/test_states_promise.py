@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from operators.states import HashMap, pack_keys, unpack_keys
+from riprap.operators.states import HashMap, pack_keys, unpack_keys
 
 PART, THETA = 0.25, 40.0
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.states import Decaying, HashMap, KeySet, Matrix, Number, Vector, Windowed
-from operators.states.base import Backup, State
+from riprap.operators.states import Decaying, HashMap, KeySet, Matrix, Number, Vector, Windowed
+from riprap.operators.states.base import Backup, State
 
 KEYS = 6
 MAKES: dict[str, Callable[[], Any]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codec.errors import ConfigError
-from operators.base import Context
-from operators.synthetic import BLOCK, Classification
+from riprap.codec.errors import ConfigError
+from riprap.operators.base import Context
+from riprap.operators.synthetic import BLOCK, Classification
 
 
 def opened(seed: int = 1, index: int = 0, parallelism: int = 1, **options: object) -> Classification:

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from operators.base import Context
+from riprap.operators.base import Context
 
 EXAMPLE = Path(__file__).parents[3] / "examples/word_lengths.py"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from prep_spark.context import spark_context
+from riprap.prep_spark.context import spark_context
 
 REAL = Path(__file__).parents[2] / "data"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dpkt
 import numpy as np
@@ -20,7 +21,8 @@ LINKS = {
 WITH_PORTS = {6, 17, 132, 33, 136}
 
 
-class Seen(NamedTuple):
+@dataclass(frozen=True)
+class Seen:
     """A packet as either reader sees it; times in microseconds, for dpkt's are floats or decimals."""
 
     time_us: int
@@ -29,6 +31,8 @@ class Seen(NamedTuple):
     protocol: int
     size: int
     ports: tuple[int, int]
+    payload: int | None = field(default=None, compare=False)
+    """Bytes behind the transport header, where dpkt parses one that is not of a fragment."""
 
 
 def records_of(path: Path) -> tuple[list[Seen], int]:
@@ -69,7 +73,14 @@ def _seen(time: Any, packet: Any) -> Seen:
     if protocol in WITH_PORTS and not later and len(data) >= 4:
         ports = (int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big"))
     addresses = [str(ipaddress.ip_address(bytes(address))) for address in (packet.src, packet.dst)]
-    return Seen(round(float(time) * 1e6), *addresses, protocol, size, ports)
+    return Seen(round(float(time) * 1e6), *addresses, protocol, size, ports, _payload(packet))
+
+
+def _payload(packet: Any) -> int | None:
+    if not isinstance(packet, dpkt.ip.IP) or packet.offset or packet.mf or packet.len == 0:
+        return None
+    header = 8 if isinstance(packet.data, dpkt.udp.UDP) else getattr(packet.data, "off", 0) * 4
+    return max(packet.len - packet.hl * 4 - header, 0) if header >= 8 else None
 
 
 def ours(records: np.ndarray) -> Iterator[Seen]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import REAL
-from dpkt_reader import ours, records_of
+from dpkt_reader import Seen, ours, records_of
 from hypothesis import given
 from hypothesis import strategies as st
 from packet_builder import (
@@ -43,11 +43,11 @@ from packet_builder import (
     udp,
 )  # fmt: skip
 
-from prep_spark import synth
-from prep_spark.capture import Capture
-from prep_spark.capture_files import read_capture
-from prep_spark.errors import PrepError
-from prep_spark.packet_records import DTYPE, FRAGMENT, LATER_FRAGMENT, REASONS, flow_hash
+from riprap.prep_spark import synth
+from riprap.prep_spark.capture import Capture
+from riprap.prep_spark.capture_files import read_capture
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.packet_records import DTYPE, FRAGMENT, LATER_FRAGMENT, REASONS, flow_hash
 
 
 def parsed(data: bytes | memoryview) -> tuple[np.ndarray, dict[str, int]]:
@@ -60,17 +60,25 @@ def parsed(data: bytes | memoryview) -> tuple[np.ndarray, dict[str, int]]:
     return out[:made].copy(), counts
 
 
-UDP = {"protocol": 17, "source_port": 1000, "destination_port": 53, "flags": 0, "size": 32, "payload": 12, "version": 4}
+UDP = {"protocol": 17, "source_port": 1000, "destination_port": 53, "flags": 0, "size": 32, "payload": 4, "version": 4}
 NO_PORTS = {"source_port": 0, "destination_port": 0}
 LATER = {"flags": FRAGMENT | LATER_FRAGMENT}
 EXTENSIONS = extension(60) + extension(43, 1) + extension(17)
+TCP = {"protocol": 6, "source_port": 1000, "destination_port": 80, "version": 4}
+WITH_OPTIONS = tcp()[:12] + bytes([8 << 4, 0]) + tcp()[14:] + bytes(12)
 UDP6 = UDP | {"size": 52, "version": 6}
+V6_LATER = {"size": 60, "payload": 12}
 TAGGED = struct.pack(">BBBB", 0xAA, 0xAA, 3, 0) + bytes(2) + b"\x08\x00" + ipv4(udp())
 
 ODD: dict[str, tuple[int, bytes, dict[str, Any] | str]] = {
     "udp": (ETHERNET, ethernet(ipv4(udp())), UDP),
     "padded": (ETHERNET, ethernet(ipv4()) + bytes(26), UDP | NO_PORTS | {"size": 20, "payload": 0}),
-    "tcp flags": (ETHERNET, ethernet(ipv4(tcp(0x1C2), 6)), {"protocol": 6, "flags": 0x1C2, "destination_port": 80}),
+    "tcp flags": (ETHERNET, ethernet(ipv4(tcp(0x1C2), 6)), TCP | {"flags": 0x1C2, "payload": 0}),
+    "tcp options": (RAW, ipv4(WITH_OPTIONS + b"12345", 6), TCP | {"size": 57, "payload": 5}),
+    "tcp options not captured": (RAW, ipv4(WITH_OPTIONS[:12], 6, size=57), TCP | {"size": 57, "payload": 17}),
+    "tcp of a length that cannot be": (RAW, ipv4(tcp(0xF << 12), 6), TCP | {"payload": 0}),
+    "sctp": (RAW, ipv4(b"\3\xe8\0\x50" + bytes(8) + b"data", 132), TCP | {"protocol": 132, "payload": 4}),
+    "dccp": (RAW, ipv4(b"\3\xe8\0\x50\4" + bytes(11) + b"data", 33), TCP | {"protocol": 33, "payload": 4}),
     "options": (RAW, ipv4(udp(), words=8), UDP | {"size": 44}),
     "icmp": (RAW, ipv4(bytes(8), 1), {"protocol": 1, "source_port": 0, "destination_port": 0, "payload": 8}),
     "vlan": (ETHERNET, ethernet(ipv4(udp()), 0x8100, 0x0800), UDP),
@@ -96,7 +104,7 @@ ODD: dict[str, tuple[int, bytes, dict[str, Any] | str]] = {
     "cisco hdlc": (CISCO, b"\x0f\0\x08\0" + ipv4(udp()), UDP),
     "unknown link": (147, ipv4(udp()), "link"),
     "first fragment": (RAW, ipv4(udp(), fragment=0x2000), UDP | {"flags": FRAGMENT}),
-    "later fragment": (RAW, ipv4(udp(), fragment=0x0003), UDP | NO_PORTS | LATER),
+    "later fragment": (RAW, ipv4(udp(), fragment=0x0003), UDP | NO_PORTS | LATER | {"payload": 12}),
     "do not fragment": (RAW, ipv4(udp(), fragment=0x4000), UDP),
     "length 0": (RAW, ipv4(udp(), size=0), UDP),
     "wrong version": (ETHERNET, ethernet(ipv4(udp(), version=5)), "malformed"),
@@ -107,15 +115,15 @@ ODD: dict[str, tuple[int, bytes, dict[str, Any] | str]] = {
     "half a frame": (ETHERNET, bytes(13), "truncated"),
     "half a tag": (ETHERNET, ethernet(b"\0\0\0", 0x8100), "truncated"),
     "empty": (RAW, b"", "truncated"),
-    "payload not captured": (RAW, ipv4(udp(), size=1400), UDP | {"size": 1400, "payload": 1380}),
+    "payload not captured": (RAW, ipv4(udp(), size=1400), UDP | {"size": 1400, "payload": 1372}),
     "ports not captured": (RAW, ipv4(udp()[:3], size=32), UDP | NO_PORTS),
     "v6 wrong version": (229, ipv6(udp(), version=4), "malformed"),
     "v6 half a header": (RAW, ipv6()[:39], "truncated"),
-    "v6 extensions": (RAW, ipv6(EXTENSIONS + udp(), 0), UDP6 | {"size": 84, "payload": 44}),
-    "v6 authentication": (RAW, ipv6(bytes([17, 4]) + bytes(22) + udp(), 51), UDP6 | {"size": 76, "payload": 36}),
-    "v6 fragment": (RAW, ipv6(ipv6_fragment(17, 0) + udp(), 44), UDP6 | {"flags": FRAGMENT, "size": 60, "payload": 20}),
-    "v6 later fragment": (RAW, ipv6(ipv6_fragment(17, 4) + udp(), 44), NO_PORTS | LATER | {"protocol": 17}),
-    "v6 whole in a fragment": (RAW, ipv6(ipv6_fragment(17, 0, False) + udp(), 44), UDP6 | {"size": 60, "payload": 20}),
+    "v6 extensions": (RAW, ipv6(EXTENSIONS + udp(), 0), UDP6 | {"size": 84}),
+    "v6 authentication": (RAW, ipv6(bytes([17, 4]) + bytes(22) + udp(), 51), UDP6 | {"size": 76}),
+    "v6 fragment": (RAW, ipv6(ipv6_fragment(17, 0) + udp(), 44), UDP6 | {"flags": FRAGMENT, "size": 60}),
+    "v6 later fragment": (RAW, ipv6(ipv6_fragment(17, 4) + udp(), 44), UDP6 | NO_PORTS | LATER | V6_LATER),
+    "v6 whole in a fragment": (RAW, ipv6(ipv6_fragment(17, 0, False) + udp(), 44), UDP6 | {"size": 60}),
     "v6 extension cut": (RAW, ipv6(extension(17, 9)[:20], 0), {"protocol": 0, "source_port": 0, "size": 60}),
     "v6 endless extensions": (RAW, ipv6(extension(0) * 100, 0), {"protocol": 0, "source_port": 0}),
     "v6 no next header": (RAW, ipv6(b"", 59), {"protocol": 59, "size": 40, "payload": 0}),
@@ -137,16 +145,17 @@ def test_odd_packets(name: str) -> None:
     assert (records[0]["source"].tobytes(), records[0]["destination"].tobytes()) == (source, destination)
 
 
-def test_flows_are_hashes_of_the_addresses_alone() -> None:
+def test_flows_are_hashes_of_the_5_tuple_alone() -> None:
     rng = np.random.default_rng(1)
     frames = [
         ipv4(udp())[:12] + rng.bytes(4) + rng.bytes(4) + tcp(int(flags)) for flags in rng.integers(0, 512, 1000)
     ] + [ipv6(udp())[:8] + rng.bytes(32) + udp() for _ in range(1000)]
-    records, _ = parsed(pcap(frames, RAW))
-    np.testing.assert_array_equal(records["flow"], flow_hash(records["source"], records["destination"]))
-    assert len(np.unique(records["flow"])) == 2000
-    one = parsed(pcap([ipv4(udp()), ipv4(tcp(), 6)], RAW))[0]["flow"]
-    assert one.tolist() == [0xD22299A79EA032B2] * 2  # what is written down may not change
+    ports = [ipv4(struct.pack(">HH", 1000 + number % 2, number // 2) + udp()[4:]) for number in range(200)]
+    records, _ = parsed(pcap(frames + ports, RAW))
+    np.testing.assert_array_equal(records["flow"], flow_hash(records))
+    assert len(np.unique(records["flow"])) == 2200
+    one = parsed(pcap([ipv4(udp()), ipv4(udp(b"more")), ipv4(tcp(0x1), 6), ipv4(tcp(0x2), 6)], RAW))[0]["flow"]
+    assert one.tolist() == [0xAEE8FADDC5F94186] * 2 + [0xAF6DFD06D32BF193] * 2  # what is written down may not change
 
 
 FRAMES = [ethernet(ipv4(udp(b"x" * length))) for length in (1, 7, 30)]
@@ -158,7 +167,7 @@ def test_pcap_in_both_orders_and_resolutions(order: str, magic: int, fraction_ns
     records, counts = parsed(pcap(FRAMES, ETHERNET, order, magic))
     assert counts == {"kept": 3}
     assert records["time_ns"].tolist() == [n * 10**9 + n * fraction_ns for n in range(3)]
-    assert records["payload"].tolist() == [9, 15, 38]
+    assert records["payload"].tolist() == [1, 7, 30]
 
 
 @pytest.mark.parametrize("order", "<>")
@@ -191,7 +200,7 @@ def test_pcapng_with_several_interfaces_sections_and_blocks() -> None:
     records, counts = parsed(first + second)
     assert counts == {"kept": 5, "malformed": 2}  # before any interface, and longer than its block
     assert records["time_ns"].tolist() == [7000, 8000, 8000, 8000, 11_000]
-    assert records["payload"].tolist() == [12, 15, 12, 38, 9]
+    assert records["payload"].tolist() == [4, 7, 4, 30, 1]
     assert records["source_port"].tolist() == [1000] * 5
 
 
@@ -351,6 +360,12 @@ def captures(folder: Path) -> list[Path]:
     return [*sorted(folder.iterdir()), *sorted(real.glob("*.pcap*"))]
 
 
+def assert_payloads(records: np.ndarray, expected: list[Seen], path: Path) -> None:
+    """Where dpkt tells the length of the transport header."""
+    told = [(int(found["payload"]), seen.payload) for found, seen in zip(records, expected) if seen.payload is not None]
+    assert all(found == payload for found, payload in told), (path.name, told)
+
+
 def test_dpkt_finds_the_same_packets_in_every_file(tmp_path: Path) -> None:
     files = captures(tmp_path)
     assert len(files) >= len(ODD) - len(OTHERWISE) + 2 + 12, "the real ones among them"
@@ -360,5 +375,6 @@ def test_dpkt_finds_the_same_packets_in_every_file(tmp_path: Path) -> None:
         records, counts = read_capture(str(path))
         assert counts.total() == frames, path.name
         assert list(ours(records)) == expected, path.name
+        assert_payloads(records, expected, path)
         compared += len(expected)
     assert compared > 3000

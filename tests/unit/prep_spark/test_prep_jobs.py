@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codec.errors import DataError
-from operators.shard_checks import Checks
-from operators.shards import open_shards
-from prep_spark import higgs, kdd12, synth
-from prep_spark.errors import PrepError
+from riprap.codec.errors import DataError
+from riprap.operators.shard_checks import Checks
+from riprap.operators.shards import open_shards
+from riprap.prep_spark import higgs, kdd12, synth
+from riprap.prep_spark.errors import PrepError
 
 
 def row(number: float, label: str = "1.0") -> str:
@@ -225,7 +225,7 @@ def test_inputs_that_cannot_be_read_end_in_one_message(job, tmp_path: Path) -> N
     ],
 )
 def test_a_wrong_option_is_told_before_spark_starts(tmp_path: Path, monkeypatch, options: dict, message: str) -> None:
-    monkeypatch.setattr("prep_spark.job.spark_context", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("riprap.prep_spark.job.spark_context", lambda: pytest.fail("Spark was started"))
     (tmp_path / "raw").write_text("")
     options = {key: str(tmp_path) if value == "{tmp}" else value for key, value in options.items()}
     arguments = {"input": str(tmp_path / "raw"), "out": str(tmp_path / "out"), "report": lambda text: None}
@@ -247,7 +247,7 @@ def test_a_wrong_option_is_told_before_spark_starts(tmp_path: Path, monkeypatch,
 def test_a_missing_or_old_java_is_told_before_spark_starts(
     tmp_path: Path, monkeypatch, script: str, message: str
 ) -> None:
-    monkeypatch.setattr("prep_spark.job.spark_context", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("riprap.prep_spark.job.spark_context", lambda: pytest.fail("Spark was started"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     if script:
         java = tmp_path / "java" / "bin" / "java"

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prep_spark import layout
-from prep_spark.layout import chosen, held_back, plan_shards
+from riprap.prep_spark import layout
+from riprap.prep_spark.layout import chosen, held_back, plan_shards
 
 
 def rows_of(plan: layout.ShardPlan, fraction: float, seed: int) -> list[int]:

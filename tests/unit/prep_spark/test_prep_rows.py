@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prep_spark.formats import Reason, RowFormat
-from prep_spark.ingest import parse_lines
-from prep_spark.rows import parse
+from riprap.prep_spark.formats import Reason, RowFormat
+from riprap.prep_spark.ingest import parse_lines
+from riprap.prep_spark.rows import parse
 
 COLUMNS = 3
 

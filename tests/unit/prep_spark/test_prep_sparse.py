@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.dataflow.inputs import open_input
-from prep_spark import kdd12, kdd12_sparse, synth
-from prep_spark.errors import PrepError
+from riprap.operators.dataflow.inputs import open_input
+from riprap.prep_spark import kdd12, kdd12_sparse, synth
+from riprap.prep_spark.errors import PrepError
 
 ROWS = 3000
 MASK = 2**64 - 1

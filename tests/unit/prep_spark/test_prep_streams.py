@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packet_builder import ethernet, ipv4, pcap, udp
 
-from operators.dataflow.inputs import open_input
-from operators.dataflow.raw_text import split_lines as raw_lines
-from prep_spark import packets, synth, text
-from prep_spark.capture_files import read_capture
-from prep_spark.errors import PrepError
-from prep_spark.lines import part_of, pieces, split_lines
-from prep_spark.packet_records import DTYPE
-from prep_spark.time_order import cut, merged, sort_file
+from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.dataflow.raw_text import split_lines as raw_lines
+from riprap.prep_spark import packets, synth, text
+from riprap.prep_spark.capture_files import read_capture
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.lines import part_of, pieces, split_lines
+from riprap.prep_spark.packet_records import DTYPE
+from riprap.prep_spark.time_order import cut, merged, sort_file
 
 TIMES = st.lists(st.lists(st.integers(-5, 5)), min_size=1, max_size=5).filter(any)
 
@@ -180,7 +180,7 @@ def test_text_becomes_lines(stream_job: Job, tmp_path: Path, monkeypatch: pytest
     (raw / "a.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\r\n\xff\xfe\n\n", mtime=0))
     (raw / "c.txt").write_bytes(b"\n\nlast")
     (raw / "d.txt").write_bytes(b"")
-    monkeypatch.setattr("prep_spark.text.PART_BYTES", 10_000)
+    monkeypatch.setattr("riprap.prep_spark.text.PART_BYTES", 10_000)
     counts = stream_job(text, shard_rows=1000)
     expected = [b"\xef\xbb\xbfone", b"\xff\xfe", *(raw / "b.txt").read_bytes().splitlines(), b"last"]
     octets, offsets = read_all(tmp_path / "out")

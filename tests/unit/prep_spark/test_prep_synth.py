@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from prep_spark import higgs, kdd12, synth
-from prep_spark.errors import PrepError
-from prep_spark.formats import RowFormat
-from prep_spark.ingest import parse_lines
+from riprap.prep_spark import higgs, kdd12, synth
+from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.formats import RowFormat
+from riprap.prep_spark.ingest import parse_lines
 
 ROWS = 20_000
 

@@ -1,0 +1,94 @@
+"""Tokens with which another host gets the cluster's secret: short-lived, and worth nothing once they are revoked.
+
+A token names where the leader listens, its public key, and a key of the token's own, which the leader's doorkeeper lets
+in until the token has expired. The secret then passes encrypted. Tokens live in the leader's memory: who leads after it
+knows none of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+import time
+from typing import NamedTuple
+
+import msgpack
+import zmq
+from zmq.utils import z85
+
+from riprap.codec.errors import ConfigError
+from riprap.codec.trust.keys import KeyPair
+
+JOINER = "joiner"
+SECRET = "secret"  # noqa: S105 - what most tokens are good for
+PREFIX = "riprap-join-"
+TOKENS_MAX = 1000
+REMEDY = "make a new one with `riprap token` on a host of the cluster"
+
+
+class Token(NamedTuple):
+    """What its text holds."""
+
+    endpoint: str
+    controller: bytes
+    secret: bytes
+
+    @classmethod
+    def read(cls, text: str) -> Token:
+        """ConfigError when it is none."""
+        try:
+            if not text.startswith(PREFIX):
+                raise ValueError
+            fields = msgpack.unpackb(base64.urlsafe_b64decode(text.removeprefix(PREFIX)))
+            token = cls(*fields)
+            if [type(field) for field in token] != [str, bytes, bytes] or {*map(len, token[1:])} != {40}:
+                raise ValueError
+            zmq.curve_public(token.secret)
+        except (ValueError, TypeError, binascii.Error, msgpack.UnpackException, zmq.ZMQError) as error:
+            raise ConfigError("that is no token, or not the whole of one", REMEDY) from error
+        return token
+
+    def text(self) -> str:
+        """One word, to be copied to the other host."""
+        return PREFIX + base64.urlsafe_b64encode(msgpack.packb(list(self))).decode()
+
+    @property
+    def pair(self) -> KeyPair:
+        """The key that is let in."""
+        return KeyPair(zmq.curve_public(self.secret), self.secret)
+
+
+class Tokens:
+    """Those that a leader has issued, each with what it is good for. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._issued: dict[bytes, tuple[float, str]] = {}
+
+    def issue(self, lifetime_s: float, gets: str) -> bytes:
+        """The secret half of a new key, which is let in for so long; ConfigError when there are too many.
+
+        `gets`: SECRET or READER.
+        """
+        public, secret = zmq.curve_keypair()
+        with self._lock:
+            now = time.monotonic()
+            self._issued = {key: token for key, token in self._issued.items() if token[0] > now}
+            if len(self._issued) >= TOKENS_MAX:
+                raise ConfigError(f"there are {TOKENS_MAX} tokens already", "revoke them: riprap token --revoke")
+            self._issued[z85.decode(public)] = now + lifetime_s, gets
+        return bytes(secret)
+
+    def gets(self, key: bytes) -> str:
+        """What the holder of that key, 32 bytes, gets now; empty: nothing, and may not come in."""
+        with self._lock:
+            until, gets = self._issued.get(key, (0.0, ""))
+        return gets if until > time.monotonic() else ""
+
+    def revoke(self) -> int:
+        """Forget all of them; how many there were."""
+        with self._lock:
+            count = len(self._issued)
+            self._issued.clear()
+        return count

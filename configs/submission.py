@@ -1,0 +1,205 @@
+"""A topology as it is submitted: what the loader made of a file, and what launchers add for workers and controllers.
+
+Who submits holds the clients' key, but may be of another version, or wrong. What passes here can be read by
+`Topology.from_dict`, and workers find in it what they ask for. No operator is imported, and no file is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import Field, JsonValue, StringConstraints, TypeAdapter, ValidationError
+
+from riprap.codec.errors import ConfigError
+from riprap.configs.base import Section
+from riprap.configs.checks import Parts, check_parts, is_whole, scheme_problems
+from riprap.configs.explain import FINDINGS_MAX, explain
+from riprap.configs.problems import FieldPath, Problem, config_error, shown
+from riprap.configs.schema import EDGES_MAX, STAGES_MAX, TopologyFile
+from riprap.configs.schemes import Dataflow, ThreeStage
+from riprap.configs.three_stage import thread_problems, three_stage_problems
+from riprap.configs.topology import Topology
+from riprap.configs.validation import resolved, section_problems, sound_parts
+
+Count = Annotated[int, Field(ge=0, lt=1 << 62)]
+DEPTH_MAX = 50
+JUDGED_APART = {"schema", "sinks"}
+TEXT_MAX = 16_000
+"""Of an answer that lists problems."""
+
+
+class MatrixSchema(Section):
+    """What the sources of a three-stage job say (engine/cli/preflight.py)."""
+
+    items: Count
+    columns: Annotated[list[str], Field(min_length=1)]
+    label: str | None
+    verified: list[str] = Field(default_factory=list)
+    classes: Annotated[list[float], Field(min_length=2, max_length=2)]
+    moments: Annotated[str, StringConstraints(pattern="^[12]:[A-Za-z0-9+/]*={0,2}$")] | None = None
+
+
+class WindowSchema(Section):
+    """What the sources of a general topology say (engine/cli/dataflow_preflight.py)."""
+
+    items: Count
+    windows: Count
+    verified: list[str] = Field(default_factory=list)
+
+
+class Additions(Section):
+    """What a submission has besides the topology; its faults are read by who injects them.
+
+    `restorable`: a sink that is lost can be restored from what it saves. `before`: the epochs that each sink had
+    committed before this attempt and those before it. `resume`: the command that goes on with the job.
+    """
+
+    run: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]{1,64}$")]
+    attempt: int = Field(ge=1, lt=1 << 29)
+    restorable: bool
+    profile: bool = False
+    resume: str = ""
+    before: list[list[Count]] | None = None
+    faults: list[JsonValue] = Field(default_factory=list)
+
+
+ADDITIONS = TypeAdapter(Additions)
+SCHEMAS: dict[str, TypeAdapter[Any]] = {"windows": TypeAdapter(WindowSchema), "columns": TypeAdapter(MatrixSchema)}
+
+
+def check_submission(job: str, submitted: dict[str, Any]) -> None:
+    """ConfigError that lists all that is wrong with what was submitted under that name."""
+    problems = list(dict.fromkeys(_problems(job, submitted)))
+    if problems:
+        error = config_error(lambda path: "submission", "the submission", problems)
+        raise ConfigError(str(error.args[0])[:TEXT_MAX], error.remedy)
+
+
+def _problems(job: str, submitted: dict[str, Any]) -> Iterator[Problem]:
+    if sizes := list(_size_problems(submitted)):
+        yield from sizes
+        return
+    if submitted.get("job") != job:
+        yield Problem(("job",), f"is {shown(submitted.get('job'))}", f"{shown(job)}, under which it is submitted")
+    values = {name: value for name, value in submitted.items() if name in TopologyFile.model_fields}
+    yield from _found(ADDITIONS, {name: submitted[name] for name in submitted.keys() - values.keys() - JUDGED_APART})
+    yield from _schema_problems(submitted.get("schema"))
+    yield from _topology_problems(submitted, values)
+
+
+def _topology_problems(submitted: dict[str, Any], values: dict[str, Any]) -> Iterator[Problem]:
+    """What the loader would find, and where it would have written something else."""
+    yield from _server_problems(values)
+    file_values = _as_in_a_file(values)
+    wrong, parts = section_problems(file_values), sound_parts(file_values)
+    unfit = list(islice(check_parts(parts), FINDINGS_MAX))
+    if is_whole(parts):
+        unfit += [*scheme_problems(parts), *_form_problems(submitted.get("schema"), parts)]
+    yield from (*wrong, *unfit)
+    if not wrong:
+        yield from _path_problems(values)
+        if is_whole(parts):
+            wanted = Topology.from_dict(resolved(TopologyFile.model_validate(file_values))).to_dict()
+            apart = ("sinks", "backup") if unfit else ("backup",)
+            yield from _differences(submitted, {name: value for name, value in wanted.items() if name not in apart})
+            yield from _differences(submitted.get("backup"), wanted["backup"] | _servers(values), ("backup",))
+
+
+def _size_problems(submitted: dict[str, Any]) -> Iterator[Problem]:
+    """What would keep the checks themselves too long."""
+    if _is_deeper(submitted, DEPTH_MAX):
+        yield Problem((), "nested without end", f"at most {DEPTH_MAX} levels of mappings and lists")
+    for name, most in (("stages", STAGES_MAX), ("edges", EDGES_MAX)):
+        value = submitted.get(name)
+        if isinstance(value, dict | list) and len(value) > most:
+            yield Problem((name,), f"{len(value)} of them", f"at most {most}")
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return bool(level)
+
+
+def _server_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
+    """A launcher says which servers there are; a file may say how many are wanted."""
+    if not isinstance(_servers(values).get("servers"), list):
+        yield Problem(("backup", "servers"), "no list", "the addresses of the backup servers, or an empty list")
+
+
+def _servers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the backup section what names the servers, if anything does."""
+    backup = values.get("backup")
+    return {"servers": backup["servers"]} if isinstance(backup, dict) and "servers" in backup else {}
+
+
+def _as_in_a_file(values: dict[str, Any]) -> dict[str, Any]:
+    """A cluster without a backup server is no reason to refuse what a file may ask for."""
+    return {**values, "backup": values["backup"] | {"servers": 1}} if _servers(values).get("servers") == [] else values
+
+
+def _schema_problems(schema: Any) -> Iterator[Problem]:
+    kind = next((kind for kind in SCHEMAS if isinstance(schema, dict) and kind in schema), None)
+    if kind is None:
+        yield Problem(
+            ("schema",), f"is {shown(schema)}", "what the sources said: a mapping with columns, or with windows"
+        )
+    else:
+        yield from _found(SCHEMAS[kind], schema, ("schema",))
+
+
+def _form_problems(schema: Any, parts: Parts) -> Iterator[Problem]:
+    """A schema of the three-stage form with another shape or scheme, or one of windows with a scheme of that form."""
+    if not isinstance(schema, dict) or parts.fault_tolerance is None:
+        return
+    is_general = "windows" in schema
+    if not is_general:
+        yield from three_stage_problems(parts.shape)
+        yield from thread_problems({name: stage.threads for name, stage in parts.stages.items()})
+    if isinstance(parts.fault_tolerance, ThreeStage if is_general else Dataflow):
+        wrong = f"is for operators of another kind than a schema with {'windows' if is_general else 'columns'}"
+        yield Problem(("fault_tolerance", "scheme"), wrong, "a scheme of that kind")
+
+
+def _found(adapter: TypeAdapter[Any], value: Any, at: FieldPath = ()) -> Iterator[Problem]:
+    try:
+        adapter.validate_python(value)
+    except ValidationError as error:
+        yield from explain(error, {}, at)
+
+
+def _path_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
+    """Agents and workers have working directories of their own."""
+    places: list[FieldPath] = [("input", "path"), ("backup", "storage"), ("output", "path")]
+    places += [("stages", name, "input", "path") for name in values["stages"]]
+    for place in places:
+        value: Any = values
+        for part in place:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        is_address = place == ("backup", "storage") and value is not None and "://" in value
+        if value is not None and not is_address and ("\0" in value or not os.path.isabs(value)):
+            yield Problem(place, f"is {shown(value)}", "an absolute path")
+
+
+def _differences(given: Any, wanted: Any, at: FieldPath = ()) -> Iterator[Problem]:
+    """Where `given` is not what the loader would have made of it; what it has besides is judged elsewhere."""
+    if isinstance(wanted, dict) and isinstance(given, dict):
+        for name, value in wanted.items():
+            if name not in given:
+                yield Problem((*at, name), "missing", shown(value), "submit what the loader resolved")
+            elif name != "options":  # any plain values
+                yield from _differences(given[name], value, (*at, name))
+    elif isinstance(wanted, list) and isinstance(given, list) and len(given) == len(wanted):
+        for index, value in enumerate(wanted):
+            yield from _differences(given[index], value, (*at, index))
+    elif given != wanted:
+        yield Problem(at, f"is {shown(given)}", shown(wanted), "submit what the loader resolved")

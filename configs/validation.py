@@ -1,0 +1,75 @@
+"""What is wrong with the plain values of a topology, whoever wrote them: sections, names, shape, scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from riprap.configs.checks import Parts
+from riprap.configs.explain import explain
+from riprap.configs.problems import FieldPath, Problem
+from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
+from riprap.configs.schemes import FaultTolerance, Scheme
+from riprap.configs.shape import Shape
+
+INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
+BACKUP = TypeAdapter(BackupSection)
+FAULT_TOLERANCE: TypeAdapter[Scheme] = TypeAdapter(FaultTolerance)
+
+
+def section_problems(values: dict[str, Any]) -> list[Problem]:
+    """What no section permits."""
+    try:
+        TopologyFile.model_validate(values)
+    except ValidationError as error:
+        return list(explain(error, values))
+    return []
+
+
+def accepted(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """The section that `value` is; None for one that is wrong."""
+    try:
+        return adapter.validate_python(value)
+    except ValidationError:
+        return None
+
+
+def sound_parts(values: dict[str, Any]) -> Parts:
+    """The sections that are sound by themselves."""
+    stages, edges = values.get("stages"), values.get("edges")
+    stage_values = stages if isinstance(stages, dict) else {}
+    edge_values = dict(enumerate(edges)) if isinstance(edges, list) else {}
+    sound_stages = {str(name): stage for name, value in stage_values.items() if (stage := accepted(STAGE, value))}
+    sound_edges = {index: edge for index, value in edge_values.items() if (edge := accepted(EDGE, value))}
+    names_sound = not isinstance(stages, dict) or all(isinstance(name, str) for name in stages)
+    return Parts(
+        stage_names=tuple(str(name) for name in stage_values),
+        stages=sound_stages,
+        edges=sound_edges,
+        named=tuple(_names(edge_values)),
+        whole=bool(stage_values and isinstance(edges, list) and names_sound)
+        and len(sound_stages) + len(sound_edges) == len(stage_values) + len(edge_values),
+        fault_tolerance=accepted(FAULT_TOLERANCE, values.get("fault_tolerance")),
+        input=accepted(INPUT, values.get("input")),
+        backup=accepted(BACKUP, values.get("backup")),
+    )
+
+
+def resolved(file: TopologyFile) -> dict[str, Any]:
+    """The plain values with all defaults filled in, those that follow from the shape among them."""
+    edges = [edge.edge(index) for index, edge in enumerate(file.edges)]
+    shape = Shape({name: stage.parallelism for name, stage in file.stages.items()}, tuple(edges))
+    plain = file.model_dump(by_alias=True)
+    plain["fault_tolerance"] |= file.fault_tolerance.chosen(shape)
+    for edge in edges:
+        plain["edges"][edge.index]["partitioning"] = edge.partitioning
+    return plain
+
+
+def _names(edges: dict[int, Any]) -> Iterator[tuple[FieldPath, str]]:
+    for index, edge in edges.items():
+        for key in ("from", "to"):
+            if isinstance(edge, dict) and isinstance(edge.get(key), str):
+                yield ("edges", index, key), edge[key]

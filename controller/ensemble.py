@@ -1,0 +1,59 @@
+"""How the processes of one command learn of the file that says how an ensemble of the user's is entered.
+
+An environment variable names it, which children inherit; what stands in the file is in no command line.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from riprap.codec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from riprap.configs.zookeeper_auth import ZooKeeperAuth
+
+VARIABLE = "RIPRAP_ZOOKEEPER_AUTH"
+
+
+def use(zookeeper: str | None, file: str | None) -> None:
+    """Enter the ensemble that a command names as `file` says, or as the variable does that its user set.
+
+    A command that names no ensemble makes one, or uses that of `riprap up`: then neither applies. ConfigError for a
+    file that cannot be used, or that comes without an ensemble.
+    """
+    if not zookeeper:
+        if file:
+            raise ConfigError(
+                "--zookeeper-auth says how to enter an ensemble of yours, and none is named",
+                "give --zookeeper HOST:PORT too; for the ensemble of `riprap up` leave out both",
+            )
+        remember("")
+    elif file:
+        os.environ[VARIABLE] = os.path.abspath(file)
+    read()
+
+
+def remember(file: str) -> None:
+    """Enter ZooKeeper as this file says from now on; empty: without any."""
+    if file:
+        os.environ[VARIABLE] = file
+    else:
+        os.environ.pop(VARIABLE, None)
+
+
+def file_in_use() -> str:
+    """The absolute path of the file, empty when there is none."""
+    return os.environ.get(VARIABLE, "")
+
+
+def read() -> ZooKeeperAuth | None:
+    """What the file says, None without one; ConfigError."""
+    file = file_in_use()
+    if not file:
+        return None
+    if not os.path.isabs(file):
+        raise ConfigError(f"{VARIABLE}={file} is not an absolute path", "name the file from the root, beginning with /")
+    from riprap.configs.zookeeper_auth import load  # costs its start only those who need it
+
+    return load(file)

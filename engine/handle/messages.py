@@ -1,0 +1,42 @@
+"""What a program and the launcher of its job tell each other, and how an error passes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
+from riprap.controller.messages import Message
+
+ORDER, KILL, CANCEL = "order", "kill", "cancel"
+"""From the program: the first message, what to run; SIGKILL for a worker or service; end the job now."""
+
+STARTED, REFUSED, PROGRESS, KILLED, ENDED = "started", "refused", "progress", "killed", "ended"
+"""From the launcher: the first is one of the first two, the last is `ended`."""
+
+_ERRORS = {kind.__name__: kind for kind in (ConfigError, DataError, JobFailed, RiprapError)}
+
+
+def of_error(error: RiprapError) -> dict[str, str]:
+    """An error as part of a message."""
+    return {"kind": type(error).__name__, "error": str(error.args[0]), "remedy": error.remedy}
+
+
+def to_error(message: Mapping[str, Any]) -> RiprapError:
+    """The error in a message; of a kind that is not known here, its base."""
+    return _ERRORS.get(message["kind"], RiprapError)(message["error"], message["remedy"])
+
+
+def order(
+    faults: list[str], zookeeper: str | None, zookeeper_auth: str | None, standby: int, program: int, **what: str | None
+) -> Message:
+    """What to run, for the process `program`: `topology`, `out` and `classes` for a job that begins, or `resume`."""
+    return {
+        "type": ORDER,
+        "faults": faults,
+        "zookeeper": zookeeper,
+        "zookeeper_auth": zookeeper_auth,
+        "standby": standby,
+        "program": program,
+        **what,
+    }

@@ -1,0 +1,38 @@
+"""The controller half of the schemes: what to do about lost workers, as pure functions of a job's submission.
+
+Nothing of a job is imported here: a controller is everybody's, and a module of one user could end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from riprap.codec.ids import WorkerId
+from riprap.controller.steps import Plan, Step, Unrecoverable, restart_lost
+from riprap.controller.view import View
+
+
+def plan_for(submitted: dict[str, Any]) -> Plan:
+    """Whoever is lost is restarted, and the rest follows from the tasks: a processor takes its state from the sink's
+    feedback, a source its place from the sink's acknowledgement, a sink its state from the backup servers (LEC III-A).
+
+    In a general topology whoever is lost starts again: what it needs it has from the backup servers and from its
+    neighbours.
+    """
+    is_general = "windows" in submitted.get("schema", ())
+    if is_general or (submitted.get("restorable") and submitted["backup"]["servers"]):
+        return restart_lost
+    sinks = frozenset(submitted.get("sinks", ()))
+
+    def plan(view: View, lost: Collection[WorkerId]) -> list[Step]:
+        for worker in sorted(lost):
+            if str(worker) in sinks:
+                raise Unrecoverable(
+                    worker,
+                    "the sink was lost, and nothing was kept to restore it from",
+                    "run the job again with backup.servers of 1 or more and a sink that defines snapshot and restore",
+                )
+        return restart_lost(view, lost)
+
+    return plan

@@ -1,0 +1,1 @@
+"""A run as pictures: series.py reads a run directory into plain numbers, figure.py draws them."""

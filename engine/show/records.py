@@ -1,0 +1,70 @@
+"""What is known of any run as tables: metrics, epochs, failures, and what recoveries may have cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from riprap.engine.cli.epochs import Committed
+from riprap.engine.cli.run_directory import read_summary
+from riprap.engine.show.run import Run
+from riprap.operators.tables import Table, texts
+
+FAILURE = ("worker", "incarnation", "action", "ended", "detected_ms", "restored_ms", "caught_up_ms")
+RECOVERY = (
+    "worker", "failure", "window", "state", "divergence_max", "each_max", "entries_max", "items_max", "output_max",
+    "items_lost",
+)  # fmt: skip
+OF_TEXT = {"worker", "action", "ended", "state"}
+UNFINISHED = "the run has written no summary.json (yet): its job has not ended"
+
+
+def epochs(run: Run) -> Table:
+    """A row for each committed epoch of each sink."""
+    sinks = sum(run.topology.stages[stage].parallelism for stage in run.topology.sinks)
+    rows = Committed(run.path, sinks).refresh()
+    columns = {name: np.array([getattr(row, name) for row in rows]) for name in ("epoch", "items", "latency_ms")}
+    if sinks > 1:
+        columns = {"sink": np.array([row.clock[0] for row in rows], np.int64), **columns}
+    return Table(columns)
+
+
+def metrics(run: Run) -> Table:
+    """How well the job did, by name."""
+    values = read_summary(run.path).get("metrics") or {}
+    return Table({"metric": texts(values), "value": _numbers(values.values())}, _note(run))
+
+
+def failures(run: Run) -> Table:
+    """Each failure: who, how it ended, and when it was noticed and made good."""
+    return Table(_columns(read_summary(run.path).get("failures") or (), FAILURE), _note(run))
+
+
+def recoveries(run: Run) -> Table:
+    """What each recovery may lack (docs/dataflow.md says what the columns mean)."""
+    lost = read_summary(run.path).get("lost") or {}
+    return Table(_columns(lost.get("recoveries") or (), RECOVERY), _note(run))
+
+
+def _note(run: Run) -> str:
+    return "" if read_summary(run.path) else UNFINISHED
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, np.ndarray]:
+    return {
+        name: texts(str(row.get(name) or "") for row in rows)
+        if name in OF_TEXT
+        else _numbers(r.get(name) for r in rows)
+        for name in names
+    }
+
+
+def _numbers(values: Iterable[Any]) -> np.ndarray:
+    """Whole numbers where all are; what is not known is NaN."""
+    listed = list(values)
+    if all(isinstance(value, int) for value in listed):
+        return np.array(listed, np.int64)
+    return np.array([math.nan if value is None else float(value) for value in listed])

@@ -1,0 +1,72 @@
+"""By which names operators are known: import paths in full, short ones of those that are shipped, and old ones.
+
+A user's own module always comes before a shipped one of its name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+HOME = "riprap.operators."
+FAMILIES = ("", "dataflow.")
+"""Where below the home an operator's module may lie."""
+OLD_HOME = "operators."
+
+
+def full_name(path: str) -> str:
+    """The import path that workers use: `svm:Model` is `riprap.operators.svm:Model`, unless there is a module `svm`."""
+    module, colon, name = path.partition(":")
+    if not colon or module.startswith(HOME):
+        return path
+    short = module.removeprefix(OLD_HOME).removeprefix("dataflow.")
+    shipped = _shipped(short)
+    if not shipped or (short != module and not module.startswith(OLD_HOME)):
+        return path
+    return path if _is_own(module) else f"{shipped}:{name}"
+
+
+def newer_name(path: str) -> str | None:
+    """What to write in place of an import path from before all was imported as `riprap`; None if that is not one."""
+    full = full_name(path)
+    return short_name(full) if path.startswith(OLD_HOME) and full != path else None
+
+
+def short_name(path: str) -> str:
+    """A shipped operator's name without its home; any other path as it is."""
+    if not path.startswith(HOME):
+        return path
+    module, _, name = path.partition(":")
+    return f"{module.rpartition('.')[2]}:{name}"
+
+
+@cache
+def _shipped(short: str) -> str | None:
+    """The module in full that a short name stands for."""
+    folder = Path(__file__).parent
+    for family in FAMILIES:
+        if short.isidentifier() and any(folder.glob(f"{family.replace('.', '/')}{short}.py")):
+            return f"{HOME}{family}{short}"
+    return None
+
+
+def _is_own(module: str) -> bool:
+    """Whether a module of the user's has this name: in the current directory, beside the script, or installed.
+
+    In a checkout of the engine, the folder `operators` is no package of the user's. Nothing is imported.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    first, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(first)
+    except ValueError:  # of a module that was made in memory
+        return True
+    for name in rest:
+        folders = spec.submodule_search_locations if spec is not None else None
+        spec = PathFinder.find_spec(name, folders) if folders is not None else None
+    return spec is not None and not str(spec.origin or "").startswith(str(Path(__file__).resolve().parent))

@@ -1,0 +1,114 @@
+"""Results as people read them: tables with named columns, and how arrays become some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+"""What a task computed or wrote, by name."""
+Columns = Mapping[str, np.ndarray]
+"""1-D arrays of equal length, by name."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length by name, each a 1-D array of numbers, of booleans or of text (dtype object).
+
+    Rows stand in the order in which a reader wants them; `note` is a sentence about them, or empty.
+    """
+
+    columns: Columns
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        shapes = {name: np.shape(column) for name, column in self.columns.items()}
+        if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+            raise ValueError(f"the columns of a table have one length, not {shapes}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of the job's input, as far as they are known (else none), and which of them is the label."""
+
+    columns: tuple[str, ...] = ()
+    label: str | None = None
+
+    def features(self, count: int) -> list[str]:
+        """Names for so many features: those of the input where it has as many, else x0, x1, ..."""
+        names = [name for name in self.columns if name != self.label]
+        return names if len(names) == count else [f"x{number}" for number in range(count)]
+
+
+def texts(values: Iterable[str]) -> np.ndarray:
+    """A column of text."""
+    listed = list(values)
+    column = np.empty(len(listed), object)
+    column[:] = listed
+    return column
+
+
+def lines_of(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Lines or words, bytes and the offsets of their bounds, as text; bytes that are no UTF-8 as \\xNN."""
+    text, ends = np.asarray(data, np.uint8).tobytes(), np.asarray(offsets).tolist()
+    return texts(text[begin:end].decode(errors="backslashreplace") for begin, end in pairwise(ends))
+
+
+def joined(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
+    """The rows of tables of the same columns, one table after the other."""
+    names = tables[0].keys() if tables else ()
+    return {name: np.concatenate([table[name] for table in tables]) for name in names}
+
+
+def of_tasks(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
+    """The same, with a column `task` that says from which of several each row is."""
+    if len(tables) == 1:
+        return dict(tables[0])
+    return joined([{"task": np.full(length_of(table), task), **table} for task, table in enumerate(tables)])
+
+
+def length_of(columns: Columns) -> int:
+    """The number of rows."""
+    return len(next(iter(columns.values()), ()))
+
+
+def ordered(columns: Columns, order: np.ndarray) -> dict[str, np.ndarray]:
+    """The rows in another order, given as their numbers."""
+    return {name: column[order] for name, column in columns.items()}
+
+
+def plain_columns(arrays: Arrays) -> dict[str, np.ndarray]:
+    """Arrays of equal length as columns: one of two dimensions as several, of numbers behind its name.
+
+    ValueError when their lengths differ.
+    """
+    columns: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if array.dtype.names:
+            columns |= {f"{name}.{part}": array[part] for part in array.dtype.names}
+        elif array.ndim <= 1:
+            columns[name] = np.atleast_1d(array)
+        else:
+            flat = array.reshape(len(array), -1)
+            columns |= {f"{name}{number}": flat[:, number] for number in range(flat.shape[1])}
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(f"arrays of several lengths: { ({name: len(one) for name, one in columns.items()}) }")
+    return columns
+
+
+def plain_tables(results: Sequence[Arrays]) -> dict[str, Table]:
+    """The results of all tasks, of an operator that says nothing about them.
+
+    Arrays of one length are the columns of one table, `result`; others are a table each, by their names.
+    """
+    if not results or not results[0]:
+        return {}
+    if all(len({len(np.atleast_1d(array)) for array in task.values()}) == 1 for task in results):
+        return {"result": Table(of_tasks([plain_columns(task) for task in results]))}
+    return {name: Table(of_tasks([plain_columns({name: task[name]}) for task in results])) for name in results[0]}

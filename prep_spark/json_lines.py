@@ -1,0 +1,121 @@
+"""Reads JSON, one object a line: pyarrow parses whole batches; one that it refuses is looked at line by line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from riprap.prep_spark.columnar import Converter
+from riprap.prep_spark.formats import Reason
+from riprap.prep_spark.inference import BOM, json_type
+from riprap.prep_spark.reading import Fault, Lines, Parsed, Parser, Reading, shown
+
+
+@dataclass(frozen=True)
+class JsonReader:
+    """`types` are those of the values of each column: boolean, number, string or null."""
+
+    reading: Reading
+    types: Mapping[str, str]
+    unit: str = "line"
+
+    @property
+    def width(self) -> int:
+        """Numbers of a parsed row, the label first."""
+        return len(self.reading.layout.columns)
+
+    def parser(self, at_start: bool) -> Parser:
+        """A parser for a split."""
+        return JsonParser(self)
+
+
+class JsonParser:
+    """Parses one split, batch by batch."""
+
+    skipped = 0
+
+    def __init__(self, reader: JsonReader) -> None:
+        self._reader = reader
+        self._converter = Converter(reader.reading)
+        self.tables = self._converter.tables
+        self._lines: list[bytes] = []
+
+    def parse(self, batch: Lines) -> Parsed | Fault:
+        """The rows of one batch of lines."""
+        self._lines = [batch.line(number).removeprefix(BOM) for number in range(batch.num_rows)]
+        reasons = np.array([Reason.NONE if line.strip() else Reason.BLANK for line in self._lines], np.uint8)
+        places = np.zeros(len(reasons), np.int32)
+        arrays = self._arrays(reasons)
+        if arrays is None:
+            for line in np.flatnonzero(reasons == Reason.NONE).tolist():
+                if self._flaw(self._lines[line]) is not None:
+                    reasons[line] = Reason.JSON
+            arrays = self._arrays(reasons)
+            assert arrays is not None, "pyarrow refuses lines of JSON that are sound one by one"
+        if not len(arrays[0]):
+            return Parsed(np.empty((0, self._reader.width)), reasons, places)
+        parsed = self._converter.rows(arrays)
+        good = np.flatnonzero(reasons == Reason.NONE)
+        reasons[good], places[good] = parsed.reasons, parsed.places
+        return Parsed(parsed.rows, reasons, places)
+
+    def _arrays(self, reasons: np.ndarray) -> Sequence[Any] | None:
+        """The columns of the good lines; None when one of them is not UTF-8, or pyarrow refuses it."""
+        import pyarrow as pa
+        import pyarrow.json
+
+        kinds = {"boolean": pa.bool_(), "string": pa.string()}
+        names = [column.name for column in self._reader.reading.layout.columns]
+        schema = pa.schema([(name, kinds.get(self._reader.types[name], pa.float64())) for name in names])
+        good = [line for line, reason in zip(self._lines, reasons.tolist()) if reason == Reason.NONE]
+        if not good:
+            return [pa.array([], field.type) for field in schema]
+        data = b"\n".join(good)
+        if not _is_utf8(data):
+            return None
+        options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        try:
+            table = pa.json.read_json(io.BytesIO(data), pa.json.ReadOptions(False, len(data) + 1), options)
+        except pa.ArrowInvalid:
+            return None
+        return [table.column(name).combine_chunks() for name in names] if table.num_rows == len(good) else None
+
+    def _flaw(self, line: bytes) -> tuple[str, str, str] | None:
+        """What is wrong with one line: the place, what was expected, and what was found."""
+        try:
+            text = line.decode()
+            value = json.loads(text)
+        except UnicodeDecodeError as error:
+            return f"byte {error.start + 1}", "UTF-8", f"0x{line[error.start]:02x}"
+        except json.JSONDecodeError as error:
+            return f"column {error.colno}", f"an object of JSON ({error.msg})", shown(text[error.pos :])
+        if not isinstance(value, dict):
+            return "column 1", "an object of JSON", shown(text)
+        for column in self._reader.reading.layout.columns:
+            wanted, found = self._reader.types[column.name], json_type(value.get(column.name))
+            if found not in ("null", "number" if wanted == "null" else wanted):
+                name = f"column {column.place + 1} ({column.name})"
+                return name, f"a {'number' if wanted == 'null' else wanted}", shown(json.dumps(value[column.name]))
+        return None
+
+    def explain(self, line: int, reason: Reason, place: int) -> Fault:
+        """Why a line of the batch that was parsed last gives no row."""
+        if reason == Reason.JSON:
+            where, expected, found = self._flaw(self._lines[line]) or ("column 1", "an object of JSON", "another")
+            return Fault(line + 1, where, expected, found)
+        column = self._reader.reading.layout.columns[place]
+        found = json.loads(self._lines[line]).get(column.name)
+        return self._reader.reading.fault(line + 1, reason, column, shown(json.dumps(found)))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

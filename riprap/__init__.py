@@ -1,0 +1,91 @@
+"""A distributed stream engine whose streams keep flowing when workers die: all that users import, by one name.
+
+    import riprap
+
+    job = riprap.Job("words", input="shards", micro_batch=100_000, scheme=riprap.mini_batch())
+
+The names below are imported when they are first used. In a checkout the subpackages (`riprap.engine`, ...) are the
+folders at the top of the repository; in an installed copy they lie beside this file.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not (Path(__file__).parent / "codec").is_dir():
+    __path__.append(str(Path(__file__).resolve().parent.parent))
+
+if TYPE_CHECKING:
+    from riprap.codec.codes import make_code
+    from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
+    from riprap.engine.compose import (
+        Job,
+        Stage,
+        approximate,
+        erasure,
+        mini_batch,
+        none,
+        reactive,
+        replication,
+        resume,
+        scheme,
+        upstream_backup,
+    )
+    from riprap.engine.handle.run import Progress, Run
+    from riprap.operators.base import Context, Processor, Sink, Source
+    from riprap.operators.dataflow.base import DataflowOperator
+    from riprap.operators.estimators import from_estimator, load_model, predict, save_model, to_estimator
+    from riprap.operators.onnx_model import to_onnx
+    from riprap.operators.options import Option
+    from riprap.operators.per_item import ItemProcessor, ItemSource
+    from riprap.operators.states import Backup, Decaying, HashMap, KeySet, Matrix, Number, State, Vector, Windowed
+    from riprap.operators.tables import Table
+    from riprap.sklearn import RiprapSGDClassifier, RiprapSGDRegressor
+    from riprap.writing import write_shards
+
+_PUBLIC = {
+    "riprap.codec.codes": ("make_code",),
+    "riprap.codec.errors": ("ConfigError", "DataError", "JobFailed", "RiprapError"),
+    "riprap.engine.compose": (
+        "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "resume",
+        "scheme", "upstream_backup",
+    ),
+    "riprap.engine.handle.run": ("Progress", "Run"),
+    "riprap.operators.base": ("Context", "Processor", "Sink", "Source"),
+    "riprap.operators.dataflow.base": ("DataflowOperator",),
+    "riprap.operators.estimators": ("from_estimator", "load_model", "predict", "save_model", "to_estimator"),
+    "riprap.operators.onnx_model": ("to_onnx",),
+    "riprap.operators.options": ("Option",),
+    "riprap.operators.per_item": ("ItemProcessor", "ItemSource"),
+    "riprap.operators.states": (
+        "Backup", "Decaying", "HashMap", "KeySet", "Matrix", "Number", "State", "Vector", "Windowed",
+    ),
+    "riprap.operators.tables": ("Table",),
+    "riprap.sklearn": ("RiprapSGDClassifier", "RiprapSGDRegressor"),
+    "riprap.writing": ("write_shards",),
+}  # fmt: skip
+"""By module, the names that users need."""
+
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+
+__all__ = [
+    "Backup", "ConfigError", "Context", "DataError", "DataflowOperator", "Decaying", "HashMap", "ItemProcessor",
+    "ItemSource", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Processor", "Progress", "RiprapError",
+    "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source", "Stage", "State", "Table", "Vector",
+    "Windowed", "approximate", "erasure", "from_estimator", "load_model", "make_code", "mini_batch", "none",
+    "predict", "reactive", "replication", "resume", "save_model", "scheme", "to_estimator", "to_onnx",
+    "upstream_backup", "write_shards",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

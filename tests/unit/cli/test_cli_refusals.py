@@ -1,0 +1,146 @@
+"""Each shipped topology under each scheme: it loads, or its first line says the one reason and names what loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from riprap.codec.errors import ConfigError
+from riprap.configs.document import read_document
+from riprap.configs.schemes import SCHEMES
+from riprap.configs.topology import Topology, load
+from riprap.engine.cli.operator_checks import operator_problems
+from riprap.engine.cli.preflight import check_job
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = sorted((ROOT / "configs").glob("*.yaml"))
+THREE_STAGE = ("none", "erasure", "replication", "reactive")
+GENERAL = ("none", "approximate", "mini_batch", "upstream_backup")
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """A directory that looks like shards to the schema, which opens none."""
+    (tmp_path / "manifest.json").write_text("{}")
+    return tmp_path
+
+
+def loaded(path: Path, shards: Path, *sets: str) -> Topology:
+    own = [name for name, stage in read_document(path).values["stages"].items() if "input" in stage]
+    inputs = [f"input.path={shards}", *(f"stages.{name}.input.path={shards}" for name in own)]
+    return load(path, [*inputs, *sets], [operator_problems])
+
+
+def is_general(path: Path) -> bool:
+    return "approximate" in path.read_text()
+
+
+@pytest.mark.parametrize("spelling", ["fault_tolerance.scheme={}", "fault_tolerance={{scheme: {}}}"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_each_topology_under_each_scheme(path: Path, scheme: str, spelling: str, shards: Path) -> None:
+    one = spelling.format(scheme)
+    schemes = GENERAL if is_general(path) else THREE_STAGE
+    if scheme in schemes:
+        assert loaded(path, shards, one).scheme == scheme
+        return
+    with pytest.raises(ConfigError) as caught:
+        loaded(path, shards, one)
+    lines = str(caught.value).splitlines()
+    form = "general topologies" if is_general(path) else "the three-stage form (source, processor, sink)"
+    assert len(lines) == 2, "one problem and its remedy, and nothing that follows from it"
+    assert lines[0].startswith(f"--set {one}: fault_tolerance.scheme: is {scheme}, which protects ")
+    assert f"these operators are of {form}: " in lines[0]
+    named = lines[0].rpartition("expected one of ")[2].split(", ")
+    assert set(named) == set(schemes), "each of which loads, as this test's other cases show: no second round"
+
+
+def problems(text: str, tmp_path: Path) -> list[str]:
+    """The lines of the message about a file, without its remedies."""
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, (), [operator_problems])
+    return [line.removeprefix(f"{file}:") for line in str(caught.value).splitlines() if line.startswith(str(file))]
+
+
+JOB = """\
+job: trial
+input: {path: SHARDS}
+micro_batch: 100
+stages:
+  source: {operator: "shard_source:ShardSource"}
+  processor: {operator: "kmeans:Assignment", parallelism: 3, options: {k: 4}}
+  sink: {operator: "kmeans:Model", options: {decay: 0.5}}
+edges:
+  - {from: source, to: processor, partitioning: stripe}
+  - {from: processor, to: sink, partitioning: merge}
+  - {from: sink, to: processor, feedback: true}
+fault_tolerance: {scheme: erasure}
+"""
+
+
+def job(shards: Path, *replacements: tuple[str, str]) -> str:
+    text = JOB.replace("SHARDS", str(shards))
+    for old, new in replacements:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def test_all_options_of_all_stages_are_told_with_what_is_wrong_elsewhere(shards: Path, tmp_path: Path) -> None:
+    wrong = (
+        ("micro_batch: 100", "micro_batch: 0"),
+        ("k: 4", "kk: 4, spread: 0"),
+        ("decay: 0.5", "decay: 2, fading: x"),
+    )
+    found = problems(job(shards, *wrong), tmp_path)
+    assert [line.partition(": ")[0] for line in found] == ["3", "6", "6", "7", "7"]
+    assert found[1].startswith("6: stages.processor.options.kk: unknown option; expected one of: k: whole number = 10;")
+    assert "spread: is 0; expected a number above 0" in found[2]
+    assert "decay: is 2; expected a number from 0 to 1" in found[3]
+    assert "fading: is 'x'; expected a number from 0 to 1" in found[4]
+
+
+def test_options_are_looked_at_though_edges_and_scheme_are_wrong(shards: Path, tmp_path: Path) -> None:
+    wrong = (("to: sink", "to: snik"), ("scheme: erasure", "scheme: erasur"), ("k: 4", "k: none"))
+    found = problems(job(shards, *wrong), tmp_path)
+    assert [line.partition(": ")[0] for line in found] == ["6", "10", "12"]
+    assert "k: is 'none'; expected a whole number from 1 (centres)" in found[0]
+
+
+def test_a_wrong_fault_is_told_with_a_wrong_topology(shards: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(job(shards, ("k: 4", "k: 0")))
+    with pytest.raises(ConfigError) as caught:
+        check_job(str(tmp_path / "job.yaml"), (), ["kil:processor.1@50%", "stop:processor.1@50%"])
+    told = str(caught.value)
+    assert "k: is 0" in told and "did you mean kill?" in told and "stop needs a duration" in told
+    assert told.count("remedy: ") == 1
+    (tmp_path / "job.yaml").write_text(job(shards))
+    with pytest.raises(ConfigError, match=r"^fault 'kil:"):
+        check_job(str(tmp_path / "job.yaml"), (), ["kil:processor.1@50%"])
+
+
+def test_an_operator_that_is_nearly_right_is_suggested(shards: Path, tmp_path: Path) -> None:
+    text = job(shards, ("kmeans:Assignment", "kmean:Assignment"))
+    (tmp_path / "job.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"Did you mean kmeans:Assignment\?"):
+        load(tmp_path / "job.yaml", (), [operator_problems])
+
+
+def test_operators_of_both_forms_lead(shards: Path, tmp_path: Path) -> None:
+    found = problems(job(shards, ("kmeans:Model", "grep:MergeLines"), ("micro_batch: 100", "micro_batch: 0")), tmp_path)
+    assert found[0].startswith("7: stages.sink.operator: grep:MergeLines is not a Source, Processor or Sink, which")
+    assert found[1].startswith("3: micro_batch")
+
+
+def test_two_wrong_schemes_in_one_word(shards: Path, tmp_path: Path) -> None:
+    """Edges that another scheme would want otherwise are not told beside it."""
+    found = problems(job(shards, ("scheme: erasure", "scheme: mini_batch")), tmp_path)
+    assert len(found) == 1 and found[0].startswith("12: fault_tolerance.scheme: is mini_batch, which protects general")
+
+
+def test_schemes_that_the_edges_do_not_suit_are_not_named(shards: Path, tmp_path: Path) -> None:
+    text = job(shards, ("partitioning: stripe", "partitioning: split"), ("scheme: erasure", "scheme: approximate"))
+    assert problems(text, tmp_path)[0].endswith("expected one of none, reactive"), "three tasks are no groups of two"

@@ -1,0 +1,42 @@
+"""What is done about lost workers follows from the submission alone: no code of the job runs in the controller."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from riprap.codec.ids import WorkerId
+from riprap.controller.steps import Announce, Fence, Respawn, Unrecoverable
+from riprap.engine.plans import plan_for
+
+SINK, PROCESSOR = WorkerId("sink", 0), WorkerId("processor", 1)
+VIEW: Any = None  # these plans do not look at it
+
+
+def submission(**changes: Any) -> dict[str, Any]:
+    stages = {"sink": {"operator": "ends_its_importer:Sink"}}
+    sound = {"schema": {"columns": ["a"]}, "stages": stages, "sinks": ["sink.0"], "restorable": True}
+    return {**sound, "backup": {"servers": ["ipc://@backup"]}, **changes}
+
+
+@pytest.mark.parametrize("changes", [{}, {"schema": {"windows": 3}, "restorable": False, "backup": {"servers": []}}])
+def test_a_sink_that_can_be_restored_is_restarted(changes: dict[str, Any]) -> None:
+    assert plan_for(submission(**changes))(VIEW, [SINK]) == [Fence(SINK), Respawn(SINK), Announce(SINK)]
+
+
+@pytest.mark.parametrize("changes", [{"restorable": False}, {"backup": {"servers": []}}])
+def test_a_sink_of_which_nothing_was_kept_ends_the_job(changes: dict[str, Any]) -> None:
+    plan = plan_for(submission(**changes))
+    assert plan(VIEW, [PROCESSOR]) == [Fence(PROCESSOR), Respawn(PROCESSOR), Announce(PROCESSOR)]
+    with pytest.raises(Unrecoverable, match="nothing was kept to restore it from"):
+        plan(VIEW, [PROCESSOR, SINK])
+
+
+def test_no_module_of_the_job_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ends_its_importer.py").write_text("raise SystemExit('the controller of everybody')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plan_for(submission())(VIEW, [SINK])
+    assert "ends_its_importer" not in sys.modules
