@@ -21,7 +21,7 @@ from riprap.controller import messages
 from riprap.controller.client import Client
 
 PROGRAM = Path(__file__).with_name("controller_process.py")
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 T = TypeVar("T")
 

@@ -195,7 +195,7 @@ def test_a_worker_that_dies_again_and_again_fails_the_job(cluster: Cluster) -> N
     cluster.start_both()
     cluster.submit(topology(toy={"processor.1": {"exits_at_start": 1000}}))
     with pytest.raises(JobFailed, match=r"restart storm: processor\.1 died 3 times.*exit status 3"):
-        cluster.client.wait("toy", timeout_s=20)
+        cluster.client.wait("toy", timeout_s=120)
     assert cluster.status()["workers"]["processor.1"]["incarnation"] == 3
 
 
@@ -203,7 +203,7 @@ def test_an_operator_error_fails_the_job_at_once(cluster: Cluster) -> None:
     cluster.start_both()
     cluster.submit(topology(toy={"processor.0": {"raises": "ValueError: bad row"}}))
     with pytest.raises(JobFailed, match=r"operator raised: processor\.0: ValueError: bad row") as error:
-        cluster.client.wait("toy", timeout_s=20)
+        cluster.client.wait("toy", timeout_s=120)
     assert error.value.remedy == "mend the operator"
     status = cluster.status()
     assert status["workers"]["processor.0"]["incarnation"] == 1, "it must not be restarted"
@@ -215,14 +215,14 @@ def test_a_worker_that_never_gets_ready_fails_the_job(cluster: Cluster) -> None:
     cluster.await_agents("h1")
     cluster.submit(topology(cluster={"startup_timeout_s": 0.5}, toy={"sink.0": {"never_ready": True}}))
     with pytest.raises(JobFailed, match=r"start-up deadline: sink\.0 is not ready 0\.5 s after its start"):
-        cluster.client.wait("toy", timeout_s=20)
+        cluster.client.wait("toy", timeout_s=120)
 
 
 def test_cancel_stops_the_workers(cluster: Cluster) -> None:
     cluster.start_both()
     before = cluster.run(topology())
     cluster.client.cancel("toy")
-    status = cluster.client.wait("toy", timeout_s=20)
+    status = cluster.client.wait("toy", timeout_s=120)
     assert (status["phase"], status["failures"]) == ("CANCELLED", [])
     await_death(*pids(before).values())
 
@@ -233,7 +233,7 @@ def test_a_controller_that_is_told_to_stop_hands_over_at_once(cluster: Cluster) 
     standby = cluster.start("controller")
     await_that("the standby", lambda: "ready to lead" in cluster.log_of(standby).read_text())
     leader.terminate()
-    assert leader.wait(10) == 0
+    assert leader.wait(120) == 0
     status = cluster.until("the standby to lead", lambda s: s["controller"] != before["controller"])
     assert pids(status) == pids(before)
 
@@ -243,7 +243,7 @@ def test_an_agent_that_is_told_to_stop_leaves_nothing_behind(cluster: Cluster) -
     before = cluster.run(topology())
     family = {child.pid for child in psutil.Process(agent.pid).children(recursive=True)}
     agent.terminate()
-    assert agent.wait(10) == 0
+    assert agent.wait(120) == 0
     await_death(*family)
     cluster.until("the loss to be seen", lambda s: len(s["failures"]) == len(before["workers"]))
     assert cluster.client.agents() == {}
@@ -326,7 +326,7 @@ def test_a_second_agent_of_a_name_is_refused(cluster: Cluster) -> None:
     cluster.start_both()
     cluster.await_agents("h1")
     second = cluster.start("agent", "h1")
-    assert second.wait(30) == 2
+    assert second.wait(120) == 2
     assert "another agent is registered as h1" in Path(cluster.log_of(second)).read_text()
 
 
@@ -338,7 +338,7 @@ def test_agents_whose_workers_could_not_meet_are_refused_at_once(
     cluster.start("agent", *first)
     cluster.await_agents("h1")
     late = cluster.start("agent", *second)
-    assert late.wait(30) == 2
+    assert late.wait(120) == 2
     alone = "h1" if "" in first else "h2"
     said = Path(cluster.log_of(late)).read_text()
     assert f"cannot reach those of host {alone}, whose agent was given no address" in said

@@ -102,7 +102,7 @@ def test_terms_grow_and_one_leads(chroot: str) -> None:
     session.disconnect(first)
     later = try_to_lead(second, "tcp://2", 2, lambda: None)
     assert later is not None and later > term
-    assert vacant.get(timeout=30) is True and vacant.empty()
+    assert vacant.get(timeout=120) is True and vacant.empty()
     session.disconnect(second)
 
 

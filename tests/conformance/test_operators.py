@@ -279,7 +279,7 @@ def test_another_process_finds_the_same_bits() -> None:
     here = Path(__file__)
     command = [sys.executable, "-c", code]
     environment = {"PYTHONPATH": f"{here.parent}:{here.parents[2]}", "OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
     assert json.loads(done.stdout) == digests()
 
 

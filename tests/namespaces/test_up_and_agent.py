@@ -61,8 +61,8 @@ def test_a_job_with_a_kill_on_two_hosts(hosts: Hosts, pair: tuple[Host, Host]) -
     up = first.said("up", "--address", address, "--port", "2181")
     agent = second.agent("--zookeeper", f"{address}:2181")  # its address is the one that reaches ZooKeeper
     try:
-        with Client(up["zookeeper"], timeout_s=30) as client:
-            await_that(lambda: client.agents().keys() == {"node0", "node1"}, 60, lambda: str(client.agents()))
+        with Client(up["zookeeper"], timeout_s=120) as client:
+            await_that(lambda: client.agents().keys() == {"node0", "node1"}, 120, lambda: str(client.agents()))
             assert client.agents()["node1"]["address"] == hosts.address(1)
             first.said("submit", "job.yaml", "--out", "out")
             running = client.wait("trial", 60, until=lambda status: status["workers"]["sink.0"]["epoch"] > 5)

@@ -141,7 +141,7 @@ class Cli:
         """Run a command to its end."""
         process = self.start(*arguments, environment=environment, wrapper=wrapper)
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -178,7 +178,7 @@ class Cli:
         wanted = f"{MARK}={self.mark}".encode()
         return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _bears(pid, wanted)]
 
-    def await_no_process(self, timeout_s: float = 10.0) -> None:
+    def await_no_process(self, timeout_s: float = 60.0) -> None:
         """Return as soon as nothing is left; AssertionError names what is left after the timeout."""
         await_that(lambda: not self.processes(), timeout_s, lambda: f"left behind: {self._names()}")
 

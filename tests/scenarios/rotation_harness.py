@@ -57,7 +57,7 @@ class Rotating:
     def start_agent(self) -> subprocess.Popen[str]:
         words = ("--zookeeper", self.zookeeper, "--host", "other", "--address", "127.0.0.1")
         agent = self.cli.start("agent", *words, environment={FOLDER_VARIABLE: str(self.other_folder)})
-        await_that(lambda: "other" in self.hosts(), 60, lambda: "the other agent has not joined")
+        await_that(lambda: "other" in self.hosts(), 120, lambda: "the other agent has not joined")
         return agent
 
     def submit(self) -> None:
@@ -76,7 +76,7 @@ class Rotating:
     def kill_after(self, step: str) -> None:
         """Begin a rotation that is killed after one of its steps."""
         ended = subprocess.run(
-            [sys.executable, "-c", STEPS.format(step=step)], env=self.cli.environment, capture_output=True, timeout=60
+            [sys.executable, "-c", STEPS.format(step=step)], env=self.cli.environment, capture_output=True, timeout=120
         )
         assert ended.returncode == -signal.SIGKILL, ended.stderr
 
@@ -107,7 +107,7 @@ class Rotating:
 
     def await_more_epochs(self, count: int = 20) -> None:
         wanted = self.epochs() + count
-        await_that(lambda: self.epochs() >= wanted, 60, lambda: f"no more epochs: {self.status()}")
+        await_that(lambda: self.epochs() >= wanted, 120, lambda: f"no more epochs: {self.status()}")
 
     def leader(self) -> dict[str, Any]:
         nodes = self.ensemble(self.keys())
@@ -120,7 +120,7 @@ class Rotating:
         """The summary, once the job has ended."""
         hurry(self.cli.directory)
         summary = self.out / "summary.json"
-        await_that(summary.exists, 90, lambda: str(self.status()))
+        await_that(summary.exists, 120, lambda: str(self.status()))
         return dict(json.loads(summary.read_text()))
 
     def check_whole(self, undisturbed: dict[str, np.ndarray]) -> None:
@@ -150,7 +150,7 @@ class Rotating:
         self.cli.run("down")
         for agent in self.agents:
             agent.terminate()
-            agent.communicate(timeout=30)
+            agent.communicate(timeout=120)
 
 
 def close(client: KazooClient) -> None:
@@ -200,7 +200,7 @@ def check_opens_nothing(cluster: Rotating, former: Authority) -> None:
         ]
 
     ours_ask = asking(present.pair("client"), present)
-    await_that(lambda: len(answered(ours_ask)) == 2, 60, lambda: "the questions are not right")
+    await_that(lambda: len(answered(ours_ask)) == 2, 120, lambda: "the questions are not right")
     pairs = [former.pair(role) for role in ("client", "agent", "reader")]
     # who knows no server's key cannot begin, and who does is turned away
     assert not answered([caller for pair in pairs for keys in (former, present) for caller in asking(pair, keys)])

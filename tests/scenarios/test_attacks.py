@@ -52,7 +52,7 @@ class Victim:
         write_topology(cli.directory / "job.yaml", sets=[("job: trial", f"job: {JOB}")])
         self._process: subprocess.Popen[str] = cli.start("run", "job.yaml", "--out", "out", "--json", *LENGTH)
         csv = self.out / "epochs.csv"
-        await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 5, 60, lambda: "nothing was committed")
+        await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 5, 120, lambda: "nothing was committed")
         started = next(event for event in read_events(self.out) if event["event"] == "cluster_started")
         self.zookeeper = str(started["zookeeper"])
         ours = open_client(self.zookeeper)
@@ -68,7 +68,7 @@ class Victim:
     def finish(self) -> dict[str, Any]:
         """The summary, once it has ended as if nothing had been."""
         hurry(self.out.parent)
-        out, err = self._process.communicate(timeout=60)
+        out, err = self._process.communicate(timeout=120)
         assert self._process.returncode == 0, err
         summary: dict[str, Any] = json.loads(out)
         return summary
@@ -279,7 +279,7 @@ def taken(address: Any, size: int) -> int:
     """How much of a frame that is announced as so large goes out before the server ends the connection."""
     sent, family = 0, socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX
     with socket.socket(family) as one, suppress(OSError):
-        one.settimeout(20)
+        one.settimeout(120)
         one.connect(address)
         one.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32))
         one.sendall(b"\x06" + size.to_bytes(8, "big"))
@@ -290,7 +290,7 @@ def taken(address: Any, size: int) -> int:
 
 def was_closed(connection: socket.socket) -> bool:
     """Whether the server ends it, after what it says by itself."""
-    connection.settimeout(20)
+    connection.settimeout(120)
     try:
         while connection.recv(4096):
             pass

@@ -204,7 +204,7 @@ def run(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Run:
         words += ["--set", f"input.repeat={case.repeat * times}", "--set", f"fault_tolerance={case.scheme}"]
         process = shared.start(*words, "--set", f"links.block_bytes={case.block_bytes}")
         _look_until_it_ends(process, out, seen, shared)
-        found, complaint = process.communicate(timeout=10)
+        found, complaint = process.communicate(timeout=120)
         assert process.returncode == 0, complaint
         seen.summary = json.loads(found)
         return seen

@@ -112,7 +112,7 @@ def test_a_breakpoint_stops_in_the_operator(own: Cli, typed: str, code: int) -> 
     command = [sys.executable, "-P", "-m", "riprap.engine.cli.main", "check", "job.yaml", "--items", "300"]
     ended = subprocess.run(
         [*command, "--set", "stages.processor.operator=mine:Halting"],
-        cwd=own.directory, env=own.environment, input=typed, capture_output=True, text=True, timeout=60,
+        cwd=own.directory, env=own.environment, input=typed, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ended.returncode == code, ended.stderr
     assert "mine.py(" in ended.stdout and "(Pdb)" in ended.stdout

@@ -302,7 +302,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
     assert process.stdout and process.stderr
     process.stdout.close()
     assert "Traceback" not in process.stderr.read()
-    process.wait(30)
+    process.wait(120)
 
 
 def test_an_unexpected_error_is_short_and_keeps_its_traceback(cli: Cli) -> None:

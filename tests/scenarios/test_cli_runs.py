@@ -41,7 +41,7 @@ def start_long_run(cli: Cli) -> subprocess.Popen[str]:
     """A run that would take minutes, with its first epochs committed."""
     process = cli.start("run", "job.yaml", "--out", "out", *LONG)
     epochs = cli.directory / "out" / "epochs.csv"
-    await_that(lambda: lines(epochs) > 3 or process.poll() is not None, 60, lambda: "nothing was committed")
+    await_that(lambda: lines(epochs) > 3 or process.poll() is not None, 120, lambda: "nothing was committed")
     assert process.poll() is None, process.communicate()[1]
     return process
 
@@ -85,7 +85,7 @@ def test_a_run_with_a_kill_gives_the_model_of_a_run_without(cli: Cli) -> None:
 def test_an_interrupt_ends_it_all(cli: Cli) -> None:
     process = start_long_run(cli)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130 and errors.endswith("interrupted\n")
     cli.await_no_process()
     assert summary_of(cli.directory / "out")["completed"] is False
@@ -115,9 +115,9 @@ def test_several_destinations_are_summed_up_as_one_job(cli: Cli) -> None:
 
 def test_a_run_under_nohup_outlives_its_terminal(cli: Cli) -> None:
     process = cli.start("run", "job.yaml", "--out", "out", "--set", "input.repeat=100", wrapper=("nohup",))
-    await_that(lambda: lines(cli.directory / "out/epochs.csv") > 3, 60, lambda: "nothing was committed")
+    await_that(lambda: lines(cli.directory / "out/epochs.csv") > 3, 120, lambda: "nothing was committed")
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert summary_of(cli.directory / "out")["completed"] is True
     cli.await_no_process()
@@ -126,8 +126,8 @@ def test_a_run_under_nohup_outlives_its_terminal(cli: Cli) -> None:
 def test_a_terminal_that_goes_away_ends_a_run_in_it(cli: Cli) -> None:
     process = start_long_run(cli)
     process.send_signal(signal.SIGHUP)
-    assert process.wait(30) == 130
-    cli.await_no_process(timeout_s=1)
+    assert process.wait(120) == 130
+    cli.await_no_process()
 
 
 def test_a_killed_launcher_takes_everything_with_it(cli: Cli) -> None:
@@ -142,7 +142,7 @@ def test_backup_servers_of_the_users_keep_jobs_of_one_name_apart(cli: Cli) -> No
     address = f"ipc://@riprap-{cli.mark}"
     server = cli.start("backup", "--listen", address, "--storage", "kept", "--durability", "always")
     words = ("run", "job.yaml", "--json", "--set", f"backup.servers=[{address}]", "--set", "input.repeat=10")
-    await_that((cli.directory / "kept").exists, 20, lambda: "the server did not begin")
+    await_that((cli.directory / "kept").exists, 120, lambda: "the server did not begin")
     first = cli.run(*words, "--out", "first", "--fault", "kill:sink.0@epoch=50", *paced(20_000))
     second = cli.run(*words, "--out", "second", "--set", "seed=2")
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
@@ -153,7 +153,7 @@ def test_backup_servers_of_the_users_keep_jobs_of_one_name_apart(cli: Cli) -> No
     assert ['"restored"' in text for text in events] == [True, False], "the second began anew"
     assert cli.processes() == [server.pid], "it is not the run's to end"
     server.terminate()
-    assert server.communicate(timeout=20) and server.returncode == 0
+    assert server.communicate(timeout=120) and server.returncode == 0
     cli.await_no_process()
 
 
@@ -193,12 +193,12 @@ def test_a_cluster_from_up_to_down(cli: Cli, capfd: pytest.CaptureFixture[str]) 
     assert said("up", "--standby", "0").startswith("up: ZooKeeper 127.0.0.1:")
     assert said("up").startswith("already up: ")
     run_dir = Path(json.loads(said("submit", "job.yaml", "--json", *LONG))["run_dir"])
-    await_that(lambda: lines(run_dir / "epochs.csv") > 3, 60, lambda: "nothing was committed")
+    await_that(lambda: lines(run_dir / "epochs.csv") > 3, 120, lambda: "nothing was committed")
     assert said("status").split() == ["trial", "RUNNING"]
     before = worker()
     assert before["state"] == "up"
     said("kill", "trial", "processor.1")
-    await_that(lambda: worker()["incarnation"] == 2 and worker()["state"] == "up", 20, lambda: "it was not replaced")
+    await_that(lambda: worker()["incarnation"] == 2 and worker()["state"] == "up", 120, lambda: "it was not replaced")
     after = worker()
     assert after["pid"] != before["pid"] and after["restarts"] == 1
     threads = map(int, os.listdir(f"/proc/{after['pid']}/task"))
@@ -206,7 +206,7 @@ def test_a_cluster_from_up_to_down(cli: Cli, capfd: pytest.CaptureFixture[str]) 
     assert "lost processor.1#1" in said("status", "trial")
     assert cli.call("kill", "trial", "processor.7") != 0
     said("cancel", "trial")
-    await_that(lambda: "CANCELLED" in said("status"), 20, lambda: "it was not cancelled")
+    await_that(lambda: "CANCELLED" in said("status"), 120, lambda: "it was not cancelled")
     assert said("down") == "down\n"
     cli.await_no_process()
     assert said("down") == "nothing is up on this host\n"

@@ -69,7 +69,7 @@ def started(cli: Cli, job: str) -> Any:
     process = cli.start("run", topology, "--out", "out", *LASTING[job])
     name = "epochs.0.csv" if job == "words" else "epochs.csv"
     path = cli.directory / "out" / name
-    await_that(lambda: path.exists() and path.read_bytes().count(b"\n") > 5, 60, lambda: "nothing was committed")
+    await_that(lambda: path.exists() and path.read_bytes().count(b"\n") > 5, 120, lambda: "nothing was committed")
     return process
 
 
@@ -94,7 +94,7 @@ def test_forged_reports_end_a_job_as_failed_and_it_can_be_resumed(cli: Cli, form
             row.epoch = epochs if row.done else 0
 
     forger.say(ended)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 1, said
     assert re.search(r"wrong or forged", said) and "riprap run --resume" in said, said
     summary = json.loads((out / "summary.json").read_text())

@@ -50,9 +50,9 @@ def check_said(error: str, folder: Path) -> None:
 def run_until_full(cli: Cli, disk: SmallDisk, *words: str) -> str:
     """A job that is under way when its disk is full; what it said at its end, with exit code 1."""
     process = cli.start("run", "job.yaml", "--out", str(disk.path / "out"), *PATIENCE, *words)
-    await_that(lambda: len(epochs(disk.path / "out")) > 5 or process.poll() is not None, 60, lambda: "no epoch")
+    await_that(lambda: len(epochs(disk.path / "out")) > 5 or process.poll() is not None, 120, lambda: "no epoch")
     disk.fill()
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 1, error
     cli.await_no_process()
     return error
@@ -109,9 +109,9 @@ def test_a_general_topology_goes_on_too(cli: Cli, disk: SmallDisk, scheme: str) 
     (cli.directory / "job.yaml").write_text(text.replace("scheme: none", f"scheme: {scheme}"))
     process = cli.start("run", "job.yaml", "--out", str(disk.path / "out"), *PATIENCE)
     tables = [disk.path / f"out/epochs.{index}.csv" for index in range(2)]
-    await_that(lambda: all(map(Path.exists, tables)) or process.poll() is not None, 60, lambda: "no window")
+    await_that(lambda: all(map(Path.exists, tables)) or process.poll() is not None, 120, lambda: "no window")
     disk.fill()
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 1
     check_said(error, disk.path / "out")
     cli.await_no_process()
@@ -131,12 +131,12 @@ def test_a_backup_server_alone_waits_for_room_and_else_is_named(cli: Cli, disk: 
     words = ("run", "job.yaml", "--out", "out", "--set", f"backup.storage={disk.path}", *TRAIN, *PATIENCE)
     process = cli.start(*words)
     log = cli.directory / "out/logs/backup.log"
-    await_that(lambda: len(epochs(cli.directory / "out")) > 5, 60, lambda: "no epoch")
+    await_that(lambda: len(epochs(cli.directory / "out")) > 5, 120, lambda: "no epoch")
     disk.fill()
     await_that(lambda: "nothing can be written: " in log.read_text() or process.poll() is not None, 30, log.read_text)
     if recovers:
         disk.make_room()
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == (0 if recovers else 1), error
     if not recovers:
         check_said(error, disk.path)

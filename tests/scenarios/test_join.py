@@ -50,7 +50,7 @@ def test_without_security_whoever_wants_none_gets_in_and_is_told(cli: Cli) -> No
         submitted = cli.run("submit", "job.yaml", "--out", "out", environment=off)
         assert submitted.returncode == 0, submitted.stderr
         done = cli.directory / "out" / "summary.json"
-        await_that(done.exists, 60, lambda: "the job has not ended")
+        await_that(done.exists, 120, lambda: "the job has not ended")
         assert json.loads(done.read_text())["completed"]
         strict = cli.run("jobs")
         assert strict.returncode == 2 and "belongs to others, or is open to them" in strict.stderr
@@ -70,7 +70,7 @@ def test_a_reader_sees_how_jobs_are_and_can_do_nothing_else(cli: Cli) -> None:
         joined = cli.run("join", token.stdout.strip(), environment=there)
         assert joined.returncode == 0 and f"now: riprap status --zookeeper {zookeeper}" in joined.stdout, joined.stderr
         cli.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
-        await_that((cli.directory / "out/epochs.csv").exists, 60, lambda: "the job has not begun")
+        await_that((cli.directory / "out/epochs.csv").exists, 120, lambda: "the job has not begun")
         for words in (("jobs",), ("status",), ("status", "trial")):
             asked = cli.run(*words, environment=there)
             assert asked.returncode == 0 and "trial" in asked.stdout, asked.stderr

@@ -53,7 +53,7 @@ def test_a_notebook_defines_runs_kills_follows_and_draws(cli: Cli, monkeypatch: 
     monkeypatch.setenv("IPYTHONDIR", str(cli.directory / "ipython"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in (*CELLS, MISTAKE)])
     client = NotebookClient(
-        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(cli.directory)}}
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(cli.directory)}}
     )
     with pytest.raises(CellExecutionError) as caught:
         client.execute()

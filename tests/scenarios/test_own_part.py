@@ -49,7 +49,7 @@ def test_what_a_killed_run_left_is_removed_by_its_resume(cli: Cli) -> None:
     words = ("--zookeeper", zookeeper)
     run = cli.start("run", "job.yaml", "--out", "own", "--set", "input.repeat=20", *words)
     csv = cli.directory / "own/epochs.csv"
-    await_that(lambda: csv.exists() and len(csv.read_text().splitlines()) > 3, 60, lambda: "nothing was committed")
+    await_that(lambda: csv.exists() and len(csv.read_text().splitlines()) > 3, 120, lambda: "nothing was committed")
     run.kill()
     run.communicate()
     assert len(runs_in(zookeeper)) == 1

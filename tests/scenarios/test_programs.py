@@ -114,7 +114,7 @@ def trained_here(cli: Cli, repeat: int) -> dict[str, np.ndarray]:
 
 
 def test_a_program_kills_cancels_resumes_and_draws_its_job_with_classes_of_its_own(cli: Cli) -> None:
-    said, errors = start(cli, LOOKS_ON).communicate(timeout=60)
+    said, errors = start(cli, LOOKS_ON).communicate(timeout=120)
     assert said.split() == ["True", "2"] and not errors, errors
     cli.await_no_process()
     assert (cli.directory / "run.png").read_bytes().startswith(b"\x89PNG")
@@ -140,7 +140,7 @@ def test_a_program_that_is_killed_leaves_nothing_behind(cli: Cli) -> None:
     assert len(cli.processes()) > 5
     program.kill()
     program.wait()
-    await_that(lambda: cli.processes() == [child], 10, lambda: f"left behind: {cli._names()}")
+    await_that(lambda: cli.processes() == [child], 120, lambda: f"left behind: {cli._names()}")
     os.kill(child, signal.SIGKILL)
     program.communicate()
     summary: dict[str, Any] = json.loads((cli.directory / "out" / "summary.json").read_text())
@@ -150,9 +150,9 @@ def test_a_program_that_is_killed_leaves_nothing_behind(cli: Cli) -> None:
 def test_an_interrupt_ends_a_job_cleanly(cli: Cli) -> None:
     program = start(cli, IS_INTERRUPTED)
     epochs = cli.directory / "out" / "epochs.csv"
-    await_that(lambda: epochs.exists() and epochs.stat().st_size > 100, 30, lambda: "nothing was committed")
+    await_that(lambda: epochs.exists() and epochs.stat().st_size > 100, 120, lambda: "nothing was committed")
     program.send_signal(signal.SIGINT)
-    _, errors = program.communicate(timeout=30)
+    _, errors = program.communicate(timeout=120)
     assert errors.rstrip().endswith("KeyboardInterrupt")
     cli.await_no_process(1.0)
     events = [event.get("phase") for event in read_events(cli.directory / "out")]
@@ -161,7 +161,7 @@ def test_an_interrupt_ends_a_job_cleanly(cli: Cli) -> None:
 
 def test_a_class_of_a_script_is_refused_by_the_command_line(cli: Cli) -> None:
     script = start(cli, 'compose(1).save("saved.yaml")\n')
-    assert script.communicate(timeout=60)[1] == ""
+    assert script.communicate(timeout=120)[1] == ""
     for command in ("run", "submit"):  # a cluster has other hosts
         ended = cli.run(command, "saved.yaml")
         assert ended.returncode == 2

@@ -74,7 +74,7 @@ def test_a_script_runs_its_job_with_operators_beside_it(cli: Cli) -> None:
     (cli.directory / "text.txt").write_text("\n".join(LINES) + "\n")
     ended = subprocess.run(
         [sys.executable, str(scripts / "job.py")],
-        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     summary: dict[str, Any] = json.loads(ended.stdout)
@@ -94,7 +94,7 @@ def test_a_job_that_fails_raises_and_says_how_to_go_on(cli: Cli) -> None:
     (cli.directory / "job.py").write_text(SCRIPT.replace("shouted", "broken").replace("Shouted", "Broken"))
     ended = subprocess.run(
         [sys.executable, str(cli.directory / "job.py")],
-        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert ended.returncode == 1
     assert "riprap.codec.errors.JobFailed: job shouts ended FAILED" in ended.stderr
@@ -115,7 +115,7 @@ def test_the_examples_of_the_page_run_as_they_stand(cli: Cli) -> None:
     (cli.directory / "page.py").write_text(script.replace(".data/books", "books.txt"))
     ended = subprocess.run(
         [sys.executable, "page.py"],
-        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=100, check=False,
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert ended.returncode == 0 and (cli.directory / "shouts.svg").exists(), ended.stderr
     cli.await_no_process()

@@ -66,9 +66,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarra
 def start_and_interrupt(cli: Cli, signum: int, *words: str) -> subprocess.CompletedProcess[str]:
     """A run that is sent a signal after a few epochs."""
     process = cli.start("run", "job.yaml", "--out", "out", *SETS, *words)
-    await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 60, lambda: "nothing was committed")
+    await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 120, lambda: "nothing was committed")
     process.send_signal(signum)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     cli.await_no_process()
     assert epochs(cli) < JOB_EPOCHS, "it was over too soon"
     return subprocess.CompletedProcess([], process.returncode, out, err)
@@ -112,11 +112,11 @@ def test_an_interrupted_run_says_how_to_go_on_and_that_works(
 
 def test_a_run_directory_has_one_launcher_at_a_time(cli: Cli) -> None:
     process = cli.start("run", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
-    await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 60, lambda: "nothing was committed")
+    await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 120, lambda: "nothing was committed")
     second = cli.run("run", "--resume", "out")
     assert second.returncode == 2 and "in use by another `riprap run`" in second.stderr
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 130
     cli.await_no_process()
 
@@ -160,14 +160,14 @@ def test_a_job_in_an_ensemble_of_the_users_is_taken_from_its_dead_launcher(
 def test_a_cluster_that_was_killed_goes_on_where_it_was(cli: Cli, undisturbed: dict[str, np.ndarray]) -> None:
     first = json.loads(cli.ask("up", "--standby", "0", "--json"))
     cli.ask("submit", "job.yaml", "--out", "out", *SETS)
-    await_that(lambda: epochs(cli) >= 5, 60, lambda: "nothing was committed")
+    await_that(lambda: epochs(cli) >= 5, 120, lambda: "nothing was committed")
     for pid in [first["pid"], *cli.processes()]:
         kill(pid)
     cli.await_no_process()
     assert epochs(cli) < JOB_EPOCHS, "it was over too soon"
     second = json.loads(cli.ask("up", "--standby", "0", "--json"))
     assert second["backups"] == first["backups"] and second["pid"] != first["pid"]
-    await_that(lambda: "COMPLETED" in cli.ask("status"), 60, lambda: "it was not completed")
+    await_that(lambda: "COMPLETED" in cli.ask("status"), 120, lambda: "it was not completed")
     check_whole(cli.directory / "out", undisturbed)
     cli.ask("down")
     cli.await_no_process()

@@ -65,7 +65,7 @@ def test_a_job_loses_nothing_while_the_keys_change_twice(cluster: Rotating, undi
         check_opens_nothing(cluster, cluster.keys(folder))
     for worker in ("processor.1", "sink.0", "source.0"):
         cluster.done("kill", "trial", worker)
-        await_that(lambda worker=worker: is_new(cluster, worker, before[0][worker]), 60, lambda: str(cluster.status()))
+        await_that(lambda worker=worker: is_new(cluster, worker, before[0][worker]), 120, lambda: str(cluster.status()))
     os.kill(cluster.leader()["pid"], signal.SIGKILL)
     cluster.await_more_epochs()
     summary = cluster.finish()
@@ -107,7 +107,7 @@ def test_an_agent_that_does_not_answer_is_named_and_nothing_changes(cluster: Rot
     assert other.returncode == 2 and "have other keys than those in" in other.stderr
     assert refused.returncode == 1 and "no agent has confirmed the new keys on other" in refused.stderr, refused.stderr
     assert cluster.keys().secret == before and not (cluster.folder / "next").exists()
-    await_that(lambda: "other" in cluster.hosts(), 60, lambda: "the other agent has not come back")
+    await_that(lambda: "other" in cluster.hosts(), 120, lambda: "the other agent has not come back")
     cluster.done("token", "--rotate")
     assert before != cluster.keys().secret == cluster.keys(cluster.other_folder).secret
     assert cluster.finish()["completed"], cluster.status()
@@ -141,7 +141,7 @@ def test_services_of_another_host_that_stood_by_follow(cli: Cli, undisturbed: di
     of_other = {FOLDER_VARIABLE: str(first.other_folder), "XDG_RUNTIME_DIR": str(there)}
     second = cli.start(*words, environment=of_other, wrapper=named)
     try:
-        await_that(lambda: "other" in first.hosts() or second.poll() is not None, 60, lambda: "it is not up")
+        await_that(lambda: "other" in first.hosts() or second.poll() is not None, 120, lambda: "it is not up")
         assert second.poll() is None, f"namespaces are needed here: {second.communicate()}"
         log = there / "riprap" / "controller.log"
         await_that(lambda: "ready to lead" in log.read_text(), 60, log.read_text)
@@ -154,7 +154,7 @@ def test_services_of_another_host_that_stood_by_follow(cli: Cli, undisturbed: di
         first.check_whole(undisturbed)
     finally:
         second.terminate()
-        second.communicate(timeout=30)
+        second.communicate(timeout=120)
         first.close()
     cli.await_no_process()
 

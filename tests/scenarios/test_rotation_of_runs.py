@@ -29,7 +29,7 @@ class Running(NamedTuple):
     process: subprocess.Popen[str]
 
     def ended(self) -> tuple[int, str]:
-        _, err = self.process.communicate(timeout=90)
+        _, err = self.process.communicate(timeout=120)
         return self.process.returncode, err
 
     def hurry(self) -> None:
@@ -46,7 +46,7 @@ def running(cli: Cli) -> Iterator[Running]:
     cli.environment[FOLDER_VARIABLE] = str(folder)
     process = cli.start("run", "job.yaml", "--out", "out", *LENGTH, "--set", "cluster.stall_timeout_s=5")
     epochs = cli.directory / "out/epochs.csv"
-    await_that(lambda: epochs.exists() and epochs.read_bytes().count(b"\n") > 5, 60, lambda: str(process.poll()))
+    await_that(lambda: epochs.exists() and epochs.read_bytes().count(b"\n") > 5, 120, lambda: str(process.poll()))
     keep_next(NEW, folder)
     assert promote(Authority(NEW).id, folder)
     yield Running(cli, process)

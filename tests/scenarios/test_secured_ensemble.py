@@ -84,7 +84,7 @@ def test_a_run_survives_its_dead_and_shows_no_secret(cli: Cli, words: tuple[str,
 def test_a_run_that_ends_early_says_how_to_go_on(cli: Cli, words: tuple[str, ...]) -> None:
     run = cli.start("run", "job.yaml", "--out", "out", *paced(2000), *words)
     csv = cli.directory / "out/epochs.csv"
-    await_that(lambda: csv.exists() and len(csv.read_text().splitlines()) > 3, 60, lambda: "nothing was committed")
+    await_that(lambda: csv.exists() and len(csv.read_text().splitlines()) > 3, 120, lambda: "nothing was committed")
     run.terminate()
     _, said = run.communicate()
     options = f"--zookeeper {words[1]} --zookeeper-auth {cli.directory}/auth.yaml"
@@ -114,7 +114,7 @@ def test_up_remembers_how_its_ensemble_is_entered(cli: Cli, words: tuple[str, ..
     token = cli.run("token").stdout.strip()
     joined = cli.run("join", token, environment={FOLDER_VARIABLE: str(cli.directory / "elsewhere")})
     assert f"riprap agent --zookeeper {words[1]} --zookeeper-auth FILE" in joined.stdout, joined.stderr
-    await_that(lambda: "COMPLETED" in cli.run("status", "trial").stdout, 60, lambda: cli.run("status").stdout)
+    await_that(lambda: "COMPLETED" in cli.run("status", "trial").stdout, 120, lambda: cli.run("status").stdout)
     assert cli.run("forget", "trial").returncode == 0
     assert cli.run("down").returncode == 0
     files = [path.read_bytes() for name in ("out", "runtime") for path in (cli.directory / name).rglob("*.*")]

@@ -52,7 +52,7 @@ def started(cli: Cli, out: str) -> str:
         found.extend(event["worker"] for event in events if event["event"] == "slow_call")
         return bool(found)
 
-    await_that(told, 30, lambda: "nobody noticed the call")
+    await_that(told, 120, lambda: "nobody noticed the call")
     return found[0]
 
 
@@ -78,7 +78,7 @@ def test_a_worker_that_is_stopped_in_a_long_call_is_replaced(cli: Cli) -> None:
     worker = started(cli, "slow")
     pid = next(e["pid"] for e in read_events(cli.directory / "slow") if e["event"] == "slow_call")
     os.kill(pid, signal.SIGSTOP)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     failures = [(failure["worker"], failure["action"]) for failure in json.loads(out)["failures"]]
     assert (worker, "heartbeat missed") in failures, (
@@ -92,6 +92,6 @@ def test_a_call_that_never_returns_is_cancelled_at_once(cli: Cli) -> None:
     process = cli.start("run", "slow.yaml", "--out", "slow", *SCHEME, *TIGHT)
     started(cli, "slow")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130 and err.endswith("interrupted\n")
-    cli.await_no_process(timeout_s=1)
+    cli.await_no_process()

@@ -47,7 +47,7 @@ def test_wrong_topologies_are_refused_one_by_one_and_the_run_goes_on(cli: Cli) -
     out = cli.directory / "out"
     process = cli.start("run", "job.yaml", "--out", "out", "--json", "--set", "input.repeat=60", *paced(150_000))
     csv = out / "epochs.csv"
-    await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 5, 60, lambda: "nothing was committed")
+    await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 5, 120, lambda: "nothing was committed")
     zookeeper = str(next(event for event in read_events(out) if event["event"] == "cluster_started")["zookeeper"])
     sound = submitted(zookeeper)
     with Client(zookeeper) as client:
@@ -57,7 +57,7 @@ def test_wrong_topologies_are_refused_one_by_one_and_the_run_goes_on(cli: Cli) -
         both = refused(client, sound, lambda t: (t.pop("job"), t["links"].update(transport="pigeons")))
         assert "submission: job: missing" in str(both) and "links.transport: is 'pigeons'" in str(both)
         assert client.jobs().keys() == {JOB}
-    said, error = process.communicate(timeout=60)
+    said, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
     assert json.loads(said)["completed"] and json.loads(said)["failures"] == []
     assert "Traceback" not in (out / "logs" / "controller.log").read_text()

@@ -29,7 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def finish(command: list[str], directory: Path, environment: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
-        command, cwd=directory, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=110
+        command, cwd=directory, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -35,7 +35,7 @@ def test_every_public_name_is_there_and_the_same_for_type_checkers() -> None:
 
 
 def in_a_new_interpreter(code: str, directory: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -28,7 +28,7 @@ from riprap.codec.trust.curve import call_as, call_with
 from riprap.codec.trust.keys import BACKUP, CLIENT, WorkerKeys, own_authority
 from riprap.codec.trust.rotation import keyring
 
-WAIT_S = 20.0
+WAIT_S = 120.0
 
 
 class Cluster:

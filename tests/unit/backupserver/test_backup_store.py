@@ -261,7 +261,7 @@ class Slow(LocalStorage):
         self.synced: list[str] = []
 
     def sync(self, name: str) -> None:
-        assert self.may_end.wait(20), "the test has not let it end"
+        assert self.may_end.wait(120), "the test has not let it end"
         super().sync(name)
         self.synced.append(name)
 

@@ -19,7 +19,7 @@ from riprap.codec.trust.strangers import Strangers
 OURS, OTHERS = Authority(b"s" * 32), Authority(b"t" * 32)
 LIFE = OURS.life("words-1a/sink.0", 1)
 ROLE = roles_of(OURS, AGENT, CLIENT)
-PATIENCE_MS = 10_000
+PATIENCE_MS = 120_000
 HANDSHAKES = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL

@@ -23,7 +23,7 @@ from riprap.controller.messages import CHANNEL_BYTES_MAX
 from riprap.controller.processes import tie_to_this_process
 from riprap.controller.spawner import Exited, Spawner, Started, await_end
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from riprap.engine.network import Frame, Network
 
 MESSAGE_BYTES_MAX = 16 << 20
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 
 Message = tuple[int, bytes | int, bytes, list[Frame]]
 

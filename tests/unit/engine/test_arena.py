@@ -200,7 +200,7 @@ def in_small_dev_shm(size: str, command: list[str]) -> str:
     """What a command prints that runs in a mount namespace of its own, whose /dev/shm is as small as told."""
     shell = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
     words = ["unshare", "--mount", "sh", "-c", shell, "sh", *command]
-    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 @pytest.mark.parametrize("arguments", [(5000, 1), (1, 0), (1, 1, 9000)])

@@ -24,7 +24,7 @@ from riprap.engine.worker import pin
 from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 
-LIMIT_S = 20
+LIMIT_S = 120.0
 """No wait of these tests takes so long."""
 BLOCK_ITEMS = 4
 

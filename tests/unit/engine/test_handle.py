@@ -71,7 +71,7 @@ def test_what_the_launcher_shows_is_the_progress(launcher: Launcher) -> None:
     launcher.tell(messages.PROGRESS, **asdict(SNAPSHOT))
     launcher.tell(messages.ENDED, phase="COMPLETED")
     launcher.exit()
-    launcher.run.wait(10)
+    launcher.run.wait(120)
     now = launcher.run.progress()
     assert (now.phase, now.epoch, now.items, now.total_items, now.workers_up) == ("COMPLETED", 3, 30, 100, 1)
     assert launcher.run.metrics == {"loss": 0.5} and launcher.run.failures == [FAILURE]
@@ -86,7 +86,7 @@ def test_the_summary_is_returned_once_the_launcher_is_gone(launcher: Launcher, t
     with pytest.raises(RiprapError, match=r"job trial is still SUBMITTED after 0.01 s"):
         launcher.run.wait(0.01)
     launcher.exit()
-    assert launcher.run.wait(10)["items"] == 30 and launcher.run.ended
+    assert launcher.run.wait(120)["items"] == 30 and launcher.run.ended
     assert launcher.run.failures == [FAILURE] and launcher.run.metrics == {"a": 1.5}
 
 
@@ -94,7 +94,7 @@ def test_the_error_of_a_job_that_failed_is_raised(launcher: Launcher) -> None:
     launcher.tell(messages.ENDED, phase="FAILED", **messages.of_error(JobFailed("a mistake", "correct it")))
     launcher.exit()
     with pytest.raises(JobFailed, match="a mistake\n  remedy: correct it"):
-        launcher.run.wait(10)
+        launcher.run.wait(120)
     with pytest.raises(JobFailed, match="a mistake"):
         list(launcher.run)
 
@@ -105,7 +105,7 @@ def test_a_launcher_that_dies_silently_has_failed_the_job(launcher: Launcher, tm
     options = "--zookeeper zk:1 --zookeeper-auth /auth.yaml"
     command = f"riprap run --resume {tmp_path} {options}"
     with pytest.raises(JobFailed, match=rf"lost its launcher \(exit code -9\)\n.*{command}"):
-        launcher.run.wait(10)
+        launcher.run.wait(120)
 
 
 @pytest.mark.parametrize("done", [True, False])

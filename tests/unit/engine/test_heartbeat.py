@@ -35,11 +35,11 @@ def test_a_heartbeat_never_says_less_than_what_was_sent_before_it() -> None:
 
     def progress() -> dict[str, Any]:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(120)
         return {"type": "progress"}
 
     channel.start(progress, lambda: None)
-    assert begun.wait(20)
+    assert begun.wait(120)
     teller = threading.Thread(target=channel.send, args=({"type": "done"},))
     teller.start()
     teller.join(0.2)
@@ -47,6 +47,6 @@ def test_a_heartbeat_never_says_less_than_what_was_sent_before_it() -> None:
     said = [unpack(there.recv(CHANNEL_BYTES_MAX), CHANNEL_BYTES_MAX)["type"] for _ in range(2)]
     channel.stop()
     for thread in (teller, *(thread for thread in threading.enumerate() if thread.name == "control")):
-        thread.join(20)  # before the socket closes: the control thread would take that for the agent's end
+        thread.join(120)  # before the socket closes: the control thread would take that for the agent's end
     there.close()
     assert said == ["progress", "done"]

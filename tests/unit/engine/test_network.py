@@ -99,7 +99,7 @@ def test_many_senders_keep_their_own_order():
         for peer in seen:
             assert receiver.reply(peer, b"done")
         for thread in threads:
-            thread.join(10)
+            thread.join(120)
             assert not thread.is_alive()
 
 

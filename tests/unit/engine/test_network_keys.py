@@ -15,7 +15,7 @@ from riprap.engine.network import UPSTREAM, Network
 OURS, OTHERS = Authority(b"s" * 32), Authority(b"t" * 32)
 SINK, SENDER = WorkerId("sink", 0), WorkerId("processor", 1)
 MESSAGE_BYTES_MAX = 1 << 20
-PATIENCE_S = 20
+PATIENCE_S = 120.0
 
 
 def life(worker, number, authority=OURS, records="words-1a"):

@@ -96,8 +96,8 @@ def digest(name: str, directory: Path) -> str:
     source.write_text(DIGEST)
     folder = Path(riprap.operators.__file__).parent
     flags = ["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-Wno-psabi", f"-I{folder}"]
-    subprocess.run(["cc", *flags, *VARIANTS[name], str(source), "-o", str(program), "-lm"], check=True, timeout=60)
-    return subprocess.run([str(program)], check=True, timeout=60, capture_output=True, text=True).stdout
+    subprocess.run(["cc", *flags, *VARIANTS[name], str(source), "-o", str(program), "-lm"], check=True, timeout=120)
+    return subprocess.run([str(program)], check=True, timeout=120, capture_output=True, text=True).stdout
 
 
 def test_all_compilations_give_the_same_bits(tmp_path: Path) -> None:
