@@ -15,6 +15,7 @@ from riprap.controller import ensemble
 from riprap.engine.cli.backup_servers import STORAGE
 
 ZOOKEEPER_DATA = ".zookeeper"
+PF_EXITING = 0x4  # <linux/sched.h>
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,15 @@ def forget_jobs(folder: Path) -> None:
 
 
 def started_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None when it does not run."""
+    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None when it does not run.
+
+    One that was killed is no zombie at once; its flags (field 9) say that it is about to be one.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    return None if fields[0] == b"Z" else int(fields[19])
+    return None if fields[0] == b"Z" or int(fields[6]) & PF_EXITING else int(fields[19])
 
 
 def find_backups(zookeeper: str | None) -> list[str]:

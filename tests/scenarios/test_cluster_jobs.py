@@ -125,7 +125,9 @@ def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
     words = ("--zookeeper", zookeeper, "--host", "zz-ahead", "--address", "127.0.0.1")
     agent = cli.start("agent", *words, wrapper=ahead)
     with Client(zookeeper) as client:
-        await_that(lambda: len(client.agents()) == 2 or agent.poll() is not None, 120, lambda: "an agent has not joined")
+        await_that(
+            lambda: len(client.agents()) == 2 or agent.poll() is not None, 120, lambda: "an agent has not joined"
+        )
     assert agent.poll() is None, f"time namespaces are needed here: {agent.communicate()}"
     four = ("--set", "stages.processor.parallelism=4")
     cli.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *four, "--fault", "kill:processor.0@epoch=100")

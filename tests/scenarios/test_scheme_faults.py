@@ -370,7 +370,9 @@ def test_zookeeper_away_for_five_seconds_stops_nothing(shared: Cli) -> None:
     )
     epochs = shared.directory / "away/epochs.csv"
     events = shared.directory / "away/events.jsonl"
-    await_that(lambda: '"stop"' in _text(events) or process.poll() is not None, 120, lambda: "zookeeper was not stopped")
+    await_that(
+        lambda: '"stop"' in _text(events) or process.poll() is not None, 120, lambda: "zookeeper was not stopped"
+    )
     stopped = _text(epochs).count("\n")
     await_that(lambda: _text(epochs).count("\n") > stopped + 100 or process.poll() is not None, 120, lambda: "stalled")
     out, err = process.communicate(timeout=120)

@@ -71,6 +71,17 @@ def test_a_process_that_does_not_run_has_no_start() -> None:
     assert started_ticks(2**22 + 1) is None
 
 
+@pytest.mark.parametrize(("state", "flags"), [("Z", 0x400000), ("R", 0x400004)], ids=["zombie", "exiting"])
+def test_a_process_that_was_killed_has_no_start(monkeypatch: pytest.MonkeyPatch, state: str, flags: int) -> None:
+    stat = f"1 (a) b) {state} 1 1 1 0 -1 {flags} " + "7 " * 40
+    monkeypatch.setattr(Path, "read_bytes", lambda _: stat.encode())
+    assert started_ticks(1) is None
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda _: stat.replace(f"{state} 1 ", "S 1 ").replace(str(flags), "0").encode()
+    )
+    assert started_ticks(1) == 7
+
+
 def test_backup_servers_are_those_of_the_same_cluster() -> None:
     assert find_backups(None) == []
     write_state(own_state())
