@@ -1,7 +1,8 @@
 """kazoo's connection to a ZooKeeper server, with TLS of our own, and with an end to its giving up.
 
-Kazoo ends a session for good when a server refuses it, or is lost while it authenticates us; a leader or an agent would
-then live on without one. Here it connects again, and whoever waits for the first connection learns why there is none.
+Kazoo ends a session for good when a server refuses it, is lost while it authenticates us, or acknowledges an identity
+before it answers what was asked earlier; a leader or an agent would then live on without one. Here it connects again,
+and whoever waits for the first connection learns why there is none.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import logging
 import socket
 import ssl
 import threading
+from collections import deque
+from itertools import islice
 from typing import Any
 
 from kazoo.exceptions import ConnectionDropped, SASLException, SessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.connection import AUTH_XID, ConnectionHandler
 from kazoo.protocol.serialization import SASL
 
 SASL_STEPS_MAX = 8
@@ -86,6 +89,11 @@ class Connection(ConnectionHandler):
             raise SASLException("the server challenges without end")
         super()._submit(request, timeout, xid)
 
+    def _read_header(self, timeout: float) -> Any:
+        header, buffer, offset = super()._read_header(timeout)
+        _bring_forward(self.client._pending, header.xid)
+        return header, buffer, offset
+
     def _connect_loop(self, retry: Any) -> Any:
         try:
             return super()._connect_loop(retry)
@@ -98,6 +106,18 @@ class Connection(ConnectionHandler):
             LOG.error("ZooKeeper at %s:%d lets us in no more: %r; trying again", *server, error)
         self.failures[server] = error
         self.news.set()
+
+
+def _bring_forward(pending: deque[Any], xid: int) -> None:
+    """Put first what an answer belongs to: requests are answered in their order, but identities as soon as they come.
+
+    `pending` has (request, result, xid) of what was sent. No effect for what was not asked for.
+    """
+    place = next((place for place, (_, _, asked) in enumerate(pending) if asked == xid), 0)
+    if place and (xid == AUTH_XID or all(asked == AUTH_XID for _, _, asked in islice(pending, place))):
+        found = pending[place]
+        del pending[place]
+        pending.appendleft(found)
 
 
 def _is_refusal(error: Exception) -> bool:

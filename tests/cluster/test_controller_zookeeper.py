@@ -158,3 +158,17 @@ def test_jobs_that_cannot_be_read_are_named_and_the_others_loaded(chroot: str) -
     with pytest.raises(DataError, match="scribbled/state"):
         leader.save(replace(SPEC, name="scribbled"), record(2), create=False)
     session.disconnect(client)
+
+
+def test_a_session_learns_keys_while_it_has_much_to_ask(chroot: str) -> None:
+    """The server answers an identity at once, before what it was asked earlier."""
+    client = session.connect(chroot)
+    try:
+        for round_ in range(20):
+            asked = [client.get_async(paths.AGENTS) for _ in range(200)]
+            learned = client.add_auth_async("digest", f"riprap:{round_}")
+            found = [one.get(timeout=120) for one in asked]
+            assert learned.get(timeout=120) is True
+            assert all(data == b"" and stat.version == 0 for data, stat in found)
+    finally:
+        session.disconnect(client)
