@@ -69,16 +69,20 @@ class Gated(ShardSource):
 
 SLOW_WORDS = """\
 import time
+from pathlib import Path
 
 from riprap.operators.dataflow.word_count import SplitWords
+
+HURRY = Path(__file__).with_name("hurry")
 
 
 class SlowSplit(SplitWords):
     def process_data(self, items, first, out):
-        time.sleep(items.count / %d)
+        if not HURRY.exists():
+            time.sleep(items.count / %d)
         return super().process_data(items, first, out)
 """
-"""The module `slow_words`: a task of SlowSplit takes so many lines a second at most."""
+"""The module `slow_words`: a task of SlowSplit takes so many lines a second at most, until `hurry` is called."""
 
 
 def paced(per_second: int) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ class Rotating:
         self.cli.run("down")
         for agent in self.agents:
             agent.terminate()
-            agent.communicate(timeout=120)
+            print(agent.communicate(timeout=120)[1])  # seen where a test fails
 
 
 def close(client: KazooClient) -> None:

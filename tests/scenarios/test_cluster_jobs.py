@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from cli_harness import Cli, await_that, paced, undisturbed_model
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced, undisturbed_model
 
 from riprap.codec.trust.curve import call_as
 from riprap.codec.trust.keys import BACKUP, CLIENT
@@ -29,7 +29,7 @@ from riprap.engine.cli.run_directory import read_events
 EPOCHS = 600
 DAY_S = 86_400
 SETS = ("--set", f"input.repeat={EPOCHS // 10}")
-IN_TIME = (*SETS, *paced(100_000))
+IN_TIME = (*SETS, *paced(50_000))
 
 
 @pytest.fixture(scope="module")
@@ -213,12 +213,12 @@ def test_what_could_be_gone_on_with_is_kept_until_it_is_forgotten(up: Cli) -> No
 
 
 def test_a_job_that_ends_while_its_agent_is_frozen_is_completed(up: Cli, undisturbed: dict[str, np.ndarray]) -> None:
-    up.ask("submit", "job.yaml", "--out", "out", *IN_TIME, "--set", "cluster.recovery_timeout_s=10")
+    up.ask("submit", "job.yaml", "--out", "out", *SETS, *UNTIL_HURRIED, "--set", "cluster.recovery_timeout_s=10")
     await_epochs(up, 5)
     agent = agent_of(up)
     os.kill(agent, signal.SIGSTOP)
     try:
-        assert status_of(up)["phase"] != "COMPLETED", "it was over too soon"
+        hurry(up.directory)
         status = await_phase(up, lambda phase: phase in ("COMPLETED", "FAILED"))
     finally:
         os.kill(agent, signal.SIGCONT)
@@ -229,7 +229,7 @@ def test_a_job_that_ends_while_its_agent_is_frozen_is_completed(up: Cli, undistu
 
 def test_a_job_that_failed_goes_on_as_its_error_says(up: Cli, undisturbed: dict[str, np.ndarray]) -> None:
     slow = ("--set", "cluster.recovery_timeout_s=0.5", "--set", "cluster.heartbeat_timeout_s=0.5")
-    up.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *slow)
+    up.ask("submit", "job.yaml", "--out", "out", *SETS, *UNTIL_HURRIED, *slow)
     await_epochs(up, 5)
     family = [agent_of(up), *(child.pid for child in psutil.Process(agent_of(up)).children(recursive=True))]
     for pid in family:
@@ -240,7 +240,8 @@ def test_a_job_that_failed_goes_on_as_its_error_says(up: Cli, undisturbed: dict[
         for pid in family:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-    assert status["phase"] == "FAILED" and epochs(up) < EPOCHS
+    assert status["phase"] == "FAILED"
+    hurry(up.directory)
     refused = up.run("run", "--resume", "out")
     assert refused.returncode == 2 and "riprap submit --resume" in refused.stderr
     words = shlex.split(status["remedy"].partition("go on where it ended with: riprap ")[2])

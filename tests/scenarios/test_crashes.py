@@ -53,8 +53,8 @@ def test_an_operator_that_ends_its_process(cli: Cli, body: str, how: str, where:
 
 
 def test_a_worker_that_crashes_once_is_replaced(cli: Cli) -> None:
-    once = "try:\n            os.mkdir('crashed')\n            os.abort()\n        except FileExistsError:\n            pass\n"
-    body = once + "        return super().process_data(items)"
+    lines = ["try:", "    os.mkdir('crashed')", "    os.abort()", "except FileExistsError:", "    pass"]
+    body = "\n        ".join([*lines, "return super().process_data(items)"])
     (cli.directory / "mine.py").write_text(CRASHING.replace("BODY", body))
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
     ended = cli.run("run", "job.yaml", "--out", "out", "--set", "input.repeat=40", "--json")

@@ -62,7 +62,7 @@ class Forger:
 
 def started(cli: Cli, job: str) -> Any:
     """A run of many seconds, once its first epochs are committed."""
-    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 60_000)
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 20_000)
     (cli.directory / "text.txt").write_text("a line of some words\n" * 2000)
     (cli.directory / "general.yaml").write_text(WORD_COUNT % (250, 500))
     topology = "general.yaml" if job == "words" else "job.yaml"
