@@ -7,7 +7,7 @@ HIGGS  ?=
 unexport PYTHONDONTWRITEBYTECODE
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test test-wheel build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint audit clean
+.PHONY: help demo test test-long test-wheel build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint audit clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,7 +56,10 @@ demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/
 
 test: build $(VENV)/.test ## run the default test suite on two cores: what computes in two processes, what also waits in three
 	$(BIN)/python -m pytest -q -n 2 tests/unit tests/conformance tests/sim tests/fuzz
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile tests/cluster tests/scenarios tests/namespaces
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not long" tests/cluster tests/scenarios tests/namespaces
+
+test-long: build $(VENV)/.test ## run the further cases of the scenarios, which the default suite leaves out (5 minutes)
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m long tests/cluster tests/scenarios tests/namespaces
 
 test-wheel: build $(VENV)/.test ## build a wheel, and run the unit tests on its installed copy from another folder
 	rm -rf build/wheel

@@ -95,6 +95,9 @@ CASES = {
 state, so the server's memory holds some of that at a time."""
 
 
+LONG = {"words-mini-batch", "words-upstream"}
+
+
 @dataclass
 class Seen:
     """What was seen of a run."""
@@ -223,7 +226,9 @@ def _look_until_it_ends(process: subprocess.Popen[str], out: Path, seen: Seen, c
             process.wait(LOOK_S)
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in CASES]
+)
 def pair(request: pytest.FixtureRequest, run: Run) -> tuple[Case, Seen, Seen]:
     """A case over its short stream, and over the long one."""
     name = request.param

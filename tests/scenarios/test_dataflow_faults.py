@@ -34,6 +34,7 @@ SCHEMES = {
 ONE_OF_EACH = ["kill:count.0@30%", "kill:split.1@60%"]
 EVERYBODY = [f"kill:{worker}@40%" for worker in ("split.0", "split.1", "count.0", "count.1")]
 AGAIN = ["kill:count.1@20%", "kill:split.0@40%", "kill:count.1@60%"]
+LONG = pytest.mark.long
 Job = Callable[..., dict[str, Any]]
 
 
@@ -120,9 +121,9 @@ def windows_in(out: Path) -> list[list[int]]:
     ("scheme", "faults"),
     [
         ("mini_batch", ONE_OF_EACH),
-        ("mini_batch", EVERYBODY),
+        pytest.param("mini_batch", EVERYBODY, marks=LONG),
         ("upstream_backup", EVERYBODY),
-        ("upstream_backup", AGAIN),
+        pytest.param("upstream_backup", AGAIN, marks=LONG),
     ],
     ids=["mini-batch-one-of-each", "mini-batch-everybody", "upstream-everybody", "upstream-again"],
 )
@@ -136,7 +137,7 @@ def test_each_word_is_counted_once_whoever_dies(job: Job, truth: Counter[str], s
     assert summary["windows"] == [list(range(1, REPEAT + 1))] * 2, "each window is announced once, in order"
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", "exactly"])
+@pytest.mark.parametrize("scheme", ["mini_batch", pytest.param("exactly", marks=LONG)])
 def test_with_several_compute_threads_each_word_is_counted_once_too(job: Job, truth: Counter[str], scheme: str) -> None:
     """Sources die with blocks read ahead; the result is that of one thread (AF 3.2)."""
     alone, helped = job(scheme, []), job(scheme, ["kill:split.0@30%", *ONE_OF_EACH], "stages.split.threads=3")
@@ -147,7 +148,9 @@ def test_with_several_compute_threads_each_word_is_counted_once_too(job: Job, tr
     assert helped["windows"] == [list(range(1, REPEAT + 1))] * 2
 
 
-@pytest.mark.parametrize("faults", [ONE_OF_EACH, EVERYBODY, AGAIN], ids=["one-of-each", "everybody", "again"])
+@pytest.mark.parametrize(
+    "faults", [ONE_OF_EACH, EVERYBODY, pytest.param(AGAIN, marks=LONG)], ids=["one-of-each", "everybody", "again"]
+)
 def test_approximate_counts_stay_within_their_bound(job: Job, truth: Counter[str], faults: list[str]) -> None:
     """AF 3.5: a count is off by Theta + L alpha at most, and by alpha for the item at which a backup was due."""
     summary = job("approximate", faults)

@@ -22,11 +22,11 @@ from riprap.controller.session import disconnect, open_client
 from riprap.engine.cli.run_directory import read_events
 
 LATER = 1 << 40  # above any number of the agent's own reports
-JOBS = {"three stages": ("trial", "sink", 750_000, 1500), "general": ("words", "count", 500_000, 1000)}
+JOBS = {"three stages": ("trial", "sink", 250_000, 500), "general": ("words", "count", 100_000, 200)}
 """Name, last stage, items, epochs."""
 SLOW_SPLIT = ("--set", "stages.split.operator=slow_words:SlowSplit")
 LASTING = {
-    "trial": ("--set", "input.repeat=150", *UNTIL_HURRIED),
+    "trial": ("--set", "input.repeat=50", *UNTIL_HURRIED),
     "words": ("--set", "fault_tolerance={scheme: mini_batch}", *SLOW_SPLIT),
 }
 """The options of a job that outlasts what is said of it."""
@@ -62,9 +62,9 @@ class Forger:
 
 def started(cli: Cli, job: str) -> Any:
     """A run of many seconds, once its first epochs are committed."""
-    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 20_000)
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 2_000)
     (cli.directory / "text.txt").write_text("a line of some words\n" * 2000)
-    (cli.directory / "general.yaml").write_text(WORD_COUNT % (250, 500))
+    (cli.directory / "general.yaml").write_text(WORD_COUNT % (50, 500))
     topology = "general.yaml" if job == "words" else "job.yaml"
     process = cli.start("run", topology, "--out", "out", *LASTING[job])
     name = "epochs.0.csv" if job == "words" else "epochs.csv"
@@ -78,7 +78,9 @@ def zookeeper_of(out: Path) -> str:
 
 
 @pytest.mark.parametrize("form", JOBS)
-@pytest.mark.parametrize("clever", [False, True], ids=["only done", "with the right number"])
+@pytest.mark.parametrize(
+    "clever", [pytest.param(False, marks=pytest.mark.long), True], ids=["only done", "with the right number"]
+)
 def test_forged_reports_end_a_job_as_failed_and_it_can_be_resumed(cli: Cli, form: str, clever: bool) -> None:
     job, sink, items, epochs = JOBS[form]
     process = started(cli, job)

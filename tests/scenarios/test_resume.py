@@ -27,6 +27,7 @@ from trial import Arena
 
 SETS = ("--set", "input.repeat=60")
 JOB_EPOCHS = 600
+LONG = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,16 @@ def hit(role: str, epoch: int, *targets: str) -> Hit:
 @pytest.mark.parametrize(
     ("scheme", "hits", "attempts"),
     [
-        ("erasure (4,2) lazy", [hit("source and sink", 20, "source.0", "sink.0")], 1),
+        pytest.param("erasure (4,2) lazy", [hit("source and sink", 20, "source.0", "sink.0")], 1, marks=LONG),
         ("erasure (4,2) lazy", [hit("launcher", 30), hit("processor", 50, "processor.1"), hit("launcher", 70)], 3),
         ("erasure (4,2) lazy", [hit("backup", 20, "backup"), hit("sink", 40, "sink.0")], 1),
         ("erasure (4,2) lazy", [hit("agent", 40, "agent", "controller", "zookeeper")], 1),
-        ("reactive", [hit("processor", 30, "processor.0", "processor.4"), hit("source", 60, "source.0")], 1),
+        pytest.param(
+            "reactive",
+            [hit("processor", 30, "processor.0", "processor.4"), hit("source", 60, "source.0")],
+            1,
+            marks=LONG,
+        ),
         ("reactive", [hit("launcher", EPOCHS // 2)], 2),
     ],
     ids=["source and sink", "launcher twice", "backup, then sink", "all services", "reactive", "reactive, launcher"],

@@ -78,6 +78,7 @@ def is_new(cluster: Rotating, worker: str, before: tuple[int, int]) -> bool:
     return bool(life["state"] == "up" and life["pid"] != before[0] and life["incarnation"] > before[1])
 
 
+@pytest.mark.long
 def test_a_rotation_that_is_killed_anywhere_is_given_again(
     cluster: Rotating, undisturbed: dict[str, np.ndarray]
 ) -> None:
@@ -113,6 +114,7 @@ def test_an_agent_that_does_not_answer_is_named_and_nothing_changes(cluster: Rot
     assert cluster.finish()["completed"], cluster.status()
 
 
+@pytest.mark.long
 def test_a_host_that_was_away_joins_anew(cluster: Rotating) -> None:
     away, reader = (cluster.cli.directory / f"keys of a {who} that was away" for who in ("host", "reader"))
     cluster.done("join", cluster.done("token", "--reader").strip(), host=reader)

@@ -66,7 +66,10 @@ REASONS = {
 """Which of several comes first depends on how long a service takes to start and die again."""
 
 
-@pytest.mark.parametrize("service", list(REASONS))
+@pytest.mark.parametrize(
+    "service",
+    ["controller", pytest.param("agent", marks=pytest.mark.long), pytest.param("backup", marks=pytest.mark.long)],
+)
 def test_one_of_its_services_that_dies_ends_it_and_it_is_resumed_with_the_new_keys(
     running: Running, service: str
 ) -> None:

@@ -51,6 +51,7 @@ A_MILLION = ("--set", "input.repeat=20", *paced(600_000))
 ITEM_BYTES = 4 * 8
 NOTHING = {"items": 0, "states": 0, "recoveries": []}
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
+LONG = pytest.mark.long
 Job = Callable[..., dict[str, Any]]
 
 
@@ -120,7 +121,7 @@ def test_what_the_engine_chooses_by_itself_is_as_exact(job: Job, undisturbed: di
 @pytest.mark.parametrize(
     "faults",
     [
-        ["kill:random:processor@30%"],
+        pytest.param(["kill:random:processor@30%"], marks=LONG),
         ["kill:processor.0@40%", "kill:processor.5@40%"],
         ["kill:processor.0@30%", "kill:processor.1@30%", "kill:processor.2@30%"],
         ["stop:processor.3@20%,for=3s"],
@@ -195,7 +196,7 @@ def test_a_code_that_decodes_badly_is_warned_of(shared: Cli) -> None:
     assert [event["text"][:20] for event in events if event["event"] == "caution"] == ["the code vandermonde"]
 
 
-@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("copies", [pytest.param(2, marks=LONG), 3])
 def test_replication_gives_the_undisturbed_model_to_the_last_bit(job: Job, copies: int) -> None:
     scheme = f"fault_tolerance={{scheme: replication, copies: {copies}}}"
     calm = job(scheme)
@@ -240,13 +241,13 @@ EVERYBODY = [f"kill:{name}@40%" for name in ("source.0", "sink.0", *(f"processor
 @pytest.mark.parametrize(
     "faults",
     [
-        ["kill:source.0@40%"],
-        ["kill:sink.0@40%"],
+        pytest.param(["kill:source.0@40%"], marks=LONG),
+        pytest.param(["kill:sink.0@40%"], marks=LONG),
         ["kill:source.0@40%", "kill:sink.0@40%", "kill:processor.1@40%"],
-        EVERYBODY,
+        pytest.param(EVERYBODY, marks=LONG),
         ["kill:backup@20%", "kill:sink.0@50%"],
         ["kill:agent@40%"],
-        ["stop:sink.0@40%,for=3s"],
+        pytest.param(["stop:sink.0@40%,for=3s"], marks=LONG),
     ],
     ids=["source", "sink", "one of each", "everybody", "backup and sink", "agent", "sink stopped"],
 )
@@ -289,7 +290,7 @@ def test_a_small_dev_shm_is_reported_and_survived(shared: Cli, undisturbed: dict
     assert all("No space left" in event["reason"] and "/dev/shm" in event["remedy"] for event in refusals)
 
 
-@pytest.mark.parametrize("attachment", ["eager", "lazy"])
+@pytest.mark.parametrize("attachment", ["eager", pytest.param("lazy", marks=LONG)])
 def test_attachments_differ_in_bytes_only(job: Job, undisturbed: dict[str, Any], attachment: str) -> None:
     scheme = f"fault_tolerance={{scheme: erasure, code: gf256, k: 4, r: 2, attachment: {attachment}}}"
     summary = job(scheme, "kill:processor.0@40%", "kill:processor.5@60%")
@@ -310,8 +311,8 @@ def predictions(job: Job) -> np.ndarray:
     [
         ["kill:processor.1@30%", "kill:processor.4@30%"],
         ["kill:sink.0@40%", "kill:processor.2@60%"],
-        ["kill:source.0@40%", "kill:processor.0@60%"],
-        ["stop:processor.3@20%,for=3s"],
+        pytest.param(["kill:source.0@40%", "kill:processor.0@60%"], marks=LONG),
+        pytest.param(["stop:processor.3@20%,for=3s"], marks=LONG),
     ],
     ids=["two processors", "sink", "source", "stopped"],
 )
