@@ -31,7 +31,7 @@ import msgpack
 import zmq
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
-from cli_harness import Cli, await_that, paced, write_shards, write_topology
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, write_shards, write_topology
 
 from riprap.codec.ids import fence_of, name_of, records_of
 from riprap.codec.trust.curve import call_with
@@ -40,7 +40,8 @@ from riprap.controller import paths
 from riprap.controller.session import disconnect, open_client
 from riprap.engine.cli.run_directory import read_events
 
-ROWS, PER_SECOND = 5000, 60_000
+ROWS, PER_SECOND = 5000, 10_000
+"""Of the shards; what a job reads until it may hurry, or somewhat less."""
 GROWTH_MAX_BYTES = 64 << 20
 BURST = 100
 JOB = f"fuzzed{os.getpid()}"  # whatever else runs here
@@ -164,19 +165,20 @@ def sizes(cli: Cli) -> dict[int, int]:
 
 
 def one_job(cli: Cli, out: str, seconds: int, attack: Callable[[list[Target]], None]) -> str:
-    """Run a job of so many seconds, fuzzed from its first epochs on; the digest of its model.
+    """Run a job that goes slowly while it is fuzzed, for so many seconds at most; the digest of its model.
 
     AssertionError if the job suffered.
     """
-    repeat = seconds * PER_SECOND // ROWS
-    words = ("--set", f"input.repeat={repeat}", *paced(PER_SECOND))
-    process = cli.start("run", "job.yaml", "--out", out, "--json", *words)
+    (cli.directory / "hurry").unlink(missing_ok=True)
+    repeat = 2 * seconds * PER_SECOND // ROWS
+    process = cli.start("run", "job.yaml", "--out", out, "--json", "--set", f"input.repeat={repeat}", *UNTIL_HURRIED)
     folder = cli.directory / out
     csv = folder / "epochs.csv"
     await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 5, 60, lambda: "nothing was committed")
     before = sizes(cli)
     attack(targets_of(folder))
     after = sizes(cli)
+    hurry(cli.directory)
     said, error = process.communicate(timeout=seconds + 60)
     assert process.returncode == 0, error
     summary = json.loads(said)
@@ -201,7 +203,7 @@ def run(cli: Cli, count: int, processes: int, seed: int, seconds: int, handshake
         def attack(targets: list[Target], job: int = jobs) -> None:
             share = -(-(count - sent.value) // processes)
             seeds = [seed * 1000 + job * processes + n for n in range(processes)]
-            words = [(targets, one, 0.6 * seconds, share, handshakes, sent) for one in seeds]
+            words = [(targets, one, seconds, share, handshakes, sent) for one in seeds]
             running = [forked.Process(target=fuzz, args=arguments) for arguments in words]
             for one in running:
                 one.start()
@@ -217,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1_000_000, help="handshakes, frames and requests to send")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=30, help="of each job; fuzzed for six tenths of it")
+    parser.add_argument("--seconds", type=int, default=30, help="for which each job is fuzzed")
     parser.add_argument("--handshakes", type=float, default=0.5, help="their share of what is sent")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
