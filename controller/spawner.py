@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 from riprap.codec.errors import ConfigError
 from riprap.controller import channel
-from riprap.controller.processes import kill_by_pidfd, tie_to_this_process
+from riprap.controller.processes import SINGLE_THREADED, kill_by_pidfd, tie_to_this_process
 
 START_TIMEOUT_S = 60.0  # to import the workers' code, on a slow disk
-# Workers are many and each has its own compute threads: libraries must not start more behind their backs.
-SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import click
 
+from riprap.controller.processes import SINGLE_THREADED
+
 INTERRUPTED = 130
 
 #: Subcommand -> its line in the overview; the module of the same name is imported only when it is asked for.
@@ -96,6 +98,7 @@ def riprap(context: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit: 0 done, 1 failed, 2 wrong command or configuration, 130 interrupted."""
+    os.environ.update(SINGLE_THREADED | os.environ)
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         signal.signal(signal.SIGHUP, _interrupt)

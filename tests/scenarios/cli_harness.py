@@ -11,7 +11,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
@@ -182,17 +182,27 @@ class Cli:
         wanted = f"{MARK}={self.mark}".encode()
         return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _bears(pid, wanted)]
 
+    def commands(self) -> dict[int, list[str]]:
+        """The command lines of these."""
+        found = {}
+        for pid in self.processes():
+            with suppress(OSError):  # gone meanwhile
+                found[pid] = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return found
+
+    def pids_of(self, command: str) -> list[int]:
+        """Those that run `riprap COMMAND`, and their forks."""
+        return [pid for pid, words in self.commands().items() if words[4:5] == [command]]
+
     def await_no_process(self, timeout_s: float = 60.0) -> None:
         """Return as soon as nothing is left; AssertionError names what is left after the timeout."""
-        await_that(lambda: not self.processes(), timeout_s, lambda: f"left behind: {self._names()}")
+        await_that(lambda: not self.processes(), timeout_s, lambda: f"left behind: {self.commands()}")
 
     def kill_all(self) -> None:
         """End whatever a failed test has left."""
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
-
-    def _names(self) -> list[str]:
-        return [_command(pid) for pid in self.processes()]
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def await_that(condition: Callable[[], bool], timeout_s: float, what: Callable[[], str]) -> None:
@@ -280,10 +290,3 @@ def _bears(pid: int, mark: bytes) -> bool:
             return mark in stream.read().split(b"\0")
     except OSError:
         return False
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
-    except OSError:
-        return f"{pid} (gone)"

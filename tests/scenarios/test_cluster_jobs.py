@@ -67,16 +67,17 @@ def await_phase(cli: Cli, holds: Callable[[str], bool]) -> dict[str, Any]:
 
 def agent_of(cli: Cli) -> int:
     """The process of this cluster's agent."""
-    commands = {pid: psutil.Process(pid).cmdline() for pid in cli.processes()}
-    (agent,) = [pid for pid, words in commands.items() if words[4:5] == ["agent"] and is_first(pid)]
+    (agent,) = filter(is_first, cli.pids_of("agent"))
     return agent
 
 
 def is_first(pid: int) -> bool:
     """Whether a process is no fork of one with the same command line."""
-    process = psutil.Process(pid)
-    parent = process.parent()
-    return parent is None or parent.cmdline() != process.cmdline()
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        parent = process.parent()
+        return parent is None or parent.cmdline() != process.cmdline()
+    return False
 
 
 def check_whole(out: Path, undisturbed: dict[str, np.ndarray]) -> None:
@@ -178,7 +179,7 @@ def listed(cli: Cli) -> dict[str, str]:
 
 def files_open(cli: Cli, service: str) -> list[str]:
     """The paths that a service of the cluster has open."""
-    (process,) = [one for pid in cli.processes() if (one := psutil.Process(pid)).cmdline()[4:5] == [service]]
+    (process,) = map(psutil.Process, cli.pids_of(service))
     return [one.path for one in process.open_files()]
 
 

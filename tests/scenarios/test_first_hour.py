@@ -94,7 +94,6 @@ def test_a_csv_of_ones_own_three_kills_and_a_plot(hour: Path) -> None:
     check_accuracy(hour, "orders")
 
 
-@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_other_files(hour: Path) -> None:
     if not (hour / "first.yaml").exists():

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from cli_harness import Cli, await_that, undisturbed_model
 from rotation_harness import SETS, Rotating, check_opens_nothing
@@ -46,8 +45,7 @@ def keep_aside(cluster: Rotating, name: str) -> Path:
 
 
 def agents(cluster: Rotating) -> set[int]:
-    commands = {pid: psutil.Process(pid).cmdline() for pid in cluster.cli.processes()}
-    return {pid for pid, words in commands.items() if words[4:5] == ["agent"] and is_first(pid)}
+    return set(filter(is_first, cluster.cli.pids_of("agent")))
 
 
 def test_a_job_loses_nothing_while_the_keys_change_twice(cluster: Rotating, undisturbed: dict[str, np.ndarray]) -> None:

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import psutil
 import pytest
 from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry
 
@@ -73,7 +72,7 @@ REASONS = {
 def test_one_of_its_services_that_dies_ends_it_and_it_is_resumed_with_the_new_keys(
     running: Running, service: str
 ) -> None:
-    family = [pid for pid in running.cli.processes() if psutil.Process(pid).cmdline()[4:5] == [service]]
+    family = running.cli.pids_of(service)
     os.kill(min(family), signal.SIGKILL)  # the others are its forks
     code, said = running.ended()
     assert code == 1 and "go on where it ended with: riprap run --resume" in said, said
