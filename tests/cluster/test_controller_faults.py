@@ -14,6 +14,7 @@ from cluster_harness import PROGRAM, Cluster, await_death, await_that, is_alive,
 
 from riprap.codec.errors import ConfigError, JobFailed, RiprapError
 from riprap.controller.client import Client
+from riprap.controller.limits import Limits
 from riprap.controller.session import disconnect, open_client
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 
@@ -194,9 +195,11 @@ def test_deaths_during_start_up_are_survived(cluster: Cluster) -> None:
 def test_a_worker_that_dies_again_and_again_fails_the_job(cluster: Cluster) -> None:
     cluster.start_both()
     cluster.submit(topology(toy={"processor.1": {"exits_at_start": 1000}}))
-    with pytest.raises(JobFailed, match=r"restart storm: processor\.1 died 3 times.*exit status 3"):
+    with pytest.raises(JobFailed, match=r"restart storm: processor\.1 died \d+ times.*exit status 3") as raised:
         cluster.client.wait("toy", timeout_s=120)
-    assert cluster.status()["workers"]["processor.1"]["incarnation"] == 3
+    # a death counts as its own doing once its status is known, which may come after the next life was begun
+    died = cluster.status()["workers"]["processor.1"]["incarnation"]
+    assert f"died {died} times" in str(raised.value) and 3 <= died <= Limits().restarts_max + 1
 
 
 def test_an_operator_error_fails_the_job_at_once(cluster: Cluster) -> None:

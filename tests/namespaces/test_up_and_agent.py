@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
-from cli_harness import Cli, await_that, write_shards, write_topology
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, write_shards, write_topology
 
 from bench.namespaces import Hosts
 from riprap.controller.client import Client
@@ -55,6 +55,10 @@ def pair(hosts: Hosts, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
         host.kill_all()
 
 
+def is_second_life(worker: dict[str, Any]) -> bool:
+    return bool(worker["incarnation"] > 1 and worker["state"] == "up")
+
+
 def test_a_job_with_a_kill_on_two_hosts(hosts: Hosts, pair: tuple[Host, Host]) -> None:
     first, second = pair
     address, out = hosts.address(0), first.directory / "out"
@@ -64,7 +68,7 @@ def test_a_job_with_a_kill_on_two_hosts(hosts: Hosts, pair: tuple[Host, Host]) -
         with Client(up["zookeeper"], timeout_s=120) as client:
             await_that(lambda: client.agents().keys() == {"node0", "node1"}, 120, lambda: str(client.agents()))
             assert client.agents()["node1"]["address"] == hosts.address(1)
-            first.said("submit", "job.yaml", "--out", "out")
+            first.said("submit", "job.yaml", "--out", "out", "--set", "micro_batch=1000", *UNTIL_HURRIED)
             running = client.wait("trial", 60, until=lambda status: status["workers"]["sink.0"]["epoch"] > 5)
             places = {name: worker["host"] for name, worker in running["workers"].items()}
             assert {*places.values()} == {"node0", "node1"}
@@ -73,6 +77,8 @@ def test_a_job_with_a_kill_on_two_hosts(hosts: Hosts, pair: tuple[Host, Host]) -
                 second.run("kill", "trial", killed, "--zookeeper", up["zookeeper"], wrapper=second.wrapper).returncode
                 == 0
             )
+            client.wait("trial", 120, until=lambda status: is_second_life(status["workers"][killed]))
+            hurry(first.directory)
             ended = client.wait("trial", 120)
         assert ended["phase"] == "COMPLETED"
         assert [failure["worker"] for failure in ended["failures"]] == [killed]
