@@ -7,7 +7,7 @@ HIGGS  ?=
 unexport PYTHONDONTWRITEBYTECODE
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test test-long test-wheel build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint audit clean
+.PHONY: help demo test test-long oracle test-wheel build debug sim fuzz soak soak-dataflow bench bench-streamlec bench-afstream bench-peers lint audit clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ test: build $(VENV)/.test ## run the default test suite on two cores: what compu
 
 test-long: build $(VENV)/.test ## run the further cases of the scenarios, which the default suite leaves out (5 minutes)
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m long tests/cluster tests/scenarios tests/namespaces
+
+oracle: build $(VENV)/.test ## run the topologies of configs/ under every scheme, also with kills, and compare with the kept digests (20 minutes)
+	$(BIN)/python tests/regress/oracle.py $(NAMES)
 
 test-wheel: build $(VENV)/.test ## build a wheel, and run the unit tests on its installed copy from another folder
 	rm -rf build/wheel
