@@ -11,9 +11,9 @@ from bench.runs import save, table
 from bench.text import Kept, text
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.progress import INPUT
-from riprap.engine.dataflow.threads import ComputeThreads
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.progress import INPUT
+from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators.dataflow.base import DataflowOperator, Items, Place
 from riprap.operators.dataflow.grep import Grep
 from riprap.operators.dataflow.word_count import SplitWords

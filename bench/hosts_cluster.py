@@ -18,8 +18,8 @@ from bench.namespaces import HUB_ADDRESS, Hosts
 from riprap.controller.client import Client
 from riprap.controller.phases import TERMINAL
 from riprap.controller.zookeeper import EmbeddedZooKeeper
-from riprap.engine.cli.epochs import Committed, EpochRow, EpochTail
-from riprap.engine.cli.summary import Facts, compose
+from riprap.engine.run.summary import Facts, compose
+from riprap.engine.run_directory.epochs import Committed, EpochRow, EpochTail
 
 RIPRAP = [sys.executable, "-m", "riprap.engine.cli.main"]
 JOB_TIMEOUT_S = 300.0

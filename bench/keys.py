@@ -16,7 +16,7 @@ from collections.abc import Callable
 from bench.network import KEYS, MESSAGE_BYTES_MAX, Keys, received, turn
 from bench.rounds import alternate, await_quiet
 from bench.runs import save, table
-from riprap.engine.network import Network
+from riprap.engine.wire.network import Network
 
 TOTAL_BYTES = 512 << 20
 SMALL = 200_000

@@ -24,9 +24,9 @@ import numpy as np
 import zmq
 
 from riprap.codec.trust.keys import Authority
-from riprap.engine.arena import Arena
-from riprap.engine.channel import Channel
-from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.wire.arena import Arena
+from riprap.engine.wire.channel import Channel
+from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 
 WINDOW_BYTES = 8 << 20
 SIZES = (64 << 10, 256 << 10, 1 << 20)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.runs import save, table
-from riprap.engine._ring_race import race_mpsc, race_spsc
+from riprap.engine.wire._ring_race import race_mpsc, race_spsc
 
 CAPACITY = 4096
 REPEATS = 7

@@ -7,7 +7,7 @@ never anything else. Layout of the header, a msgpack array (positions, not names
     [(dtype, shape), ...], meta
 
 An array that the receiver can reach by itself has no frame; its entry is (dtype, shape, reference) then, and what the
-reference means is not this file's business (engine/sharing.py).
+reference means is not this file's business (engine/wire/sharing.py).
 """
 
 from __future__ import annotations

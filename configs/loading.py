@@ -26,16 +26,20 @@ STAND_INS: dict[str, Any] = {"job": "draft", "micro_batch": 1, "fault_tolerance"
 """What a draft has for sections without a default that are not sound."""
 
 
-def load_file(path: str | PathLike[str], set_texts: list[str], checks: Sequence[Check]) -> Topology:
-    """Do what `riprap.configs.topology.load` promises."""
-    sets = [(*parse_set(text), text) for text in set_texts]
+def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[Check] = ()) -> Topology:
+    """Read and check a topology file, with `--set` overrides (`PATH=VALUE`) applied.
+
+    `checks` are further questions, asked of what is sound of the file; what they find is reported with the rest.
+    ConfigError lists every problem with its file, line and field.
+    """
+    given = [(*parse_set(text), text) for text in sets]
     document = read_document(path)
-    where = _Where(document, {field: text for field, _, text in sets})
+    where = _Where(document, {field: text for field, _, text in given})
     values = document.values
     if not isinstance(values, dict):
         problem = Problem((), "is not a mapping", "a topology with job, input, stages, edges, ...")
         raise config_error(where, document.file, [problem])
-    problems = apply_sets(values, [(field, value) for field, value, _ in sets])
+    problems = apply_sets(values, [(field, value) for field, value, _ in given])
     problems += check_values(values, checks)
     if problems:
         ordered = sorted(dict.fromkeys(problems), key=lambda problem: (not problem.leads, where.order(problem.path)))

@@ -32,7 +32,7 @@ TEXT_MAX = 16_000
 
 
 class MatrixSchema(Section):
-    """What the sources of a three-stage job say (engine/cli/preflight.py)."""
+    """What the sources of a three-stage job say (engine/run/preflight.py)."""
 
     items: Count
     columns: Annotated[list[str], Field(min_length=1)]
@@ -43,7 +43,7 @@ class MatrixSchema(Section):
 
 
 class WindowSchema(Section):
-    """What the sources of a general topology say (engine/cli/dataflow_preflight.py)."""
+    """What the sources of a general topology say (engine/run/dataflow_preflight.py)."""
 
     items: Count
     windows: Count

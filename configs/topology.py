@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riprap.codec.ids import WorkerId
 from riprap.configs.shape import Edge, Shape
-
-if TYPE_CHECKING:
-    from riprap.configs.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -240,23 +236,6 @@ class Draft:
     """All stages and edges are there and well formed, so that questions about the shape make sense."""
     scheme: str | None
     """The scheme that the file names, though its options may be wrong; None where there is no such scheme."""
-
-
-def load(
-    path: str | PathLike[str],
-    sets: Iterable[str] = (),
-    checks: Sequence[Callable[[Draft], Iterable[Problem]]] = (),
-) -> Topology:
-    """Read and check a topology file, with `--set` overrides (`PATH=VALUE`) applied.
-
-    `checks` are further questions, asked of what is sound of the file; what they find is reported with the rest.
-    ConfigError lists every problem with its file, line and field.
-    """
-    from riprap.configs.loading import (
-        load_file,  # YAML and the schema cost a tenth of a second that workers need not pay
-    )
-
-    return load_file(path, list(sets), checks)
 
 
 def _stage(name: str, data: Mapping[str, Any]) -> Stage:

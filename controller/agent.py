@@ -41,7 +41,7 @@ def run_agent(
     zookeeper: str,
     host: str = "",
     address: str | None = None,
-    entry: str = "riprap.engine.worker:main",
+    entry: str = "riprap.engine.worker.worker:main",
     *,
     root: str = "/",
     spares: int = SPARES,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riprap.codec.ids import WorkerId
 from riprap.controller.faults import Fault, Progress, is_due
 from riprap.controller.job import Job
+from riprap.controller.moment import Moment
 from riprap.controller.reports import EXITED
 
-if TYPE_CHECKING:
-    from riprap.controller.reconcile import Pass
 
-
-def order_faults(run: Pass) -> None:
+def order_faults(run: Moment) -> None:
     """Order each fault once, when its moment has come and its target runs.
 
     An order is durable before an agent gets it, so that a new leader does not give it again.
@@ -31,7 +29,7 @@ def order_faults(run: Pass) -> None:
             run.log("fault_injected", incarnation=row.incarnation, **fields)
 
 
-def note_faults_that_never_came(run: Pass) -> None:
+def note_faults_that_never_came(run: Moment) -> None:
     """Log what was not injected, now that the job has ended."""
     given = {order["number"] for order in run.job.injected}
     for number, fault in enumerate(run.job.spec.faults):

@@ -8,7 +8,6 @@ job's decisions, and append to its log. What agents are told follows from the de
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller import injection, recovery
@@ -17,24 +16,18 @@ from riprap.controller.cluster import Cluster
 from riprap.controller.completeness import Account
 from riprap.controller.job import Job
 from riprap.controller.last_words import ReadLastWords
+from riprap.controller.moment import Moment
 from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, EndReason, FailureReason, Phase
 from riprap.controller.record import Assignment
-from riprap.controller.reports import EXITED, UP, WorkerReport
+from riprap.controller.reports import EXITED, UP
 
 
-class Pass:
-    """One pass at one moment; `load` counts the tasks of each host, `logs` collects what is worth an event.
-
-    `last_words` is asked before a job is failed: it may be complete without anybody having been told.
-    """
+class Pass(Moment):
+    """One pass at one moment; `load` counts the tasks of each host."""
 
     def __init__(self, job: Job, cluster: Cluster, load: Counter[str], now: float, last_words: ReadLastWords) -> None:
-        self.job = job
-        self.cluster = cluster
+        super().__init__(job, cluster, now, last_words)
         self.load = load
-        self.now = now
-        self.last_words = last_words
-        self.logs: list[Log] = []
 
     def run(self) -> list[Log]:
         """Decide until nothing changes any more; a phase is left at most once in a step, so five steps do."""
@@ -54,23 +47,6 @@ class Pass:
                 injection.note_faults_that_never_came(self)
         job.refresh_view()
         return self.logs
-
-    def log(self, event: str, **fields: Any) -> None:
-        """Append to the job's event log."""
-        self.logs.append(
-            Log(self.job.spec.run_dir, event, {"job": self.job.spec.name, "monotonic": self.now, **fields})
-        )
-
-    def fail(self, reason: EndReason, message: str, remedy: str) -> None:
-        """End the job loudly; one that is complete all the same ends as that."""
-        if self.job.phase in (Phase.RUNNING, Phase.RECOVERING) and self._take_last_words():
-            self.log("completed_unheard", reason=reason, error=message)
-            self.job.move(Phase.FINISHING, self.now)
-            return
-        if resume := self.job.spec.resume:
-            remedy = f"{remedy.rstrip('.')}; go on where it ended with: {resume}"
-        self.job.error, self.job.remedy = f"{reason}: {message}", remedy
-        self.job.move(Phase.FAILED, self.now)
 
     def _submitted(self) -> None:
         timeout_s = self.job.spec.limits.startup_timeout_s
@@ -164,18 +140,6 @@ class Pass:
             self.fail(EndReason.INCOMPLETE, f"all sinks say that they are done, but {short}", remedy)
         else:
             self.job.move(Phase.FINISHING, self.now)
-
-    def _take_last_words(self) -> bool:
-        """Whether every sink has left its last words, and they add up; what they say then counts as heard."""
-        spec = self.job.spec
-        words = [said for sink in spec.sinks if (said := self.last_words(spec.run_dir, sink)) is not None]
-        if len(words) < len(spec.sinks) or spec.expected.shortfall([said.account for said in words]):
-            return False
-        for worker, incarnation, account, stats in words:
-            unheard = WorkerReport(spec.name, str(worker), incarnation, EXITED)
-            row = self.job.rows.setdefault((worker, incarnation), unheard)
-            row.done, row.stats, (row.epoch, row.accounted) = True, stats, account
-        return True
 
     def _new_losses(self) -> dict[WorkerId, FailureReason]:
         suspicions = self.job.detector.suspicions(self.now)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
 from riprap.controller.endings import describe_end, ended_itself
 from riprap.controller.job import Job
+from riprap.controller.moment import Moment
 from riprap.controller.phases import EndReason, FailureReason, Phase
 from riprap.controller.steps import Announce, Fence, Respawn, Step
-
-if TYPE_CHECKING:
-    from riprap.controller.reconcile import Pass
 
 CRASHES_MAX = 2
 """How often a worker that ends itself without having processed an item is replaced."""
@@ -20,7 +18,7 @@ CRASHES_MAX = 2
 _TIMES = ("respawned_at", "restored_at", "first_item_at", "caught_up_at")
 
 
-def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
+def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
     """Note each loss, ask the plan, and apply its steps; the job fails when the plan, or patience, has no way on."""
     job = run.job
     for worker, reason in lost.items():
@@ -41,7 +39,7 @@ def recover(run: Pass, lost: dict[WorkerId, FailureReason]) -> None:
         _apply(job, step)
 
 
-def note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
+def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
     """Enter a loss among the job's failures, once, whether or not anything will be done about it."""
     job, task = run.job, run.job.tasks[worker]
     task.lost_at = run.now if task.lost_at is None else task.lost_at
@@ -64,7 +62,7 @@ def note(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
     run.log("detected", worker=str(worker), incarnation=incarnation, reason=str(reason), exited_at=exited_at)
 
 
-def _is_storm(run: Pass, worker: WorkerId) -> bool:
+def _is_storm(run: Moment, worker: WorkerId) -> bool:
     """Count this death of the worker; True when it has died too often to no avail.
 
     One that ends itself will do so again, so it is given up sooner than one that is killed from outside.
@@ -81,7 +79,7 @@ def _is_storm(run: Pass, worker: WorkerId) -> bool:
     return len(fruitless) > min(most, limits.restarts_max)
 
 
-def _give_up_restarting(run: Pass, worker: WorkerId, reason: FailureReason) -> None:
+def _give_up_restarting(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
     job, limits, row = run.job, run.job.spec.limits, run.job.row(worker)
     ended = describe_end(row.status, row.crashed_at) if row is not None else ""
     log = f"{job.spec.run_dir}/logs/{worker}.log"
@@ -112,7 +110,7 @@ def _apply(job: Job, step: Step) -> None:
             task.announced = True
 
 
-def fill_in_failures(run: Pass) -> None:
+def fill_in_failures(run: Moment) -> None:
     """Copy the replacements' times into the failures that they follow: started, ready, first item, caught up."""
     for failure in run.job.failures:
         _explain(run.job, failure)
@@ -141,7 +139,7 @@ def _explain(job: Job, failure: dict[str, Any]) -> None:
         failure["ended"] = describe_end(row.status, row.crashed_at)
 
 
-def check_deadlines(run: Pass) -> None:
+def check_deadlines(run: Moment) -> None:
     """Fail the job if a start, the deployment, a recovery or an epoch takes too long; the message names the wait."""
     job, limits = run.job, run.job.spec.limits
     again = "then run the job again"
@@ -168,7 +166,7 @@ def check_deadlines(run: Pass) -> None:
     return None
 
 
-def _check_stall(run: Pass) -> None:
+def _check_stall(run: Moment) -> None:
     """Whatever the cause, a job that commits nothing more does not hang; a call of an operator may take its time."""
     job, timeout_s = run.job, run.job.spec.limits.stall_timeout_s
     committed = sum(row.epoch for sink in job.spec.sinks if (row := job.row(sink)) is not None)
@@ -184,7 +182,7 @@ def _check_stall(run: Pass) -> None:
         )
 
 
-def _waiting_for(run: Pass, worker: WorkerId) -> str:
+def _waiting_for(run: Moment, worker: WorkerId) -> str:
     """What the worker's replacement is waiting for, in words."""
     task = run.job.tasks[worker]
     if task.wanted:

@@ -20,7 +20,7 @@ if not (Path(__file__).parent / "codec").is_dir():
 if TYPE_CHECKING:
     from riprap.codec.codes import make_code
     from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
-    from riprap.engine.compose import (
+    from riprap.engine.api.compose import (
         Job,
         Stage,
         approximate,
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         scheme,
         upstream_backup,
     )
-    from riprap.engine.handle.run import Progress, Run
+    from riprap.engine.api.progress import Progress
+    from riprap.engine.api.run import Run
     from riprap.operators.base import Context, Processor, Sink, Source
     from riprap.operators.dataflow.base import DataflowOperator
     from riprap.operators.estimators import from_estimator, load_model, predict, save_model, to_estimator
@@ -48,11 +49,12 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "riprap.codec.codes": ("make_code",),
     "riprap.codec.errors": ("ConfigError", "DataError", "JobFailed", "RiprapError"),
-    "riprap.engine.compose": (
+    "riprap.engine.api.compose": (
         "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "resume",
         "scheme", "upstream_backup",
     ),
-    "riprap.engine.handle.run": ("Progress", "Run"),
+    "riprap.engine.api.progress": ("Progress",),
+    "riprap.engine.api.run": ("Run",),
     "riprap.operators.base": ("Context", "Processor", "Sink", "Source"),
     "riprap.operators.dataflow.base": ("DataflowOperator",),
     "riprap.operators.estimators": ("from_estimator", "load_model", "predict", "save_model", "to_estimator"),

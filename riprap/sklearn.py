@@ -18,9 +18,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from riprap.configs import topology as topologies
-from riprap.engine.compose import Job, scheme
-from riprap.engine.local import LocalTraining, unit_of
+from riprap.configs.loading import load
+from riprap.engine.api.compose import Job, scheme
+from riprap.engine.api.local import LocalTraining, unit_of
 from riprap.operators.base import Context, Processor, Sink
 from riprap.operators.blockmath import logistic
 from riprap.operators.loading import make_operator
@@ -108,7 +108,7 @@ class _Linear(BaseEstimator):
             with job.start(out=Path(folder, "run")) as run:
                 self.summary_ = run.wait()
                 model = run.model()
-            unit = unit_of(topologies.load(Path(folder, "run", "topology.yaml")))
+            unit = unit_of(load(Path(folder, "run", "topology.yaml")))
         training = self._begin(rows, unit)
         state = np.concatenate([[0.0], model["coefficients"], model["intercept"]])
         training.go_on_from(state, self.summary_["epochs"])

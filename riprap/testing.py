@@ -116,7 +116,7 @@ def check_topology(path: str | PathLike[str], sets: Iterable[str] = (), items: i
     RiprapError where the topology itself is wrong.
     """
     __tracebackhide__ = True
-    from riprap.engine.trial import Trial
+    from riprap.engine.run.trial import Trial
 
     _tell(Trial.of(fspath(path), sets, items).outcomes())
 

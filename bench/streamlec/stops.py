@@ -25,7 +25,7 @@ from bench.runs import median, ready, riprap, save, table
 from bench.streamlec.places import cluster_of
 from bench.streamlec.settings import ABOUT, MICRO_BATCH, ROWS
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli.epochs import EpochRow, EpochTail
+from riprap.engine.run_directory.epochs import EpochRow, EpochTail
 
 STOPPED_S, EVERY = 0.4, 300
 CUT_S, EVERY_CUT = 1.0, 20

@@ -1,1 +1,1 @@
-"""The command line: one file a subcommand, and the parts that `riprap run` is made of."""
+"""The command line: one file a subcommand. What they do stands in run/, tune/, services/ and show/."""

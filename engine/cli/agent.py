@@ -8,7 +8,7 @@ import click
 
 from riprap.engine.cli.options import cluster_ensemble_option, die_with_parent_option
 
-WORKER = "riprap.engine.worker:main"
+WORKER = "riprap.engine.worker.worker:main"
 
 
 @click.command("agent")

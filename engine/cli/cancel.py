@@ -17,7 +17,7 @@ def command(job: str, zookeeper: str | None) -> None:
     Example:
       riprap cancel svm_higgs
     """
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     with open_client(zookeeper) as client:
         client.cancel(job)

@@ -10,7 +10,7 @@ import click
 from riprap.engine.cli.options import json_option, no_verify_option, set_option
 
 if TYPE_CHECKING:
-    from riprap.engine.trial import Trial
+    from riprap.engine.run.trial import Trial
     from riprap.operators.trial.law import Outcome
 
 
@@ -32,7 +32,7 @@ def command(topology: str, items: int, sets: tuple[str, ...], no_verify: bool, a
     Example:
       riprap check configs/logistic_regression_higgs.yaml --items 1000
     """
-    from riprap.engine.trial import Trial
+    from riprap.engine.run.trial import Trial
 
     try:
         complaints = _check(Trial.of(topology, sets, items, verify=not no_verify), as_json)
@@ -45,7 +45,7 @@ def command(topology: str, items: int, sets: tuple[str, ...], no_verify: bool, a
 def _check(trial: Trial, as_json: bool) -> int:
     """Try everything, and say what came of it; the number of complaints."""
     from riprap.codec.json_text import to_json
-    from riprap.engine.trial import unchecked
+    from riprap.engine.run.trial import unchecked
 
     name = trial.job.topology.job
     if not as_json:

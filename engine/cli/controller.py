@@ -28,15 +28,15 @@ def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
     begin(die_with_parent)  # before the imports that take long
     from riprap.configs.submission import check_submission
     from riprap.controller.service import run_controller
-    from riprap.engine.plans import plan_for
+    from riprap.engine.schemes.plans import plan_for
 
     run_controller(zookeeper, address, plan_for, _on_ended, check_submission)
 
 
 def _on_ended(topology: Mapping[str, Any], run_dir: str, status: Mapping[str, Any]) -> None:
     """Sum a job of a cluster up; one that has completed needs its backups no more."""
-    from riprap.engine.cli.cluster_summary import sum_up
-    from riprap.engine.cli.forgetting import forget_backups
+    from riprap.engine.run.cluster_summary import sum_up
+    from riprap.engine.services.forgetting import forget_backups
 
     summary = sum_up(topology, Path(run_dir), status)
     if summary is not None and summary["completed"]:

@@ -21,7 +21,7 @@ def command(as_json: bool) -> None:
     Example:
       riprap doctor
     """
-    from riprap.engine.cli.checkup import FAIL, Check, run_checks
+    from riprap.engine.run.checkup import FAIL, Check, run_checks
 
     checks: list[Check] = []
     for check in run_checks():

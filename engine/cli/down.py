@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from riprap.codec.errors import RiprapError
-from riprap.engine.cli.state import forget_jobs, read_state, remove_state, state_folder
+from riprap.engine.services.state import forget_jobs, read_state, remove_state, state_folder
 
 STOP_TIMEOUT_MS = 15_000
 

@@ -34,7 +34,7 @@ def export(run_dir: Path, file: str | os.PathLike[str]) -> list[str]:
     DataError when the run has no such model, ConfigError without onnx or for a directory that is none.
     """
     from riprap.codec.files import replace
-    from riprap.engine.cli.run_directory import TOPOLOGY, read_summary
+    from riprap.engine.run_directory.directory import TOPOLOGY, read_summary
     from riprap.operators.estimators import load_model
     from riprap.operators.onnx_model import to_onnx
 

@@ -29,7 +29,7 @@ def command(jobs: tuple[str, ...], completed: bool, without_servers: bool, zooke
       riprap forget svm_higgs
       riprap forget --completed
     """
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     if bool(jobs) == completed:
         raise ConfigError("it is not said what to forget", "name jobs of `riprap jobs`, or give --completed")
@@ -45,8 +45,8 @@ def _forget(client: Client, job: str, without_servers: bool) -> None:
     """The run directory first, so that nobody goes on with a job whose backups are gone; the nodes last, so that a
     command that was interrupted can be given again."""
     from riprap.controller.phases import ENDED
-    from riprap.engine.cli.attempts import ATTEMPTS, Attempts
-    from riprap.engine.cli.forgetting import forget_backups
+    from riprap.engine.run_directory.attempts import ATTEMPTS, Attempts
+    from riprap.engine.services.forgetting import forget_backups
 
     status = client.status(job)
     if status["phase"] == "UNREADABLE":

@@ -22,7 +22,7 @@ def command(zookeeper: str | None, as_json: bool) -> None:
       riprap jobs
       riprap jobs --json
     """
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     with open_client(zookeeper) as client:
         jobs = sorted(client.list_jobs(), key=lambda job: str(job["job"]))

@@ -20,7 +20,7 @@ def command(job: str, worker: str, zookeeper: str | None) -> None:
     Example:
       riprap kill svm_higgs processor.3
     """
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     try:
         target = WorkerId.parse(worker)

@@ -11,7 +11,7 @@ import click
 from riprap.codec.errors import ConfigError
 from riprap.configs.problems import one_of, suggestion
 from riprap.engine.cli.options import zookeeper_option
-from riprap.engine.cli.run_directory import LOGS
+from riprap.engine.run_directory.directory import LOGS
 
 FOLLOW_EVERY_S = 0.2
 
@@ -70,7 +70,7 @@ def _logs_folder(job: str, zookeeper: str | None) -> Path:
         return Path(job) / LOGS
     if "/" in job:
         raise ConfigError(f"{job} is not a run directory (it has no {LOGS}/)", "name one below runs/, or a job")
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     with open_client(zookeeper) as client:
         folder = Path(client.status(job)["run_dir"]) / LOGS

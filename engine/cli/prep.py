@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from riprap.codec.errors import DataError
-from riprap.codec.json_text import to_json
 from riprap.engine.cli.options import json_option
+from riprap.engine.cli.prep_job import mending, prepare
 from riprap.engine.cli.prep_table import command as table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -168,22 +167,5 @@ def synth(dataset: str, path: str, rows: int, seed: int, city: int | None) -> No
     if city is not None and dataset != "pcap":
         raise click.UsageError(f"--city is for pcap, not for {dataset}")
     cities = {} if city is None else {"city": city}
-    _mending(lambda: write(path, rows, seed=seed, **cities))
+    mending(lambda: write(path, rows, seed=seed, **cities))
     click.echo(f"wrote {rows:,} rows to {path}")
-
-
-def prepare(run: Callable[..., dict[str, Any]], as_json: bool, options: dict[str, Any]) -> None:
-    """Run a job; it reports its progress and its counts by itself, to stderr when stdout is for the JSON."""
-    counts = _mending(lambda: run(**options, report=lambda line: click.echo(line, err=as_json)))
-    if as_json:
-        click.echo(to_json(counts))
-
-
-def _mending(work: Callable[[], Any]) -> Any:
-    """Turn the error of prep_spark, which imports nothing of ours, into one of ours."""
-    from riprap.prep_spark.errors import PrepError
-
-    try:
-        return work()
-    except PrepError as error:
-        raise DataError(str(error.args[0]), error.remedy) from error

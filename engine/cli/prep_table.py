@@ -9,6 +9,7 @@ import click
 
 from riprap.codec.errors import ConfigError
 from riprap.engine.cli.options import json_option
+from riprap.engine.cli.prep_job import prepare
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("csv", "parquet", "json", "libsvm", "avro", "delta", "table")
@@ -85,7 +86,6 @@ def command(
       riprap prep table flights.csv --label late --scale standard --holdout 0.1 --out .data/flights
       riprap prep table new.csv --like .data/flights --out .data/new
     """
-    from riprap.engine.cli.prep import prepare
     from riprap.prep_spark.table import run
 
     if not options["out"] and not options["dry_run"]:

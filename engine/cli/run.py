@@ -21,7 +21,7 @@ from riprap.engine.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from riprap.engine.cli.start import Start
+    from riprap.engine.run.start import Start
 
 
 @click.command("run")
@@ -70,8 +70,8 @@ def command(
     Exit code: 0 the job completed; 1 it failed; 2 nothing was started, for the command or the configuration is wrong;
     130 interrupted, after a clean stop.
     """
-    from riprap.engine.cli.run_directory import read_summary
-    from riprap.engine.cli.start import start_again, start_anew
+    from riprap.engine.run.start import start_again, start_anew
+    from riprap.engine.run_directory.directory import read_summary
 
     if resume is None:
         if topology is None:
@@ -101,9 +101,9 @@ def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, n
 
 def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> None:
     """Run to the end and sum up. The error of a job that did not complete says how to go on with it."""
-    from riprap.engine.cli.cautions import tell
-    from riprap.engine.cli.display import make_display
-    from riprap.engine.cli.execute import resume_of, run_to_end
+    from riprap.engine.run.cautions import tell
+    from riprap.engine.run.display import make_display
+    from riprap.engine.run.execute import resume_of, run_to_end
 
     if start.job.unprotected:
         reason = start.job.unprotected
@@ -122,7 +122,7 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
 
 
 def _print(summary: dict[str, Any], run_dir: Path, as_json: bool) -> None:
-    from riprap.engine.cli.report import report
+    from riprap.engine.run.report import report
 
     if as_json:
         for fault, why in summary.get("faults_not_injected", {}).items():

@@ -38,10 +38,10 @@ def command(
       riprap show runs/higgs model
       riprap show runs/higgs failures --json
     """
+    from riprap.engine.flow.table_files import write_table
     from riprap.engine.show.results import RECORDS, results
     from riprap.engine.show.run import Run
     from riprap.engine.show.screen import print_table
-    from riprap.engine.table_files import write_table
     from riprap.operators.tables import Table
 
     run = Run(Path(run_dir))
@@ -66,7 +66,7 @@ def command(
 
 
 def _json(name: str, table: Table, some: Table) -> str:
-    from riprap.engine.table_files import rows_of
+    from riprap.engine.flow.table_files import rows_of
 
     rows = [dict(zip(some.columns, row, strict=True)) for row in rows_of(some.columns)]
     return to_json({"result": name, "total": len(table), "note": table.note, "rows": rows})

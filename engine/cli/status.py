@@ -23,7 +23,7 @@ def command(job: str | None, zookeeper: str | None, as_json: bool) -> None:
       riprap status
       riprap status svm_higgs --json
     """
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     with open_client(zookeeper) as client:
         answer: Any = client.status(job) if job else client.jobs()

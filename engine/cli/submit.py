@@ -21,7 +21,7 @@ from riprap.engine.cli.options import (
 
 if TYPE_CHECKING:
     from riprap.controller.client import Client
-    from riprap.engine.cli.cluster_start import ClusterStart
+    from riprap.engine.run.cluster_start import ClusterStart
 
 
 @click.command("submit")
@@ -57,10 +57,10 @@ def command(
       riprap status kmeans_higgs
       riprap submit --resume kmeans_higgs
     """
-    from riprap.engine.cli.cluster import open_client
-    from riprap.engine.cli.cluster_start import check_faults, submit_anew
-    from riprap.engine.cli.preflight import check_job
-    from riprap.engine.cli.state import find_backups
+    from riprap.engine.run.cluster_start import check_faults, submit_anew
+    from riprap.engine.run.preflight import check_job
+    from riprap.engine.services.cluster import open_client
+    from riprap.engine.services.state import find_backups
 
     if resume is None and topology is None:
         raise ConfigError("there is nothing to submit", "name a TOPOLOGY, or a job with --resume")
@@ -83,8 +83,8 @@ def _again(
     name: str, client: Client, faults: Sequence[str], faults_file: str | None, verify: bool
 ) -> ClusterStart | None:
     """The next attempt at a job; None, and a word about it, when it has completed."""
-    from riprap.engine.cli.cluster_start import find_run_directory, submit_again
-    from riprap.engine.cli.run_directory import read_summary
+    from riprap.engine.run.cluster_start import find_run_directory, submit_again
+    from riprap.engine.run_directory.directory import read_summary
 
     run_dir = find_run_directory(name, client)
     if (summary := read_summary(run_dir)).get("completed"):
@@ -94,7 +94,7 @@ def _again(
 
 
 def _submit(start: ClusterStart, client: Client, zookeeper: str | None, as_json: bool) -> None:
-    from riprap.engine.cli.cautions import tell
+    from riprap.engine.run.cautions import tell
 
     job, run_dir = start.job.topology.job, str(start.run_dir)
     if start.unprotected:

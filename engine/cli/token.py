@@ -29,7 +29,7 @@ def command(minutes: int, reader: bool, revoke: bool, rotate: bool, zookeeper: s
       riprap token
       riprap token --rotate
     """
-    from riprap.engine.cli.cluster import open_client
+    from riprap.engine.services.cluster import open_client
 
     if rotate:
         _rotate(zookeeper, reader or revoke)
@@ -44,7 +44,7 @@ def command(minutes: int, reader: bool, revoke: bool, rotate: bool, zookeeper: s
 
 def _rotate(zookeeper: str | None, more: bool) -> None:
     from riprap.codec.errors import ConfigError
-    from riprap.engine.cli.rotation import rotate
+    from riprap.engine.services.rotation import rotate
 
     if zookeeper or more:
         raise ConfigError("--rotate goes with no other option", "give it on the host of the cluster's `riprap up`")

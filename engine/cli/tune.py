@@ -12,9 +12,9 @@ from riprap.engine.cli.options import json_option, set_option
 
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
-    from riprap.engine.cli.tune_pilots import Outcome, Pilots, Quantity
-    from riprap.engine.cli.tune_report import Tuning
-    from riprap.engine.cli.tune_search import Measured, Setting
+    from riprap.engine.tune.pilots import Outcome, Pilots, Quantity
+    from riprap.engine.tune.report import Tuning
+    from riprap.engine.tune.search import Measured, Setting
 
 NONE = {"scheme": "none"}
 RESULT = "tune.json"
@@ -54,7 +54,7 @@ def command(
     """
     from riprap.codec.errors import RiprapError
     from riprap.codec.files import replace
-    from riprap.engine.cli.tune_report import document, text
+    from riprap.engine.tune.report import document, text
 
     tuning, folder = _tune(topology, sets, accuracy, metric, (pilot_items, failures, most), out)
     replace(folder / RESULT, to_json(document(tuning), indent=2) + "\n")
@@ -71,9 +71,9 @@ def _tune(
     sizes: tuple[int | None, int, int], out: str | None,
 ) -> tuple[Tuning, Path]:  # fmt: skip
     """Check the job, run the pilots and choose; the folder keeps the traces of all of them."""
-    from riprap.engine.cli.preflight import check_job
-    from riprap.engine.cli.run_directory import TOPOLOGY, make_run_directory
-    from riprap.engine.cli.tune_pilots import Pilots, Quantity, kills, pilot_items, stream_items
+    from riprap.engine.run.preflight import check_job
+    from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
+    from riprap.engine.tune.pilots import Pilots, Quantity, kills, pilot_items, stream_items
 
     asked, failures, most = sizes
     topology = check_job(file, sets).topology
@@ -101,7 +101,7 @@ def _check_scheme(topology: Topology) -> None:
 def _acting(topology: Topology) -> tuple[str, ...]:
     """The thresholds that can be tuned; what is said of the others. ConfigError when there is none."""
     from riprap.codec.errors import ConfigError
-    from riprap.engine.cli.inert import BEHIND, acting, reaches, said
+    from riprap.engine.run.inert import BEHIND, acting, reaches, said
 
     found = acting(topology)
     silent = [said(name, reach) for name, reach in reaches(topology).items() if not reach.acts and reach.inert]
@@ -116,8 +116,8 @@ def _measure(
     pilots: Pilots, quantity: Quantity, target: float, items: tuple[int, int], asked: tuple[int, tuple[str, ...]]
 ) -> Tuning:
     """The pilots: undisturbed, without fault tolerance, then those that the search asks for."""
-    from riprap.engine.cli.tune_report import Tuning
-    from riprap.engine.cli.tune_search import choose, for_the_whole
+    from riprap.engine.tune.report import Tuning
+    from riprap.engine.tune.search import choose, for_the_whole
 
     (pilot, total), acting = items, asked[1]
     section = pilots.topology.fault_tolerance
@@ -142,7 +142,7 @@ def _search(
     pilots: Pilots, quantity: Quantity, reference: Outcome, target: float, items: int,
     asked: tuple[int, tuple[str, ...]],
 ) -> list[Measured]:  # fmt: skip
-    from riprap.engine.cli.tune_search import search
+    from riprap.engine.tune.search import search
 
     section = pilots.topology.fault_tolerance
     measured: list[Measured] = []
@@ -161,7 +161,7 @@ def _search(
 
 def _growth(pilots: Pilots, quantity: Quantity, reference: Outcome, items: int) -> float:
     """From an undisturbed pilot of half the length."""
-    from riprap.engine.cli.tune_loss import growth
+    from riprap.engine.tune.loss import growth
 
     half = max(1, items // 2)
     shorter = _run(pilots, "half", NONE, half, disturbed=False)
@@ -169,20 +169,20 @@ def _growth(pilots: Pilots, quantity: Quantity, reference: Outcome, items: int) 
 
 
 def _run(pilots: Pilots, name: str, section: Any, items: int, disturbed: bool) -> Outcome:
-    from riprap.engine.cli.tune_pilots import flow
+    from riprap.engine.tune.pilots import flow
 
     click.echo(f"{name}: {flow(section)}", err=True)
     return pilots.run(name, section, items, disturbed)
 
 
 def _start_of(section: Any) -> Setting:
-    from riprap.engine.cli.tune_search import Setting
+    from riprap.engine.tune.search import Setting
 
     return Setting(*(float(section[name]) for name in Setting._fields))
 
 
 def _measured(setting: Setting, outcome: Outcome, loss: float) -> Measured:
-    from riprap.engine.cli.tune_search import Measured
+    from riprap.engine.tune.search import Measured
 
     summary, saved = outcome.summary, outcome.summary["backups"]
     counts = saved["state_backups"], saved["item_backups"], len(summary["failures"])

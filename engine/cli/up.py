@@ -16,10 +16,10 @@ from riprap.codec.errors import RiprapError
 from riprap.codec.json_text import to_json
 from riprap.controller import ensemble
 from riprap.engine.cli.options import json_option, own_ensemble_option
-from riprap.engine.cli.state import State, read_state, remove_state, started_ticks, state_folder, write_state
+from riprap.engine.services.state import State, read_state, remove_state, started_ticks, state_folder, write_state
 
 if TYPE_CHECKING:
-    from riprap.engine.cli.services import Services
+    from riprap.engine.services.host import Services
 
 START_TIMEOUT_S = 30.0
 SUPERVISE_EVERY_S = 0.2
@@ -70,7 +70,7 @@ def command(
 def _check_ensemble(zookeeper: str) -> None:
     """ConfigError when it cannot be used, before services die of that one after the other."""
     from riprap.controller.session import connect, disconnect
-    from riprap.engine.cli.cluster import quiet_kazoo
+    from riprap.engine.services.cluster import quiet_kazoo
 
     quiet_kazoo()
     disconnect(connect(zookeeper))
@@ -115,8 +115,8 @@ def _start(zookeeper: str | None, standby: int, port: int, address: str, backups
 def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> None:
     """Be the supervisor: services up, restarted when they die, down when interrupted."""
     from riprap.codec.trust.keys import own_authority
-    from riprap.engine.cli.backup_servers import servers_of_cluster
-    from riprap.engine.cli.services import Services
+    from riprap.engine.services.backup_servers import servers_of_cluster
+    from riprap.engine.services.host import Services
 
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli.epochs import EpochRow, EpochTail
-from riprap.engine.cli.run_directory import read_events, read_summary
+from riprap.engine.run_directory.directory import read_events, read_summary
+from riprap.engine.run_directory.epochs import EpochRow, EpochTail
 
 BINS = 100
 """Intervals that throughput is averaged over and of which the longest latency is kept: more would not be seen."""

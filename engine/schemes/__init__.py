@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from riprap.engine.layout import Layout
+from riprap.engine.flow.scheme import DataflowScheme
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.three_stage.scheme import Scheme
 from riprap.engine.schemes import approximate, erasure, mini_batch, none, reactive, replication, upstream_backup
-from riprap.engine.schemes.dataflow import DataflowScheme
-from riprap.engine.schemes.scheme import Scheme
 
 __all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "dataflow_scheme", "make_scheme"]
 

@@ -26,11 +26,11 @@ from itertools import accumulate
 from typing import Any
 
 from riprap.codec.blocks import Block, Kind
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.outlet import OutLink
-from riprap.engine.dataflow.progress import LinkKey, link_key
-from riprap.engine.links import Window
-from riprap.engine.schemes.dataflow import Bench, DataflowScheme
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.links import Window
+from riprap.engine.flow.outlet import OutLink
+from riprap.engine.flow.progress import LinkKey, link_key
+from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.schemes.parts.pacing import Pacing
 from riprap.engine.schemes.parts.recorder import Extras, Recorder, Recovered, is_punctuation, take_over
 from riprap.engine.schemes.parts.thresholds import Limits, Thresholds

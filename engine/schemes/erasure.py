@@ -23,16 +23,18 @@ import numpy as np
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.codes import load_code
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
-from riprap.engine.layout import Edge, Layout
-from riprap.engine.schemes.parts.collector import BLOCKS_MAX, Collector, Ledger
-from riprap.engine.schemes.parts.dealer import PIECES_MAX, Dealer
-from riprap.engine.schemes.parts.hedge import Hedge
-from riprap.engine.schemes.parts.patience import make_patience
-from riprap.engine.schemes.parts.placement import rotate
-from riprap.engine.schemes.parts.relay import Relay
-from riprap.engine.schemes.parts.shelf import Shelf
-from riprap.engine.schemes.parts.stripe import Pieces, Row
-from riprap.engine.schemes.scheme import Port, Ready, Scheme
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.three_stage.scheme import Scheme
+from riprap.engine.spreads.collector import BLOCKS_MAX, Collector, Ledger
+from riprap.engine.spreads.dealer import PIECES_MAX, Dealer
+from riprap.engine.spreads.hedge import Hedge
+from riprap.engine.spreads.patience import make_patience
+from riprap.engine.spreads.placement import rotate
+from riprap.engine.spreads.relay import Relay
+from riprap.engine.spreads.shelf import Shelf
+from riprap.engine.spreads.stripe import Pieces, Row
 
 
 class ErasureSource(Dealer):

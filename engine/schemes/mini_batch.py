@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riprap.codec.blocks import Block
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.schemes.dataflow import Bench, DataflowScheme
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 
 

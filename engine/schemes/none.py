@@ -7,14 +7,14 @@ from typing import Any
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.layout import Layout
-from riprap.engine.schemes.dataflow import DataflowScheme
-from riprap.engine.schemes.parts.collector import Collector, Ledger
-from riprap.engine.schemes.parts.dealer import Dealer
-from riprap.engine.schemes.parts.placement import alternate
-from riprap.engine.schemes.parts.relay import Relay
-from riprap.engine.schemes.scheme import Port, Ready
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.scheme import DataflowScheme
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.spreads.collector import Collector, Ledger
+from riprap.engine.spreads.dealer import Dealer
+from riprap.engine.spreads.placement import alternate
+from riprap.engine.spreads.relay import Relay
 
 INBOX_MAX = 64
 """Blocks that may wait at a task of a general topology before their senders have to."""

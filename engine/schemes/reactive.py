@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
-from riprap.engine.layout import Edge, Layout
-from riprap.engine.schemes.parts.collector import Collector, Ledger
-from riprap.engine.schemes.parts.dealer import Dealer
-from riprap.engine.schemes.parts.relay import Relay
-from riprap.engine.schemes.scheme import Port, Ready
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.spreads.collector import Collector, Ledger
+from riprap.engine.spreads.dealer import Dealer
+from riprap.engine.spreads.relay import Relay
 
 
 class ReactiveSource(Dealer):

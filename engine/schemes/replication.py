@@ -7,12 +7,12 @@ from typing import Any
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.layout import Layout
-from riprap.engine.schemes.parts.collector import Collector, Ledger
-from riprap.engine.schemes.parts.dealer import Dealer
-from riprap.engine.schemes.parts.placement import random_group
-from riprap.engine.schemes.parts.relay import Relay
-from riprap.engine.schemes.scheme import Port, Ready
+from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.spreads.collector import Collector, Ledger
+from riprap.engine.spreads.dealer import Dealer
+from riprap.engine.spreads.placement import random_group
+from riprap.engine.spreads.relay import Relay
 
 
 class ReplicationSource(Dealer):

@@ -15,11 +15,11 @@ from typing import Any
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.outlet import OutLink
-from riprap.engine.dataflow.progress import INPUT, LinkKey
-from riprap.engine.links import Window
-from riprap.engine.schemes.dataflow import Bench, DataflowScheme
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.links import Window
+from riprap.engine.flow.outlet import OutLink
+from riprap.engine.flow.progress import INPUT, LinkKey
+from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
 from riprap.engine.schemes.parts.spool import Spool, is_spooled
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from riprap.engine.cli.epochs import Committed
-from riprap.engine.cli.run_directory import read_summary
+from riprap.engine.run_directory.directory import read_summary
+from riprap.engine.run_directory.epochs import Committed
 from riprap.engine.show.run import Run
 from riprap.operators.tables import Table, texts
 

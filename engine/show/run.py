@@ -12,7 +12,7 @@ import numpy as np
 from riprap.codec.errors import ConfigError, DataError, RiprapError
 from riprap.configs.document import read_document
 from riprap.configs.topology import Topology
-from riprap.engine.cli.run_directory import SCHEMA, TOPOLOGY
+from riprap.engine.run_directory.directory import SCHEMA, TOPOLOGY
 from riprap.operators.base import Operator, Sink
 from riprap.operators.dataflow.base import DataflowOperator
 from riprap.operators.loading import load_operator

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from riprap.engine.table_files import rows_of
+from riprap.engine.flow.table_files import rows_of
 from riprap.operators.tables import Table
 
 COLUMNS_MAX = 12

@@ -11,7 +11,7 @@ from fuzz_receiver import JOB, ROLES, Message, processor
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq
-from riprap.engine.intake import identity
+from riprap.engine.flow.intake import identity
 
 EDGES_MAX = 6
 META_NAMES = (

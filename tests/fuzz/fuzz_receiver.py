@@ -19,13 +19,16 @@ from fake_port import (
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
-from riprap.engine.gate import ThreeStageGate
-from riprap.engine.intake import Intake
-from riprap.engine.layout import Edge
-from riprap.engine.links import Links, Window
+from riprap.engine.flow.three_stage.gate import ThreeStageGate
+from riprap.engine.flow.intake import Intake
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.links import Links, Window
 from riprap.engine.schemes import make_scheme
-from riprap.engine.sharing import Borrower, Roots
-from riprap.engine.tasks import ProcessorTask, SinkTask, SourceTask, Task
+from riprap.engine.wire.sharing import Borrower, Roots
+from riprap.engine.flow.three_stage.processor import ProcessorTask
+from riprap.engine.flow.three_stage.sink import SinkTask
+from riprap.engine.flow.three_stage.source import SourceTask
+from riprap.engine.flow.three_stage.task import Task
 from riprap.operators.base import Processor, Sink
 
 WINDOW = 400
@@ -66,7 +69,7 @@ class Counting(Sink):
 
 
 class Receiver:
-    """A worker without its sockets: gate, links and task, joined as engine/port.py joins them."""
+    """A worker without its sockets: gate, links and task, joined as engine/worker/port.py joins them."""
 
     def __init__(self, me: WorkerId, options: dict[str, Any]) -> None:
         layout = layout_of(me)

@@ -38,7 +38,7 @@ from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import AGENT, BACKUP, CLIENT, CONTROLLER, KeyPair, own_authority
 from riprap.controller import paths
 from riprap.controller.session import disconnect, open_client
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 ROWS, PER_SECOND = 5000, 10_000
 """Of the shards; what a job reads until it may hurry, or somewhat less."""

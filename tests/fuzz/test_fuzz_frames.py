@@ -7,7 +7,7 @@ import re
 import fuzz_frames
 import pytest
 
-from riprap.engine.schemes.parts.collector import Collector
+from riprap.engine.spreads.collector import Collector
 
 
 def test_twenty_thousand_malformed_messages_are_dropped_and_counted(capsys: pytest.CaptureFixture[str]) -> None:

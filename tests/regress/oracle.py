@@ -32,8 +32,8 @@ from cli_harness import Cli  # noqa: E402
 
 from riprap.codec.errors import ConfigError  # noqa: E402
 from riprap.configs.document import read_document  # noqa: E402
+from riprap.configs.loading import load  # noqa: E402
 from riprap.configs.schemes import SCHEMES  # noqa: E402
-from riprap.configs.topology import load  # noqa: E402
 
 DIGESTS = Path(__file__).with_name("digests.json")
 DATA = ROOT / "tests" / "data"

@@ -30,7 +30,7 @@ ANSWER_MS = 300
 STEPS = """\
 import os, secrets, signal
 from riprap.codec.trust.keys import Authority
-from riprap.engine.cli import rotation
+from riprap.engine.services import rotation
 
 def told(coming): rotation.announce(coming)
 def shared(coming): told(coming), rotation.share(coming)

@@ -33,7 +33,7 @@ from riprap.controller import messages, paths
 from riprap.controller.deltas import Writer
 from riprap.controller.reports import EXITED, AgentReport, WorkerReport
 from riprap.controller.session import disconnect, open_client
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 NOBODY = 65534
 ANSWER_S = 0.5

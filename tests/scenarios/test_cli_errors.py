@@ -307,7 +307,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
 
 def test_an_unexpected_error_is_short_and_keeps_its_traceback(cli: Cli) -> None:
     (cli.directory / "sitecustomize.py").write_text(
-        "import riprap.engine.cli.state as state\ndef broken(given):\n    raise LookupError('a bug')\n"
+        "import riprap.engine.services.state as state\ndef broken(given):\n    raise LookupError('a bug')\n"
         "state.find_zookeeper = broken\n"
     )
     ended = cli.run("status", environment={"PYTHONPATH": os.pathsep.join([str(cli.directory), os.getcwd()])})

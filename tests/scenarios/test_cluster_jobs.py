@@ -24,7 +24,7 @@ from riprap.codec.trust.keys import BACKUP, CLIENT
 from riprap.controller import paths
 from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 EPOCHS = 600
 DAY_S = 86_400

@@ -19,7 +19,7 @@ from riprap.controller.client import Client
 from riprap.controller.deltas import Writer
 from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
 from riprap.controller.session import disconnect, open_client
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 LATER = 1 << 40  # above any number of the agent's own reports
 JOBS = {"three stages": ("trial", "sink", 250_000, 500), "general": ("words", "count", 100_000, 200)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from cli_harness import WORD_COUNT, Cli
 
-from riprap.engine.trace import KINDS, SPAN
+from riprap.engine.wire.trace import KINDS, SPAN
 
 SHARED_ENSEMBLE = True
 

@@ -13,8 +13,8 @@ import numpy as np
 import onnxruntime
 from cli_harness import Cli, await_that
 
-from riprap.engine.cli.run_directory import read_events
-from riprap.engine.local import LocalTraining
+from riprap.engine.api.local import LocalTraining
+from riprap.engine.run_directory.directory import read_events
 from riprap.operators.base import Context
 from riprap.operators.estimators import load_model, predict
 from riprap.operators.logistic_regression import Gradient, Model

@@ -41,7 +41,7 @@ class Broken(CountWords):
 
 SCRIPT = """\
 import json
-from riprap.engine.compose import Job, upstream_backup
+from riprap.engine.api.compose import Job, upstream_backup
 from riprap.operators.dataflow.word_count import SplitWords
 from shouted import Shouted
 

@@ -19,7 +19,7 @@ import pytest
 from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, undisturbed_model
 
 from riprap.controller.zookeeper import EmbeddedZooKeeper
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 sys.path.append(str(Path(__file__).parents[1] / "soak"))
 from schedules import EPOCHS, Hit, Schedule

@@ -18,7 +18,7 @@ from cli_harness import REPO, Cli, await_that, paced, write_shards, write_topolo
 from kazoo.client import KazooClient
 
 from riprap.controller.zookeeper import EmbeddedZooKeeper
-from riprap.engine.tasks.build import WINDOW_BLOCKS_MIN
+from riprap.engine.worker.build_three_stage import WINDOW_BLOCKS_MIN
 
 ITEMS = 3_000_000
 LENGTH = ["--set", "input.repeat=60", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]

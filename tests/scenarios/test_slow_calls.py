@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cli_harness import Cli, await_that, write_topology
 
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 SHARED_ENSEMBLE = True
 

@@ -16,7 +16,7 @@ from riprap.codec.errors import ConfigError, RiprapError
 from riprap.controller import paths
 from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 JOB = f"written{os.getpid()}"  # whatever else runs here
 Change = Callable[[dict[str, Any]], Any]

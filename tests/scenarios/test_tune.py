@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_harness import Cli
 
-from riprap.configs import topology as topologies
+from riprap.configs.loading import load
 
 TOPOLOGY = """\
 job: words
@@ -54,7 +54,7 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
     scaled = {name: 2.0 * tuned["chosen"][name] for name in ("theta", "l")}
     assert all(0.9 * value <= tuned["proposal"][name] <= value * 1.0001 for name, value in scaled.items())
     words.write_text(TOPOLOGY.replace(TOPOLOGY.splitlines()[-1], tuned["line"]))
-    pasted = topologies.load(words, [f"input.path={cli.directory / 'text.txt'}"])
+    pasted = load(words, [f"input.path={cli.directory / 'text.txt'}"])
     assert {name: pasted.fault_tolerance[name] for name in tuned["proposal"]} == tuned["proposal"]
     pilots = {path.name for path in folder.iterdir()}
     assert {"undisturbed", "none", "half", "pilot-1"} <= pilots

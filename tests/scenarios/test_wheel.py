@@ -45,7 +45,8 @@ def test_its_copy_trains_through_a_kill(site: Path, cli: Cli) -> None:
     write_topology(cli.directory / "job.yaml")
     environment = {"PYTHONPATH": str(site), "RIPRAP_EXPECTED": str(site)}
     where = (
-        "import os, riprap.engine.rings as r; assert r.__file__.startswith(os.environ['RIPRAP_EXPECTED']), r.__file__"
+        "import os, riprap.engine.wire.rings as r; "
+        "assert r.__file__.startswith(os.environ['RIPRAP_EXPECTED']), r.__file__"
     )
     finish([sys.executable, "-P", "-c", where], cli.directory, environment)
     run = cli.run("run", "job.yaml", "--json", "--fault", "kill:processor.1@30%", environment=environment)

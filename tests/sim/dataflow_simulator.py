@@ -18,20 +18,20 @@ from simulator import Node, Simulation
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Seq, WorkerId
-from riprap.engine.dataflow.build import place_of
-from riprap.engine.dataflow.gate import DataflowGate
-from riprap.engine.dataflow.layout import DataflowLayout
-from riprap.engine.dataflow.outlet import Outlet
-from riprap.engine.dataflow.pace import Pace
-from riprap.engine.dataflow.progress import Progress, link_key
-from riprap.engine.dataflow.reader import Reader
-from riprap.engine.dataflow.task import DataflowTask
-from riprap.engine.dataflow.threads import ComputeThreads
-from riprap.engine.dataflow.window_files import WindowFiles
-from riprap.engine.layout import Edge
-from riprap.engine.links import Window
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.gate import DataflowGate
+from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.links import Window
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.pace import Pace
+from riprap.engine.flow.progress import Progress, link_key
+from riprap.engine.flow.reader import Reader
+from riprap.engine.flow.scheme import Bench
+from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.threads import ComputeThreads
+from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
-from riprap.engine.schemes.dataflow import Bench
+from riprap.engine.worker.build import place_of
 from riprap.operators.loading import make_operator
 
 STEPS_MAX = 200_000

@@ -17,12 +17,13 @@ import numpy as np
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Incarnation, Seq, WorkerId
-from riprap.engine.layout import Edge, Layout
-from riprap.engine.links import LinkPort, Links, Window
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.links import LinkPort, Links, Window
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.three_stage.processor import ProcessorTask
+from riprap.engine.flow.three_stage.sink import SinkTask
+from riprap.engine.flow.three_stage.source import SourceTask
 from riprap.engine.schemes import make_scheme
-from riprap.engine.tasks.processor import ProcessorTask
-from riprap.engine.tasks.sink import SinkTask
-from riprap.engine.tasks.source import SourceTask
 from riprap.operators.base import Processor, Sink
 
 PRIME = 2**31 - 1

@@ -12,7 +12,7 @@ from simulator import Case, Simulation
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import WorkerId
-from riprap.engine.layout import Edge
+from riprap.engine.flow.edges import Edge
 
 SCHEMES = {
     "none": {"scheme": "none"},

@@ -19,8 +19,8 @@ from dataflow_jobs import KEYS
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 
 from riprap.codec.ids import WorkerId
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.task import DataflowTask
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.task import DataflowTask
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))

@@ -10,7 +10,7 @@ import pytest
 from bounds_jobs import FEATURES, example, learning
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
 
-from riprap.engine.dataflow.task import DataflowTask
+from riprap.engine.flow.task import DataflowTask
 
 ITEMS, SEEDS = 2400, 2
 THETA, L = 0.5, 32.0

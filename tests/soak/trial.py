@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from schedules import EPOCHS, HYBRID, ITEMS, MICRO_BATCH, PROCESSORS, SCHEMES, Schedule
 
-from riprap.engine.cli.run_directory import read_events
+from riprap.engine.run_directory.directory import read_events
 
 sys.path.append(str(Path(__file__).parents[1] / "scenarios"))
 from cli_harness import Cli, write_shards

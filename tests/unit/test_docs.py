@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from riprap.configs.topology import load
+from riprap.configs.loading import load
 from riprap.engine.cli.main import COMMANDS
 from riprap.operators.estimators import save_model
 

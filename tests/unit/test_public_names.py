@@ -60,4 +60,4 @@ def test_modules_of_the_users_hide_nothing_and_are_not_hidden(tmp_path: Path) ->
         "from riprap.engine.cli.main import COMMANDS\n"
         "print(all(m.MINE for m in (codec, configs, controller, engine, operators)), riprap.Job.__module__)"
     )
-    assert in_a_new_interpreter(code, tmp_path) == "True riprap.engine.compose"
+    assert in_a_new_interpreter(code, tmp_path) == "True riprap.engine.api.compose"

@@ -8,21 +8,27 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import setuptools
 
-from riprap.configs import topology
 from riprap.configs.document import read_document
+from riprap.configs.loading import load
 from riprap.configs.schemes import SCHEMES
 from riprap.engine import schemes
 
 ROOT = Path(__file__).parents[2]
 ORDER = ("codec", "configs", "operators", "backupserver", "controller", "engine")
+ENGINE = (
+    "wire", "flow", "spreads", "schemes", "worker", "run_directory", "services", "show", "plot", "profile", "run",
+    "tune", "api", "cli",
+)  # fmt: skip
+"""The folders of the engine, each of which imports only from those before it."""
 APART = "prep_spark"
 FACADE = "riprap"
 """What users import; it may import from all."""
@@ -117,6 +123,49 @@ def test_imports_point_one_way() -> None:
                 wrong.append(f"{name_of(path)}:{line}: {folder} may not import {package}")
     assert not wrong, "\n".join(wrong)
     assert {("engine", "codec"), ("engine", "controller"), ("configs", "codec")} <= seen, "imports were found at all"
+
+
+def test_imports_within_the_engine_point_one_way() -> None:
+    wrong, seen = [], set()
+    for path in PRODUCT:
+        folder = path.relative_to(ROOT).parts[1]
+        for line, module in imported_modules(path):
+            imported = module.removeprefix("riprap.engine.").partition(".")[0]
+            if path.is_relative_to(ROOT / "engine") and folder in ENGINE and imported in ENGINE:
+                seen.add((folder, imported))
+                if ENGINE.index(imported) > ENGINE.index(folder):
+                    wrong.append(f"{name_of(path)}:{line}: engine/{folder} may not import {module}")
+    assert not wrong, "\n".join(wrong)
+    assert {("cli", "run"), ("worker", "flow"), ("api", "api")} <= seen, "imports were found at all"
+    assert {path.name for path in (ROOT / "engine").iterdir() if (path / "__init__.py").exists()} == set(ENGINE)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    names = {module_of(path): name_of(path) for path in PRODUCT if path.suffix == ".py"}
+    graph = {module_of(path): files_imported(path, names) for path in PRODUCT if path.suffix == ".py"}
+    with pytest.raises(CycleError):
+        TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(names[module] for module in error.args[1]))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join((*(() if parts[0] == FACADE else (FACADE,)), *parts)).removesuffix(".__init__")
+
+
+def files_imported(path: Path, names: Collection[str]) -> set[str]:
+    """The modules of ours that a file names in imports, its own package and the facade apart."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (whole & set(names)) or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return (found & set(names)) - {FACADE, module_of(path)}
 
 
 def test_nothing_of_ours_is_imported_but_as_riprap() -> None:
@@ -250,7 +299,7 @@ def test_every_topology_in_configs_loads(tmp_path: Path) -> None:
     for path in examples:
         own = [name for name, stage in read_document(path).values["stages"].items() if "input" in stage]
         sets = [f"{place}={tmp_path}" for place in ("input.path", *(f"stages.{name}.input.path" for name in own))]
-        jobs.append(topology.load(path, sets).job)
+        jobs.append(load(path, sets).job)
     assert jobs == [path.stem for path in examples]
 
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.progress import WINDOW, LinkKey, Progress
-from riprap.engine.schemes.scheme import Port
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.progress import WINDOW, LinkKey, Progress
 from riprap.operators import returns
 from riprap.operators.states.base import Backup, State
 

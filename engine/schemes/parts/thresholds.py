@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from riprap.engine.dataflow.losses import Limits
+from riprap.engine.flow.losses import Limits
 
 
 class Thresholds:

@@ -18,8 +18,8 @@ from bench.afstream.jobs import Case, Job, Outcome, loss, losses, percent, syste
 from bench.afstream.overhead import Pair, Workload, report
 from bench.afstream.settings import NONE, approximate
 from bench.afstream.tradeoff import FAILURES, Study, cases, label
-from riprap.configs.topology import load
-from riprap.engine.cli.faults import parse_fault
+from riprap.configs.loading import load
+from riprap.engine.run.faults import parse_fault
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli.attempts import ATTEMPTS, Attempts, resume_command, submit_again_command
+from riprap.engine.run_directory.attempts import ATTEMPTS, Attempts, resume_command, submit_again_command
 
 HOLDER = """\
 import sys, time
 from pathlib import Path
-from riprap.engine.cli.attempts import Attempts
+from riprap.engine.run_directory.attempts import Attempts
 attempts = Attempts(Path(sys.argv[1]))
 attempts.begin([0])
 print("held", flush=True)

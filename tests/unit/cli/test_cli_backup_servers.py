@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from riprap.configs.topology import Topology
-from riprap.engine.cli.backup_servers import discard_storage, servers_of_cluster, servers_of_run, with_servers
+from riprap.engine.services.backup_servers import discard_storage, servers_of_cluster, servers_of_run, with_servers
 
 
 def asking(topology: Topology, **values: object) -> Topology:

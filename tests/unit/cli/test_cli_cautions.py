@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from riprap.engine.cli.cautions import cautions, old_names
+from riprap.engine.run.cautions import cautions, old_names
 
 REPO = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
 def of_three_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riprap.engine.cli.cautions.is_dataflow", lambda topology: False)
+    monkeypatch.setattr("riprap.engine.run.cautions.is_dataflow", lambda topology: False)
 
 
 def cautions_of(code: str, k: int, r: int) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from riprap.engine.cli import checkup
 from riprap.engine.cli.main import riprap
+from riprap.engine.run import checkup
 
 JAVA_17 = 'openjdk version "17.0.13" 2024-10-15\nOpenJDK Runtime Environment\n'
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from riprap.engine.cli.display import LineDisplay, line, table
-from riprap.engine.cli.snapshot import Rate, SlowCall, Snapshot, look
+from riprap.engine.run.display import LineDisplay, line, table
+from riprap.engine.run.snapshot import Rate, SlowCall, Snapshot, look
 
 STATUS: dict[str, Any] = {
     "job": "trial",

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine.cli.epochs import Committed, EpochTail, parse_row
+from riprap.engine.run_directory.epochs import Committed, EpochTail, parse_row
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from riprap.codec.errors import ConfigError
 from riprap.configs.topology import Topology
 from riprap.controller.faults import Fault, Progress, When, is_due
-from riprap.engine.cli.fault_plan import plan_faults
-from riprap.engine.cli.faults import GRAMMAR, faults_of_file, parse_fault
+from riprap.engine.run.fault_plan import plan_faults
+from riprap.engine.run.faults import GRAMMAR, faults_of_file, parse_fault
 
 counts = st.integers(min_value=0, max_value=10**12)
 moments = st.one_of(
@@ -121,7 +121,7 @@ def test_random_targets_are_drawn_by_the_seed_and_differ(topology: Topology) -> 
 @given(st.integers(1, 10**9), st.integers(0, 1000))
 def test_a_share_of_the_items_is_rounded_up(items: int, tenths: int) -> None:
     when = When("%", tenths / 10)
-    from riprap.engine.cli.fault_plan import _definite_when
+    from riprap.engine.run.fault_plan import _definite_when
 
     definite = _definite_when(Fault("kill", "processor.0", when), items)
     assert definite.kind == "items"

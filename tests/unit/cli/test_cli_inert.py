@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from riprap.configs.topology import Topology
-from riprap.engine.cli.inert import acting, notes, reaches
+from riprap.engine.run.inert import acting, notes, reaches
 
 FORWARD = "forward:Forward"
 SKETCH, MERGE = "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch"

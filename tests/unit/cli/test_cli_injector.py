@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from riprap.codec.events import EventLog
 from riprap.controller.effects import SLOW_PERIOD_S, Effect, Victim
-from riprap.engine.cli.epochs import Committed
-from riprap.engine.cli.faults import parse_fault
-from riprap.engine.cli.injector import Injector
-from riprap.engine.cli.targets import Targets, descends_from
+from riprap.engine.run.faults import parse_fault
+from riprap.engine.run.injector import Injector
+from riprap.engine.run.targets import Targets, descends_from
+from riprap.engine.run_directory.epochs import Committed
 
 SLEEPER = "import time; time.sleep(60)"
 

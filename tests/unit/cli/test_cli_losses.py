@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riprap.engine.cli.losses import losses, sentences
+from riprap.engine.run.losses import losses, sentences
 
 
 def recovery(failure: int, **more: Any) -> dict[str, Any]:

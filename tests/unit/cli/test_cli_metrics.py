@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riprap.engine.cli.metrics import combine
+from riprap.engine.run.metrics import combine
 
 
 def task(items: int, combines: dict[str, str], **metrics: float | None) -> dict[str, Any]:

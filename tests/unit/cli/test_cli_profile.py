@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine.cli.epochs import EpochRow
-from riprap.engine.cli.profile_page import write_page
-from riprap.engine.cli.profile_spans import (
+from riprap.engine.profile.page import write_page
+from riprap.engine.profile.spans import (
     SPENT,
     Interval,
     ThreadSpans,
@@ -26,9 +25,10 @@ from riprap.engine.cli.profile_spans import (
     typical,
     with_gaps,
 )  # fmt: skip
-from riprap.engine.cli.profile_tables import stage_rows, together
-from riprap.engine.profiling import ABOUT, PROFILE, UNRECORDED, boot
-from riprap.engine.trace import KINDS, SPAN, Trace
+from riprap.engine.profile.tables import stage_rows, together
+from riprap.engine.run_directory.epochs import EpochRow
+from riprap.engine.wire.trace import KINDS, SPAN, Trace
+from riprap.engine.worker.profiling import ABOUT, PROFILE, UNRECORDED, boot
 
 Spent = tuple[str, int, int]
 """Kind (or "other" for what leaves no span), how long it takes, and how much of that on a CPU."""

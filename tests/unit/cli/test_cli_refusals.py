@@ -8,10 +8,11 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.document import read_document
+from riprap.configs.loading import load
 from riprap.configs.schemes import SCHEMES
-from riprap.configs.topology import Topology, load
-from riprap.engine.cli.operator_checks import operator_problems
-from riprap.engine.cli.preflight import check_job
+from riprap.configs.topology import Topology
+from riprap.engine.run.operator_checks import operator_problems
+from riprap.engine.run.preflight import check_job
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "configs").glob("*.yaml"))

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli import run_directory
-from riprap.engine.cli.run_directory import make_run_directory
+from riprap.engine.run_directory import run_directory
+from riprap.engine.run_directory.directory import make_run_directory
 
 RUNS = 8
 

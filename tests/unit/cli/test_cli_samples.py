@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from riprap.engine.cli.preflight import Job, Schema, check_job
+from riprap.engine.run.preflight import Job, Schema, check_job
 from riprap.operators.curvature import unpacked_moments
 from riprap.prep_spark.shards import write_manifest
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.errors import RiprapError
-from riprap.engine.cli.backup_servers import BackupServer
-from riprap.engine.cli.services import RESTARTS_MAX, Services
+from riprap.engine.services.backup_servers import BackupServer
+from riprap.engine.services.host import RESTARTS_MAX, Services
 
 
 def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[str]]:

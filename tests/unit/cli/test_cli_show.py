@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.engine.cli.run_directory import make_run_directory, write_summary
 from riprap.engine.cli.show import command
+from riprap.engine.run_directory.directory import make_run_directory, write_summary
 from riprap.operators.states import pack_keys
 
 SINK = {"operator": "logistic_regression:Model", "parallelism": 1, "options": {}}

@@ -10,7 +10,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.controller import ensemble
-from riprap.engine.cli.state import (
+from riprap.engine.services.state import (
     State,
     find_backups,
     find_zookeeper,

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from riprap.engine.cli.epochs import EpochRow
-from riprap.engine.cli.report import report
-from riprap.engine.cli.summary import Facts, Injected, compose, match_failures
+from riprap.engine.run.report import report
+from riprap.engine.run.summary import Facts, Injected, compose, match_failures
+from riprap.engine.run_directory.epochs import EpochRow
 
 CONTRACT = {
     "job",

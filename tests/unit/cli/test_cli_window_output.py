@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli.preflight import check_job
-from riprap.engine.cli.window_output import check_output_is_free
-from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.engine.flow.window_files import WindowFiles
+from riprap.engine.run.preflight import check_job
+from riprap.engine.run.window_output import check_output_is_free
 from riprap.operators.dataflow.grep import MergeLines
 
 GREP = """\

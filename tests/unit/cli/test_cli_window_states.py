@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli.preflight import check_job
+from riprap.engine.run.preflight import check_job
 
 TOPOLOGY = """\
 job: words

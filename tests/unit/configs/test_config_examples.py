@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from riprap.configs.document import read_document
-from riprap.configs.topology import load
+from riprap.configs.loading import load
 from riprap.operators.dataflow.base import DataflowOperator
 from riprap.operators.loading import load_operator, make_operator
 

@@ -9,7 +9,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.document import BYTES_MAX
-from riprap.configs.topology import load
+from riprap.configs.loading import load
 
 Write = Callable[..., Path]
 

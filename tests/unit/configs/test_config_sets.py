@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.document import parse_scalar
+from riprap.configs.loading import load
 from riprap.configs.overrides import parse_set
-from riprap.configs.topology import load
 
 Write = Callable[..., Path]
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.ids import WorkerId
-from riprap.configs.topology import Topology, load
+from riprap.configs.loading import load
+from riprap.configs.topology import Topology
 from riprap.controller.limits import Limits
 
 Write = Callable[..., Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.configs.topology import load
+from riprap.configs.loading import load
 
 Write = Callable[..., Path]
 GIVEN = "  code: gf256\n  k: 4\n  r: 2\n"

@@ -19,7 +19,7 @@ from riprap.configs.submission import TEXT_MAX, check_submission
 from riprap.configs.topology import Topology
 from riprap.configs.validation import resolved
 from riprap.controller.jobspec import JobSpec
-from riprap.engine.plans import plan_for
+from riprap.engine.schemes.plans import plan_for
 
 MATRIX = {"items": 1000, "columns": ["a", "y"], "label": "y", "verified": ["x"], "classes": [0.0, 1.0]}
 WINDOWS = {"items": 1000, "windows": 4, "verified": []}

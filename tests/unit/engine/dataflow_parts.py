@@ -13,11 +13,11 @@ from fake_port import FakePort
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.layout import DataflowLayout
-from riprap.engine.dataflow.progress import LinkKey
-from riprap.engine.dataflow.window_files import WindowFiles
-from riprap.engine.layout import Edge
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.progress import LinkKey
+from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow.base import DataflowOperator
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
-from riprap.engine.intake import identity
-from riprap.engine.layout import Edge, Layout
-from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.intake import identity
+from riprap.engine.flow.port import Boundary
+from riprap.engine.flow.three_stage.layout import Layout
 
 NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
 DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT = EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))

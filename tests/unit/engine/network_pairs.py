@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from riprap.engine.network import Frame, Network
+from riprap.engine.wire.network import Frame, Network
 
 MESSAGE_BYTES_MAX = 16 << 20
 DEADLINE_S = 120.0

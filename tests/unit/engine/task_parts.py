@@ -20,9 +20,11 @@ from fake_port import (
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.port import Boundary
+from riprap.engine.flow.three_stage.processor import ProcessorTask
+from riprap.engine.flow.three_stage.sink import SinkTask
+from riprap.engine.flow.three_stage.source import SourceTask
 from riprap.engine.schemes import make_scheme
-from riprap.engine.schemes.scheme import Boundary
-from riprap.engine.tasks import ProcessorTask, SinkTask, SourceTask
 from riprap.operators.base import Processor, Sink
 
 Made = tuple[Any, FakePort]

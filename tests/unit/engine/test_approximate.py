@@ -12,11 +12,11 @@ from dataflow_parts import DataflowPort, chain, data, layout_of, no_files, topol
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.outlet import Outlet
-from riprap.engine.dataflow.progress import INPUT, WINDOW, Heard, Progress, link_key
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.progress import INPUT, WINDOW, Heard, Progress, link_key
+from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
-from riprap.engine.schemes.dataflow import Bench
 from riprap.engine.schemes.parts.pacing import RECORD_S
 from riprap.operators.dataflow.base import DataflowOperator
 from riprap.operators.states import Number

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from riprap.codec.errors import FrameError
-from riprap.engine.arena import Arena, Slot
-from riprap.engine.borrowed import Borrowed, View
+from riprap.engine.wire.arena import Arena, Slot
+from riprap.engine.wire.borrowed import Borrowed, View
 
 MIB = 1 << 20
 
@@ -190,7 +190,7 @@ def test_only_so_many_slots_are_given_out() -> None:
 
 
 def test_a_full_dev_shm_is_a_refusal_and_no_signal() -> None:
-    script = "from riprap.engine.arena import Arena; a = Arena(1, 1 << 26); "
+    script = "from riprap.engine.wire.arena import Arena; a = Arena(1, 1 << 26); "
     script += "print(a.allocate(1 << 20) is None, a.allocate(1 << 25) is None, a.refusal, a.allocate(1 << 20) is None)"
     said = in_small_dev_shm("4m", [sys.executable, "-c", script])
     assert said == f"False True {os.strerror(errno.ENOSPC)} False\n"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from riprap.engine.calls import GROWTH, SLOW_CALL_S, CallWatch, Told
+from riprap.engine.worker.calls import GROWTH, SLOW_CALL_S, CallWatch, Told
 
 LIMIT_S = 120.0
 LATE = 1000.0

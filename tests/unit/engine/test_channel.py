@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from network_pairs import DEADLINE_S, receive
 
-from riprap.engine.arena import Arena
-from riprap.engine.channel import Channel
-from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.wire.arena import Arena
+from riprap.engine.wire.channel import Channel
+from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 
 MIB = 1 << 20
 RING_BYTES = 1 << 16

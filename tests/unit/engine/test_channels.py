@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from riprap.codec.ids import WorkerId
-from riprap.engine.channels import Channels, side_count
-from riprap.engine.layout import Edge
-from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
-from riprap.engine.sharing import open_arena
+from riprap.engine.flow.channels import Channels, side_count
+from riprap.engine.flow.edges import Edge
+from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.wire.sharing import open_arena
 
 MIB = 1 << 20
 ME, PEER, OTHER = WorkerId("processor", 0), WorkerId("sink", 0), WorkerId("source", 0)
@@ -125,5 +125,5 @@ def test_a_lack_of_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     sender, _ = sides()
-    monkeypatch.setattr("riprap.engine.channels.Channel", fail)
+    monkeypatch.setattr("riprap.engine.flow.channels.Channel", fail)
     assert sender.channels.offer(PEER, CONNECTION) is None and "No space left" in sender.channels.refused

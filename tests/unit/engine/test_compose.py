@@ -12,8 +12,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.topology import Topology
-from riprap.engine.cli.preflight import check_job
-from riprap.engine.compose import (
+from riprap.engine.api.compose import (
     Job,
     Stage,
     _workers_environment,
@@ -22,6 +21,7 @@ from riprap.engine.compose import (
     none,
     upstream_backup,
 )
+from riprap.engine.run.preflight import check_job
 from riprap.operators.dataflow.word_count import CountWords, SplitWords
 
 BY_HAND = """\

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.dataflow.gate import BACK, FORWARD, REPLY, DataflowGate
-from riprap.engine.dataflow.progress import At, Heard, Progress
+from riprap.engine.flow.gate import BACK, FORWARD, REPLY, DataflowGate
+from riprap.engine.flow.progress import At, Heard, Progress
 
 LOOP = topology({"a": 2, "b": 2}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
 GATE = DataflowGate(layout_of(LOOP, "b.1"))

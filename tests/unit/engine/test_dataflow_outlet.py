@@ -13,9 +13,9 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.dataflow.outlet import Outlet, OutLink
-from riprap.engine.dataflow.progress import WINDOW, At, Heard, Progress
-from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.engine.flow.outlet import Outlet, OutLink
+from riprap.engine.flow.progress import WINDOW, At, Heard, Progress
+from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow.base import DataflowOperator
 
 IN, TO_0, TO_1 = (0, 0), (1, 0), (1, 1)

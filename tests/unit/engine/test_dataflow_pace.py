@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine.dataflow.pace import ASP, Pace
+from riprap.engine.flow.pace import ASP, Pace
 
 LEFT, RIGHT = (1, 0), (1, 1)
 

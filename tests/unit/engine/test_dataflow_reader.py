@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.blocks import Block, Kind
-from riprap.engine.dataflow.reader import Reader
+from riprap.engine.flow.reader import Reader
 
 
 class Counting:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
-from riprap.engine.dataflow.progress import WINDOW, At, Heard, Progress
+from riprap.engine.flow.progress import WINDOW, At, Heard, Progress
 from riprap.engine.schemes.parts import recorder as module
 from riprap.engine.schemes.parts.recorder import (
     Recorder,

@@ -13,14 +13,14 @@ from dataflow_parts import DataflowPort, chain, data, entry, layout_of, no_files
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
-from riprap.engine.dataflow.outlet import Outlet
-from riprap.engine.dataflow.pace import Pace
-from riprap.engine.dataflow.progress import INPUT, Progress
-from riprap.engine.dataflow.reader import Reader
-from riprap.engine.dataflow.task import DataflowTask
-from riprap.engine.dataflow.threads import ComputeThreads
-from riprap.engine.schemes.dataflow import Bench, DataflowScheme
-from riprap.engine.worker import pin
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.pace import Pace
+from riprap.engine.flow.progress import INPUT, Progress
+from riprap.engine.flow.reader import Reader
+from riprap.engine.flow.scheme import Bench, DataflowScheme
+from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.threads import ComputeThreads
+from riprap.engine.worker.worker import pin
 from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 

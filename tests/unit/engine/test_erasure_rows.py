@@ -11,9 +11,9 @@ from fake_port import COMMIT, DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, ite
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.flow.port import Boundary
 from riprap.engine.schemes.erasure import ErasureSource, make_processor, make_sink
-from riprap.engine.schemes.parts.stripe import Pieces, Row
-from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.spreads.stripe import Pieces, Row
 
 K, R = 4, 2
 OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge": 100, "attachment": "eager"}

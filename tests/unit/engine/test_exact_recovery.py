@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dataflow_parts import DataflowPort, chain, layout_of
 
-from riprap.engine.dataflow.progress import Progress
+from riprap.engine.flow.progress import Progress
 from riprap.engine.schemes import DATAFLOW_SCHEMES
 
 

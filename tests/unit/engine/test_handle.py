@@ -14,11 +14,11 @@ import pytest
 
 from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
 from riprap.controller import channel
-from riprap.engine.cli.run_directory import write_summary
-from riprap.engine.cli.snapshot import Snapshot
-from riprap.engine.handle import messages
-from riprap.engine.handle.epochs import CommittedEpochs
-from riprap.engine.handle.run import Run
+from riprap.engine.api import messages
+from riprap.engine.api.epochs import CommittedEpochs
+from riprap.engine.api.run import Run
+from riprap.engine.run.snapshot import Snapshot
+from riprap.engine.run_directory.directory import write_summary
 
 FAILURE = {"worker": "processor.1", "incarnation": 1, "action": "kill", "restored_ms": 41.25}
 SNAPSHOT = Snapshot(

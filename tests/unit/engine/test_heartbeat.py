@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from riprap.controller.messages import CHANNEL_BYTES_MAX, unpack
-from riprap.engine.control import ControlChannel
-from riprap.engine.worker import CALM_TURNS, Worker
+from riprap.engine.worker.control import ControlChannel
+from riprap.engine.worker.worker import CALM_TURNS, Worker
 
 
 def test_a_worker_with_nothing_to_do_beats_seldom_but_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 1000  # in tenths of a second
-    monkeypatch.setattr("riprap.engine.worker.time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr("riprap.engine.worker.worker.time", SimpleNamespace(monotonic=lambda: clock))
     worker: Any = SimpleNamespace(turns=0, heartbeats=0, _beaten=(0, 0.0), _calm_s=4)
     worker._watch_call, worker.progress = lambda turns, now: None, lambda: {"beat": worker.heartbeats}
     sent = []

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from riprap.codec.ids import WorkerId
-from riprap.engine.schemes.parts.hedge import PENALTY_S, Hedge
-from riprap.engine.schemes.parts.patience import ByCost, Fixed
+from riprap.engine.spreads.hedge import PENALTY_S, Hedge
+from riprap.engine.spreads.patience import ByCost, Fixed
 
 WORKERS = [WorkerId("processor", index) for index in range(6)]
 LIMIT_S = 0.1

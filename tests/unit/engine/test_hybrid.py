@@ -11,8 +11,9 @@ from fake_port import DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, Silent, ite
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.three_stage.processor import ProcessorTask
+from riprap.engine.flow.three_stage.sink import SinkTask
 from riprap.engine.schemes import make_scheme
-from riprap.engine.tasks import ProcessorTask, SinkTask
 from riprap.operators.base import Processor, Sink
 
 K, R = 4, 2

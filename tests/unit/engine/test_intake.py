@@ -30,9 +30,9 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
-from riprap.engine.gate import ThreeStageGate
-from riprap.engine.intake import Intake, identity
-from riprap.engine.layout import Edge
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.intake import Intake, identity
+from riprap.engine.flow.three_stage.gate import ThreeStageGate
 
 SAMPLES = samples()
 

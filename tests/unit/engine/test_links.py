@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
-from riprap.engine.layout import Edge
-from riprap.engine.links import Links, OutLink, Window
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.links import Links, OutLink, Window
 
 A, B = WorkerId("source", 0), WorkerId("processor", 0)
 EDGE, OTHER = Edge(0, "source->processor"), Edge(1, "source->sink")

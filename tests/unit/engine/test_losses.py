@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from riprap.engine.dataflow.losses import EVERYTHING, NOTHING, Limits, recovery_of
+from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits, recovery_of
 from riprap.operators.states import HashMap, Vector
 
 BEFORE = Limits(250.0, 25.0, 50.0, 0.5)

@@ -11,13 +11,14 @@ from zmq.utils import z85
 
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.trust.keys import Authority
-from riprap.configs.topology import Topology, load
-from riprap.engine.channels import senders
-from riprap.engine.guests import Guests
-from riprap.engine.layout import Layout
-from riprap.engine.membership import Membership
-from riprap.engine.port import Fenced, WorkerPort
-from riprap.engine.tasks.task import Runs
+from riprap.configs.loading import load
+from riprap.configs.topology import Topology
+from riprap.engine.flow.channels import senders
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.worker.guests import Guests
+from riprap.engine.worker.membership import Membership
+from riprap.engine.worker.port import Fenced, WorkerPort
 
 AUTHORITY = Authority(b"s" * 32)
 SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from network_pairs import await_that, endpoint, listener, network, pair, receive
 
-from riprap.engine._zmq import version
-from riprap.engine.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.wire._zmq import version
+from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 
 TRANSPORTS = ["ipc", "tcp"]
 SIZES = st.one_of(st.integers(0, 100), st.sampled_from([2047, 2048, 2049, 8192, 65536]), st.integers(0, 300_000))

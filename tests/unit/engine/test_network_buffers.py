@@ -9,8 +9,8 @@ import psutil
 import pytest
 from network_pairs import await_that, endpoint, listener, network, pair, receive
 
-from riprap.engine._message import live
-from riprap.engine.network import Network
+from riprap.engine.wire._message import live
+from riprap.engine.wire.network import Network
 
 LARGE = 64 * 1024
 

@@ -9,8 +9,8 @@ from network_pairs import endpoint, receive
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import Authority
-from riprap.engine.guests import Guests, open_door
-from riprap.engine.network import UPSTREAM, Network
+from riprap.engine.wire.network import UPSTREAM, Network
+from riprap.engine.worker.guests import Guests, open_door
 
 OURS, OTHERS = Authority(b"s" * 32), Authority(b"t" * 32)
 SINK, SENDER = WorkerId("sink", 0), WorkerId("processor", 1)

@@ -12,11 +12,11 @@ import pytest
 import zmq
 from network_pairs import await_that, listener, network, receive
 
-from riprap.engine._message import live
+from riprap.engine.wire._message import live
 
 RECEIVER = """
 import sys
-from riprap.engine.network import Network
+from riprap.engine.wire.network import Network
 network = Network(1 << 24)
 print(network.bind(sys.argv[1]), flush=True)
 network.start()
@@ -29,7 +29,7 @@ while True:
 
 SENDER = """
 import sys
-from riprap.engine.network import Network
+from riprap.engine.wire.network import Network
 network = Network(1 << 24)
 network.start()
 link = network.connect(sys.argv[1], b"victim")

@@ -13,8 +13,8 @@ from fake_port import layout_of, processor, sink, source
 
 from riprap.codec.errors import DataError
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.outputs import HEADING, SinkOutputs, outputs_of
-from riprap.engine.schemes.scheme import Boundary
+from riprap.engine.flow.port import Boundary
+from riprap.engine.worker.outputs import HEADING, SinkOutputs, outputs_of
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk
@@ -224,7 +224,7 @@ def test_metrics_are_noted_with_the_items_of_their_epoch_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("riprap.engine.outputs.time.monotonic", lambda: now)
+    monkeypatch.setattr("riprap.engine.worker.outputs.time.monotonic", lambda: now)
     outputs, task = SinkOutputs(tmp_path, 0, 1), Measured()
     outputs.note_metrics(task)  # type: ignore[arg-type]
     assert not (tmp_path / "metrics.csv").exists(), "nothing is committed yet"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from riprap.engine.schemes.parts.patience import (
+from riprap.engine.spreads.patience import (
     AT_FIRST_S,
     DETECTED_S,
     LEAST_S,

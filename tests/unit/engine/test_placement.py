@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.ids import Epoch
-from riprap.engine.schemes.parts.placement import alternate, random_group, rotate
+from riprap.engine.spreads.placement import alternate, random_group, rotate
 
 SIX = tuple(processor(i) for i in range(6))
 

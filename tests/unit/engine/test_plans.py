@@ -10,7 +10,7 @@ import pytest
 
 from riprap.codec.ids import WorkerId
 from riprap.controller.steps import Announce, Fence, Respawn, Unrecoverable
-from riprap.engine.plans import plan_for
+from riprap.engine.schemes.plans import plan_for
 
 SINK, PROCESSOR = WorkerId("sink", 0), WorkerId("processor", 1)
 VIEW: Any = None  # these plans do not look at it

@@ -18,14 +18,14 @@ from test_trace import kinds_in, spans_in
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.dataflow.threads import ComputeThreads
-from riprap.engine.network import Network
-from riprap.engine.persistence import NoStore
-from riprap.engine.profiling import PROFILE, TracedNetwork, instrument
+from riprap.engine.flow.port import Boundary
+from riprap.engine.flow.threads import ComputeThreads
+from riprap.engine.flow.three_stage.sink import SinkTask
 from riprap.engine.schemes import make_scheme
-from riprap.engine.schemes.scheme import Boundary
-from riprap.engine.tasks import SinkTask
-from riprap.engine.trace import Trace
+from riprap.engine.wire.network import Network
+from riprap.engine.wire.trace import Trace
+from riprap.engine.worker.persistence import NoStore
+from riprap.engine.worker.profiling import PROFILE, TracedNetwork, instrument
 from riprap.operators.base import Sink
 
 ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "eager"}

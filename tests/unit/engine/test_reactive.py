@@ -9,9 +9,9 @@ from fake_port import DATA, FEEDBACK, RESULT, FakePort, items, layout_of, proces
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, Seq, fence_of, records_of
-from riprap.engine.persistence import NoStore
+from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.schemes import make_scheme
-from riprap.engine.tasks import ProcessorTask
+from riprap.engine.worker.persistence import NoStore
 from riprap.operators.base import Processor
 
 REACTIVE = {"scheme": "reactive"}

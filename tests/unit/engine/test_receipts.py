@@ -6,9 +6,9 @@ from dataflow_parts import DataflowPort, chain, data, layout_of
 
 from riprap.codec.blocks import Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
-from riprap.engine.dataflow.entry import Entry
-from riprap.engine.dataflow.progress import link_key
-from riprap.engine.dataflow.receipts import Receipts
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.progress import link_key
+from riprap.engine.flow.receipts import Receipts
 
 
 class Desk:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine._ring_race import race_mpsc, race_spsc
-from riprap.engine.rings import MpscRing, SpscRing
+from riprap.engine.wire._ring_race import race_mpsc, race_spsc
+from riprap.engine.wire.rings import MpscRing, SpscRing
 
 RINGS = [SpscRing, MpscRing]
 

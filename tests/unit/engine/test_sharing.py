@@ -15,7 +15,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
-from riprap.engine.sharing import SLOT_BYTES_MIN, Borrower, Lender, Roots, is_borrowed, open_arena
+from riprap.engine.wire.sharing import SLOT_BYTES_MIN, Borrower, Lender, Roots, is_borrowed, open_arena
 
 PEER, OTHER = WorkerId("processor", 0), WorkerId("processor", 1)
 NAME = b"source.0#1"
@@ -223,7 +223,7 @@ def test_no_shared_memory_is_said_and_survived(monkeypatch: pytest.MonkeyPatch, 
     def fail(*arguments: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("riprap.engine.sharing.Arena", fail)
+    monkeypatch.setattr("riprap.engine.wire.sharing.Arena", fail)
     pair = Pair(Roots([str(shards)]), Roots([str(shards)]))
     assert pair.answer == [False, True] and "No space left" in pair.lender.refused
     there, sent = pair.send(data(np.ones((LARGE, 1))))

@@ -11,8 +11,8 @@ from fake_port import DATA, FEEDBACK, RESULT, FakePort, layout_of, processor, si
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.schemes import make_scheme
-from riprap.engine.tasks import ProcessorTask
 from riprap.operators.base import Processor
 
 

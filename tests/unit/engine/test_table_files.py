@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from riprap.engine.table_files import WRITERS, write_table
+from riprap.engine.flow.table_files import WRITERS, write_table
 from riprap.operators.tables import texts
 
 COLUMNS = {

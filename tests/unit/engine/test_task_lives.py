@@ -9,9 +9,9 @@ from task_parts import Doubling, data, end, feed, processor_task, result, result
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.three_stage.processor import ProcessorTask
+from riprap.engine.flow.three_stage.sink import SAVE_EVERY_S
 from riprap.engine.schemes import make_scheme
-from riprap.engine.tasks import ProcessorTask
-from riprap.engine.tasks.sink import SAVE_EVERY_S
 
 
 def test_a_block_for_the_next_life_of_the_sink_is_kept_until_that_is_known_here() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from network_pairs import listener, network, receive
 
-from riprap.engine.trace import KINDS, SPAN, Timed, Trace
+from riprap.engine.wire.trace import KINDS, SPAN, Timed, Trace
 
 
 def spans_in(path: Path) -> list[tuple[int, int, str, int]]:
@@ -121,7 +121,7 @@ def test_what_a_killed_process_recorded_is_there(tmp_path: Path) -> None:
     path = tmp_path / "a.spans"
     code = f"""
 import os
-from riprap.engine.trace import Trace
+from riprap.engine.wire.trace import Trace
 trace = Trace({str(path)!r}, 8)
 for i in range(3):
     trace.add("compute", (i + 1, i + 2), (0, 1))
@@ -171,7 +171,7 @@ def test_network_threads_record_what_they_do(tmp_path: Path) -> None:
         await_asleep(names)
     upstream, downstream = (kinds_in(tmp_path / f"{name}.spans") for name in names)
     assert set(upstream) == {"wait"}
-    # What was sent while it slept, the sender sent itself (engine/_pump.pxd); the link it opened.
+    # What was sent while it slept, the sender sent itself (engine/wire/_pump.pxd); the link it opened.
     assert {"send", "wait"} <= set(downstream) <= {"send", "wait", "receive"}
     for name in names:
         times = [time for start, end, _, _ in spans_in(tmp_path / f"{name}.spans") for time in (start, end)]

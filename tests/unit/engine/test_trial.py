@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from riprap.configs.document import read_document
-from riprap.engine.trial import NEVER, Trial, unchecked
+from riprap.engine.run.trial import NEVER, Trial, unchecked
 from riprap.operators.base import Context
 from riprap.operators.logistic_regression import Model
 from riprap.operators.trial.law import RESTS, Outcome

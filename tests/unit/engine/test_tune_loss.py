@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine.cli.tune_loss import growth, losses, sizes
+from riprap.engine.tune.loss import growth, losses, sizes
 
 COUNTS = st.dictionaries(st.sampled_from([b"a", b"bb", b"c", b"", b"dd"]), st.integers(1, 9))
 

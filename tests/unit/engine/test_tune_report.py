@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.configs import topology as topologies
+from riprap.configs.loading import load
 from riprap.configs.overrides import parse_set
 from riprap.configs.topology import Topology
-from riprap.engine.cli.fault_plan import plan_faults
-from riprap.engine.cli.faults import parse_fault
-from riprap.engine.cli.tune_pilots import Outcome, Quantity, _limits, flow, kills, pilot_items
-from riprap.engine.cli.tune_report import Tuning, document, text
-from riprap.engine.cli.tune_search import Measured, Setting
+from riprap.engine.run.fault_plan import plan_faults
+from riprap.engine.run.faults import parse_fault
+from riprap.engine.tune.pilots import Outcome, Quantity, _limits, flow, kills, pilot_items
+from riprap.engine.tune.report import Tuning, document, text
+from riprap.engine.tune.search import Measured, Setting
 
 TOPOLOGY = """\
 job: join
@@ -44,7 +44,7 @@ SECTION = {"scheme": "approximate", "theta": 100.0, "l": 10.0, "gamma": 10.0, "w
 def topology(tmp_path: Path) -> Topology:
     (tmp_path / "text.txt").write_text("line\n" * 10)
     (tmp_path / "job.yaml").write_text(TOPOLOGY.format(path=tmp_path / "text.txt"))
-    return topologies.load(tmp_path / "job.yaml")
+    return load(tmp_path / "job.yaml")
 
 
 def test_kills_are_the_same_each_time_and_of_different_workers_at_even_distances(topology: Topology) -> None:

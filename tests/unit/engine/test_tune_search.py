@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine.cli.tune_search import Measured, Setting, choose, for_the_whole, search
+from riprap.engine.tune.search import Measured, Setting, choose, for_the_whole, search
 
 START = Setting(1e4, 1e3, 1e3)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from riprap.configs.topology import Output
-from riprap.engine.dataflow.window_files import WindowFiles
+from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow.base import DataflowOperator
 
 ROWS = "value\n{}\n"

@@ -18,12 +18,13 @@ from task_parts import Doubling, Listing, Notebook, data, end, result
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import Epoch
-from riprap.engine.dataflow.outlet import Outlet
-from riprap.engine.dataflow.progress import Progress
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.progress import Progress
+from riprap.engine.flow.three_stage.processor import ProcessorTask
+from riprap.engine.flow.three_stage.sink import SinkTask
 from riprap.engine.schemes import make_scheme
 from riprap.engine.schemes.parts.recorder import Recorder
-from riprap.engine.tasks import ProcessorTask, SinkTask
-from riprap.engine.worker import Worker, _describe
+from riprap.engine.worker.worker import Worker, _describe
 from riprap.operators.base import Sink
 from riprap.operators.returns import WrongReturn
 from riprap.operators.states.base import State

@@ -1,0 +1,54 @@
+"""A block that came in and is processed in its turn."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from riprap.codec.blocks import NO_SEQ, Block
+from riprap.codec.ids import Incarnation, Seq, WorkerId
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.progress import INPUT, LinkKey
+from riprap.operators.dataflow.base import Items
+
+NOBODY = Incarnation(0)
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """`number` counts all that a task received, in all its lives; `seq` is the block's number on its connection.
+
+    `edge` and `sender` are None for the job's input and for what was restored: nobody waits for an acknowledgement.
+    """
+
+    number: int
+    link: LinkKey
+    block: Block
+    edge: Edge | None = None
+    sender: WorkerId | None = None
+    seq: Seq = NO_SEQ
+    life: Incarnation = NOBODY
+    """The sender's; the numbers of its connection end with it."""
+    stage: str = ""
+    record: int = 0
+    """The record that it was saved as; 0 while it was not."""
+    acknowledged: bool = False
+    turn: int = 0
+    """Its place in the order of processing, which feedback does not keep to; 0 while it was not processed."""
+    first: int = 0
+    """The first of its items that is not processed."""
+    prepared: Items | None = None
+    """Its items as the operator has prepared them (threads.py); None before its turn, and when it is done with."""
+    work: Future[Items] | None = None
+    """The same, where helpers were asked to do it before its turn."""
+
+    @property
+    def items(self) -> Items:
+        """What the operator gets of it."""
+        block = self.block
+        return Items(block.epoch, self.stage, self.link[1], block.items, block.arrays)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it was read from the job's input, which can be read again."""
+        return self.link == INPUT

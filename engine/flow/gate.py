@@ -1,0 +1,63 @@
+"""What a peer may send in a general topology: kinds by edge, and the numbers that every block carries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import is_opened
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.layout import DataflowLayout
+
+FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION}, {Kind.FEEDBACK}, {Kind.REPLY}
+
+
+class DataflowGate:
+    """Asked about each message before its link sees it."""
+
+    def __init__(self, layout: DataflowLayout) -> None:
+        joints = (*layout.inputs, *layout.outputs)
+        self.workers = tuple(dict.fromkeys(worker for joint in joints for worker in joint.workers))
+        self.kinds: dict[Edge, set[Kind]] = {joint.edge: BACK if joint.feedback else FORWARD for joint in layout.inputs}
+        self.kinds |= {joint.reply: REPLY for joint in layout.outputs}
+        self._me = layout.me.index
+
+    def check(self, sender: WorkerId, block: Block) -> None:
+        """FrameError unless an honest worker of this job can have written the message."""
+        meta = block.meta
+        if block.kind == Kind.REPLY:
+            if set(meta) != {"heard"} or not _is_heard(meta["heard"]):
+                raise FrameError("a REPLY with odd fields")
+            return
+        if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
+            raise FrameError("a key of another link")
+        if not _counts(meta.get("cause"), 4):
+            raise FrameError("a block without its cause")
+        if block.kind == Kind.PUNCTUATION and not _is_end(meta):
+            raise FrameError("a PUNCTUATION with odd fields")
+
+
+def _counts(values: Any, length: int) -> bool:
+    return isinstance(values, list) and len(values) == length and all(v.__class__ is int and v >= 0 for v in values)
+
+
+def _is_heard(heard: Any) -> bool:
+    return (
+        isinstance(heard, list)
+        and len(heard) == 5
+        and _counts([*heard[:2], heard[3]], 3)
+        and heard[2].__class__ is bool
+        and isinstance(heard[4], list)
+        and all(_counts(cause, 4) for cause in heard[4])
+    )
+
+
+def _is_end(meta: dict[str, Any]) -> bool:
+    return (
+        meta.get("items").__class__ is int
+        and meta["items"] >= 0
+        and is_opened(meta)
+        and meta.get("last").__class__ is bool
+    )

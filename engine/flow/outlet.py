@@ -1,0 +1,279 @@
+"""What an operator puts out: numbered, dealt to links, held back where a link or the scheme says so."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import opened
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.layout import DataflowLayout, Joint
+from riprap.engine.flow.progress import At, Cause, Heard, LinkKey, Progress, link_key
+from riprap.engine.flow.window_files import WindowFiles
+from riprap.operators import returns
+
+if TYPE_CHECKING:
+    from riprap.engine.flow.port import Port  # whose package imports this module
+
+
+class OutLink:
+    """One link out of a task: what waits for it, and what is on the way (for the bound on unacknowledged items)."""
+
+    def __init__(self, joint: Joint, to: WorkerId) -> None:
+        self.joint, self.to, self.key = joint, to, link_key(joint.edge, to)
+        self.waiting: deque[Block] = deque()
+        self.placed = False
+        """Whether the present life of the receiver has said how far it is."""
+        self.came = At()
+        """Up to where the receiver has heard the lives of this task before."""
+        self.muted: dict[LinkKey, tuple[int, int]] = {}
+        """The last causes of that. What is computed again of them is not sent."""
+        self.logged: dict[LinkKey, tuple[int, int]] = {}
+        """The last causes of what was put back."""
+        self.held: deque[Block] = deque()
+        """What has come but perhaps is not safe there: the receiver may die with it. Only when something newer is
+        acknowledged this life knows that it is."""
+        self.closed = 0
+        """The last window whose punctuation the receiver has."""
+        self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
+        self._counts: deque[int] = deque()
+        self._items = self._newer = 0
+
+    def has_come(self, block: Block, cause: LinkKey, made: tuple[int, int]) -> bool:
+        """Whether the receiver has this already, from a former life: what a block of the cause made, by its number
+        and the place among its siblings.
+
+        A life that lacks some of the state may make less of the same cause, so the end of a window is known by the
+        window: taken for a sibling that came, it would never be sent.
+        """
+        if block.kind == Kind.PUNCTUATION:
+            return block.epoch <= self.closed
+        return made <= self.muted.get(cause, (-1, -1))
+
+    def sent(self, count: int) -> None:
+        """A block left."""
+        self._counts.append(count)
+        self._items += count
+        self._newer += 1
+
+    def unacknowledged_items(self, blocks: int) -> int:
+        """Items on the way, when so many blocks are."""
+        while len(self._counts) > blocks:
+            self._items -= self._counts.popleft()
+        return self._items
+
+    def release(self, blocks: int) -> None:
+        """So many blocks are on the way; if some are not any more, what came before them is safe."""
+        if self.held and self._newer > blocks:
+            self.held.clear()
+
+    def take_back(self, kept: Sequence[Block]) -> None:
+        """The receiver died, and these were on the way: they wait for its next life, with what is not safe."""
+        self.release(len(kept))
+        self.waiting.extendleft(reversed([*self.held, *kept]))
+        self.held.clear()
+        self.placed = False
+        self._counts.clear()
+        self._items = self._newer = 0
+
+    def place(self, heard: Heard) -> None:
+        """The receiver has said what came; the rest waits to be sent (again)."""
+        self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
+        self.came = heard.at if heard.known else At()
+        while self.waiting and self.waiting[0].key.row <= self.came.number:
+            self.held.append(self.waiting.popleft())
+
+
+class Leave(Protocol):
+    """The part of a scheme that is about what leaves (engine/flow/scheme.py)."""
+
+    def on_emit(self, link: OutLink, block: Block) -> None:
+        """A block stands last on a link, waiting to leave."""
+
+    def may_leave(self, link: OutLink, block: Block) -> bool:
+        """Whether the block may be sent now."""
+
+    @property
+    def waiting_max(self) -> int:
+        """Blocks that may wait to leave on a link while more is processed."""
+
+
+class Outlet:
+    """The Emitter of an operator (operators/dataflow/base.py). Nothing here waits: what cannot leave is kept in order,
+    and the task processes nothing more until it has left.
+    """
+
+    scheme: Leave
+
+    def __init__(self, layout: DataflowLayout, port: Port, progress: Progress, files: WindowFiles) -> None:
+        self.layout, self.port, self.progress = layout, port, progress
+        self.links = {link_key(j.edge, to): OutLink(j, to) for j in layout.outputs for to in j.workers}
+        self.epoch = Epoch(0)
+        self._files = files
+        self._forward = [joint for joint in layout.outputs if not joint.feedback]
+        self._back = [joint for joint in layout.outputs if joint.feedback]
+        self._cause: tuple[LinkKey, int] = ((0, 0), 0)
+        self._siblings: dict[LinkKey, int] = {}
+        self._dealt = 0
+
+    def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
+        """What is sent from now on comes of this block."""
+        self.epoch, self._cause = epoch, (link, number)
+        self._siblings.clear()
+        self._dealt = zlib.crc32(b"%d %d %d" % (*link, number))
+
+    # what operators call
+    def send(self, arrays: Sequence[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
+        arrays, count = returns.sent("out.send", arrays, count)
+        self._emit(Kind.DATA, self._joint(self._forward, stage), arrays, count, to)
+
+    def feed_back(
+        self, arrays: Sequence[np.ndarray], count: int = 1, to: int | None = None, stage: str | None = None
+    ) -> None:
+        arrays, count = returns.sent("out.feed_back", arrays, count)
+        self._emit(Kind.FEEDBACK, self._joint(self._back, stage), arrays, count, to)
+
+    def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+        self._files.write(name, self.epoch, returns.written(name, arrays))
+
+    def punctuate(self, items: int, opened_at: float, last: bool) -> None:
+        """Close the window on all data links; its items are shared out, so that they add up at the destinations."""
+        links = [link for link in self.links.values() if not link.joint.feedback]
+        for i, link in enumerate(links):
+            share = items * (i + 1) // len(links) - items * i // len(links)
+            meta = {"items": share, "last": last} | opened(opened_at, self.port.now())
+            self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
+
+    def _joint(self, joints: list[Joint], stage: str | None) -> Joint:
+        found = [joint for joint in joints if stage in (None, joint.stage)]
+        if len(found) != 1:
+            names = ", ".join(joint.stage for joint in joints) or "none"
+            raise JobFailed(
+                f"{self.layout.me} sends to stage {stage!r}, but its edges lead to {names}",
+                "name one of them in send(..., stage=...), or correct the topology's edges",
+            )
+        return found[0]
+
+    def _emit(self, kind: Kind, joint: Joint, arrays: tuple[np.ndarray, ...], count: int, to: int | None) -> None:
+        for worker in self._receivers(joint, to):
+            link = self.links[link_key(joint.edge, worker)]
+            self._put(link, Block(kind, self.epoch, items=count, arrays=arrays))
+
+    def _receivers(self, joint: Joint, to: int | None) -> Sequence[WorkerId]:
+        if to is not None:
+            found = [worker for worker in joint.workers if worker.index == to]
+            if not found:
+                raise JobFailed(f"{joint.edge.name}: no task {to} is joined to {self.layout.me}", "send to one that is")
+            return found
+        if joint.partitioning != "split" or joint.feedback:
+            return joint.workers
+        self._dealt += 1  # from a place that the cause decides, so that what is computed again goes where it went
+        turn = self._dealt % len(joint.workers)
+        return joint.workers[turn : turn + 1]
+
+    def _put(self, link: OutLink, block: Block) -> None:
+        cause, number = self._cause
+        sibling = self._siblings.get(link.key, -1) + 1
+        self._siblings[link.key] = sibling
+        if (number, sibling) <= link.logged.get(cause, (-1, -1)):
+            return
+        muted = link.has_come(block, cause, (number, sibling))
+        at = self.progress.sent.get(link.key, At())
+        if not muted:
+            at = max(at, link.came)
+        block.key = Key(self.layout.me.index, link.to.index, at.number + 1, at.items)
+        block.meta["cause"] = Cause(*cause, number, sibling)
+        self.progress.sent[link.key] = At(at.number + 1, at.items + block.items)
+        if block.kind != Kind.DATA:
+            link.last = block
+        if muted:
+            self.port.count("muted_blocks")
+            (link.held if link.placed else link.waiting).append(block)
+            return
+        link.waiting.append(block)
+        self.scheme.on_emit(link, block)
+
+    # what the task calls
+    @property
+    def placed(self) -> bool:
+        """Whether all receivers have said how far they are."""
+        return all(link.placed for link in self.links.values())
+
+    @property
+    def blocked(self) -> bool:
+        """Whether too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
+        takes the processors from its next life, for which all will wait."""
+        most = self.scheme.waiting_max
+        links = (link for link in self.links.values() if not link.joint.feedback)
+        return any(len(link.waiting) > (most if link.placed else 0) for link in links)
+
+    def flush(self) -> None:
+        """Send what waits, in order, as far as the links and the scheme allow."""
+        for link in self.links.values():
+            if link.held:
+                link.release(self.port.unacknowledged(link.joint.edge, link.to))
+            while link.waiting and link.placed:
+                block = link.waiting[0]
+                if not self.scheme.may_leave(link, block) or not self.port.send(link.joint.edge, link.to, block):
+                    break
+                link.waiting.popleft()
+                link.sent(block.items)
+
+    def of_worker(self, worker: WorkerId) -> Iterator[OutLink]:
+        """The links to a worker."""
+        return (link for link in self.links.values() if link.to == worker)
+
+    def lost(self, worker: WorkerId) -> None:
+        """A receiver died: what it had not acknowledged waits for its next life."""
+        for link in self.of_worker(worker):
+            link.take_back(self.port.kept(link.joint.edge, worker))
+
+    def place(self, link: OutLink, heard: Heard) -> None:
+        """The receiver has said what came: the rest is sent (again), and nothing comes twice."""
+        link.place(heard)
+        self._repeat_last(link, heard)
+
+    def _repeat_last(self, link: OutLink, heard: Heard) -> None:
+        """A receiver that has lost the last punctuation or feedback would wait for it for ever."""
+        last = link.last
+        if last is None or (heard.known and heard.at.number >= last.key.row) or last in link.waiting:
+            return
+        link.waiting.appendleft(last)
+
+    def pending(self) -> Iterator[tuple[LinkKey, Block]]:
+        """What has been put out and not acknowledged, in order: a new life must be able to send it again."""
+        for link in self.links.values():
+            on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
+            for block in chain(link.held, on_the_way, link.waiting):
+                yield link.key, block
+
+    def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
+        """What a former life had put out; each receiver says what of it has come."""
+        for key, block in pending:
+            self.links[key].waiting.append(block)
+            if block.kind != Kind.DATA:
+                self.links[key].last = block
+
+    def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
+        """What a former life had put out since: it is not put out once more."""
+        for key, block in sent:
+            if block.key.row > self.progress.sent.get(key, At()).number:
+                self.put_back([(key, block)])
+                self.progress.sent[key] = At(block.key.row, block.key.s_index + block.items)
+                edge, task, number, sibling = block.meta["cause"]
+                self.links[key].logged[edge, task] = (number, sibling)
+
+    def unacknowledged_items(self) -> int:
+        """Items that are on the way on all data links together."""
+        return sum(
+            link.unacknowledged_items(self.port.unacknowledged(link.joint.edge, link.to))
+            for link in self.links.values()
+            if not link.joint.feedback
+        )

@@ -1,0 +1,79 @@
+"""The port: all that tasks and schemes may do to the outside world, and what hooks return.
+
+Real workers (engine/worker/port.py), the simulators of tests/sim and the tests have ports of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.flow.edges import Edge
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Everything up to `epoch` has been returned; `items` of it were emitted, `lost` of these stay lost."""
+
+    epoch: Epoch
+    items: int
+    lost: int
+    last: bool
+
+
+Ready = Iterable[Block | Boundary]
+
+
+class Port(Protocol):
+    """All that a scheme may do to the outside world."""
+
+    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+        """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Memory for a payload, where it need not be copied on its way to workers of this host."""
+
+    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
+        """How many blocks on the link the peer has not acknowledged yet."""
+
+    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
+        """Tell the sender that everything received from it so far, or up to `seq`, is safe."""
+
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        """The latest incarnation of a worker that is known here; 0 before the first."""
+
+    def is_up(self, worker: WorkerId) -> bool:
+        """Whether that latest incarnation is alive as far as is known here."""
+
+    def stands_still(self, worker: WorkerId) -> bool:
+        """Whether the system says that the process of a worker of this host is stopped: nothing will come from it until
+        it is continued. False for one that runs, that merely is slow, or of which nothing can be known here."""
+
+    def alarm(self, seconds: float) -> None:
+        """Call `on_alarm` once, this much later; a new alarm replaces the one before."""
+
+    def now(self) -> float:
+        """Seconds of a monotonic clock."""
+
+    def cpu(self) -> float:
+        """Seconds of CPU that this worker has used."""
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Add to a statistic of this worker."""
+
+    def report(self, event: str, **fields: Any) -> None:
+        """Write a line to the job's event log."""
+
+    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
+        """The blocks on a link that the peer has not acknowledged, oldest first."""
+
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        """Persist a record of this worker and return its number (1, 2, ...); 0, and nothing is taken, when too much is
+        under way. A "state" of an epoch supersedes all records of this and of earlier epochs. The arrays must not
+        change any more. `on_durable` tells when it is safe.
+        """

@@ -1,0 +1,160 @@
+"""How far the links of a task are, in numbers that outlive the workers at their ends.
+
+Every block on a link (one edge between two tasks) has a number and the count of items sent before it; both go on where
+they were when the sender starts again, because the receiver tells it. A block also says what it was computed from: its
+*cause*, the input link and the number there, and which of the blocks for this receiver it was. So a worker that
+computes something a second time knows which of it has arrived already (AF 3.4.3: sequence numbers).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import CLOCK
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.edges import Edge
+
+LinkKey = tuple[int, int]
+"""An edge's index, and the index of the task at its other end. The job's input is the link INPUT."""
+
+INPUT: LinkKey = (2**31, 0)
+WINDOW: LinkKey = (2**31 + 1, 0)
+"""The cause of what an operator puts out when it closes a window; the number is the window's."""
+
+
+class At(NamedTuple):
+    """A place on a link: the number of the last block, and how many items there were up to it."""
+
+    number: int = 0
+    items: int = 0
+
+
+NOWHERE = At()
+
+
+class Cause(NamedTuple):
+    """What a block was computed from: an input link, a number there, and the block's place among its siblings."""
+
+    edge: int
+    task: int
+    number: int
+    sibling: int
+
+
+def link_key(edge: Edge, worker: WorkerId) -> LinkKey:
+    """The name of a link at either of its ends."""
+    return edge.index, worker.index
+
+
+def identity(block: Block) -> tuple[int, ...]:
+    """Which block of its link this is, also when its sender has computed it again, under another number."""
+    cause: list[int] | None = block.meta.get("cause")
+    return (block.key.row,) if cause is None else tuple(cause)
+
+
+@dataclass
+class Heard:
+    """The receiving end of a link: what came, and the last cause of each input link of the sender."""
+
+    at: At = NOWHERE
+    causes: dict[LinkKey, tuple[int, int]] = field(default_factory=dict)
+    known: bool = True
+    """False when this task started again and remembers nothing of the link."""
+    closed: int = 0
+    """The last window whose punctuation came."""
+
+    def note(self, block: Block) -> None:
+        """A block came."""
+        self.at, self.known = At(block.key.row, block.key.s_index + block.items), True
+        edge, task, number, sibling = block.meta["cause"]
+        self.causes[edge, task] = (number, sibling)
+        if block.kind == Kind.PUNCTUATION:
+            self.closed = block.epoch
+
+    def pack(self) -> list[Any]:
+        """For records and messages."""
+        return [*self.at, self.known, self.closed, [[*link, *last] for link, last in self.causes.items()]]
+
+    @classmethod
+    def unpack(cls, packed: list[Any]) -> Heard:
+        """What `pack` wrote."""
+        number, items, known, closed, causes = packed
+        return cls(At(number, items), {(e, t): (n, s) for e, t, n, s in causes}, known, closed)
+
+
+@dataclass
+class Progress:
+    """What a task has processed and put out; saved with its state."""
+
+    received: int = 0
+    """Blocks received by this task in all its lives; each has its number in this order."""
+    included: int = 0
+    """The last of them that the state includes."""
+    partial: dict[tuple[LinkKey, tuple[int, ...]], int] = field(default_factory=dict)
+    """Blocks that the state includes in part, by link and identity: how many of their items."""
+    epoch: int = 0
+    """The last window that was closed here."""
+    last: bool = False
+    """Whether it was the last of all."""
+    heard: dict[LinkKey, Heard] = field(default_factory=dict)
+    """What came on each input link."""
+    done: dict[LinkKey, Heard] = field(default_factory=dict)
+    """What of it is processed. Only this is saved: what waits may come again."""
+    closed: dict[LinkKey, int] = field(default_factory=dict)
+    """The last window that each input link has closed."""
+    windows: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Of windows that some input links have closed: the items, and when the window was opened (inf: not known)."""
+    sent: dict[LinkKey, At] = field(default_factory=dict)
+    feedback: dict[LinkKey, int] = field(default_factory=dict)
+    """The window of the newest feedback that was taken in, by link."""
+    failures: list[int] = field(default_factory=list)
+    """The windows in which this worker was restored."""
+
+    def included_of(self, link: LinkKey, block: Block) -> int:
+        """How many items of a block that comes (again) the state includes."""
+        return self.partial.get((link, identity(block)), 0)
+
+    def note_end(self, link: LinkKey, block: Block) -> None:
+        """An input link has closed a window; the same again changes nothing."""
+        if block.epoch > self.closed.get(link, 0):
+            items, opened_at = self.windows.get(block.epoch, (0, math.inf))
+            self.windows[block.epoch] = items + block.meta["items"], min(opened_at, block.meta["opened_at"])
+            self.closed[link] = block.epoch
+
+    def pack(self) -> dict[str, Any]:
+        """As the fields of a record."""
+        return {
+            "received": self.received,
+            "included": self.included,
+            "partial": [[*link, list(which), items] for (link, which), items in self.partial.items()],
+            "epoch": self.epoch,
+            "last": self.last,
+            "done": [[*link, heard.pack()] for link, heard in self.done.items()],
+            "closed": [[*link, epoch] for link, epoch in self.closed.items()],
+            "windows": [[epoch, *window] for epoch, window in self.windows.items()],
+            "clock": CLOCK,
+            "sent": [[*link, *at] for link, at in self.sent.items()],
+            "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
+            "failures": self.failures,
+        }
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any]) -> Progress:
+        """What `pack` wrote."""
+        return cls(
+            fields["received"],
+            fields["included"],
+            {((edge, task), tuple(which)): items for edge, task, which, items in fields["partial"]},
+            fields["epoch"],
+            fields["last"],
+            {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
+            {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
+            {(edge, task): epoch for edge, task, epoch in fields["closed"]},
+            {epoch: (items, at if fields["clock"] == CLOCK else math.inf) for epoch, items, at in fields["windows"]},
+            {(edge, task): At(number, items) for edge, task, number, items in fields["sent"]},
+            {(edge, task): epoch for edge, task, epoch in fields["feedback"]},
+            list(fields["failures"]),
+        )

@@ -1,0 +1,71 @@
+"""Tells senders what they need not keep any more, and keeps sources from running far ahead of each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from riprap.codec.blocks import Kind
+from riprap.codec.ids import Epoch, Incarnation, Seq
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.progress import LinkKey, link_key
+
+if TYPE_CHECKING:
+    from riprap.engine.flow.port import Port  # whose package imports this module
+
+
+class End(NamedTuple):
+    """A window's punctuation as it came; its number is one of the sender's life."""
+
+    epoch: Epoch
+    life: Incarnation
+    seq: Seq
+
+
+class Receipts:
+    """Acknowledgements of one task.
+
+    A window stays open until all inputs have closed it, and what came of it and of later ones may have to be kept
+    until then. So what a source sends is acknowledged only up to its first punctuation of an open window: behind that
+    it has the room of its link, and then it waits for the other sources. All of the window has been sent by then, on
+    all links, so nobody waits for a source that waits.
+    """
+
+    def __init__(self, layout: DataflowLayout, port: Port) -> None:
+        self._port = port
+        self._sources = {
+            link_key(joint.edge, worker) for joint in layout.inputs if joint.from_source for worker in joint.workers
+        }
+        self._ends: defaultdict[LinkKey, deque[End]] = defaultdict(deque)
+        """Of open windows, in the order of receipt."""
+        self._withheld: dict[LinkKey, Entry] = {}
+        """The newest that may be acknowledged but for an open window."""
+
+    def note(self, entry: Entry, closed: int) -> None:
+        """A block came in, when this window and those before it were closed: perhaps by a former life."""
+        if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources and entry.block.epoch > closed:
+            self._ends[entry.link].append(End(entry.block.epoch, entry.life, entry.seq))
+
+    def acknowledge(self, entry: Entry) -> None:
+        """The sender need not keep this any more, nor what it sent before."""
+        edge, sender = entry.edge, entry.sender
+        if edge is None or sender is None or entry.life != self._port.incarnation(sender):
+            return  # on the sender's next connection, numbers mean other blocks
+        ends = self._ends[entry.link]
+        while ends and ends[0].life != entry.life:
+            ends.popleft()
+        seq = entry.seq
+        if ends and seq >= ends[0].seq:
+            self._withheld[entry.link] = entry
+            seq = Seq(ends[0].seq - 1)
+        self._port.ack(edge, sender, seq)
+
+    def close(self, epoch: Epoch) -> None:
+        """A window is closed: acknowledge what was withheld for it."""
+        for ends in self._ends.values():
+            while ends and ends[0].epoch <= epoch:
+                ends.popleft()
+        withheld, self._withheld = self._withheld, {}
+        for entry in withheld.values():
+            self.acknowledge(entry)

@@ -1,0 +1,119 @@
+"""The scheme interface for general topologies: the same five questions, asked of entries, links and states.
+
+A scheme decides when input is acknowledged, what is saved and when, and what a new life starts from. Like the schemes
+of the three-stage form (scheme.py) it has no sockets and no clock, and acts through the port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from riprap.codec.blocks import Block
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.links import Window
+from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
+from riprap.engine.flow.outlet import Outlet, OutLink
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.progress import LinkKey, Progress
+from riprap.engine.flow.receipts import Receipts
+from riprap.operators.dataflow.base import DataflowOperator
+
+
+@dataclass
+class Bench:
+    """The parts of a task that its scheme works with."""
+
+    layout: DataflowLayout
+    port: Port
+    operator: DataflowOperator
+    progress: Progress
+    outlet: Outlet
+    inbox: Sequence[Entry]
+    """What was received and is not processed, oldest first."""
+    items: int
+    """The items of the job's input, all tasks together."""
+    cpu_share: float = 0.01
+    """Of the CPU time that the task uses, what its backups may take while nobody waits for them."""
+
+    def __post_init__(self) -> None:
+        self.receipts = Receipts(self.layout, self.port)
+
+    def acknowledge(self, entry: Entry) -> None:
+        """The sender need not keep this any more, nor what it sent before."""
+        if not entry.acknowledged:
+            self.receipts.acknowledge(entry)
+        entry.acknowledged = True
+
+
+class DataflowScheme:
+    """Keeps nothing and promises nothing; a scheme overrides what it does otherwise."""
+
+    saves = False
+    """Whether this scheme needs backup servers."""
+
+    exact = False
+    """Whether a source that starts again goes back to where its state is, so that nothing of its input is left out."""
+
+    waiting_max = 0
+    """Blocks that may wait to leave on a link while more is processed."""
+
+    window = Window(256)
+    """What a link may have unacknowledged."""
+
+    def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
+        self.bench = bench
+        self.lacks: Limits = NOTHING if self.exact else EVERYTHING
+        """What this life may lack at most of what the one before it had, where there was one."""
+        self.lacked: list[Limits] = []
+        """The same of the failures before that; empty where all were alike."""
+
+    def on_receive(self, entry: Entry) -> None:
+        """A block came in, or was read from the input; it stands last in the inbox."""
+
+    def may_process(self, entry: Entry) -> bool:
+        """Whether the oldest entry's turn has come; asked again after each event."""
+        return True
+
+    def on_crossed(self) -> None:
+        """The state has just exceeded its theta; the rest of the block follows once `may_process` agrees."""
+
+    def on_processed(self, entry: Entry) -> None:
+        """All items of an entry are processed."""
+
+    def on_window(self, epoch: int) -> None:
+        """The operator has closed a window."""
+
+    def on_emit(self, link: OutLink, block: Block) -> None:
+        """A block stands last on a link, waiting to leave."""
+
+    def may_leave(self, link: OutLink, block: Block) -> bool:
+        """Whether the block may be sent now."""
+        return True
+
+    def on_left(self) -> None:
+        """Nothing waits to leave any more; called before an entry is processed, and often."""
+
+    def on_alarm(self) -> None:
+        """The time asked for by `Port.alarm` has come."""
+
+    def on_sender_lost(self, link: LinkKey) -> None:
+        """The sender of a link died; what it sent and is not acknowledged may be here alone."""
+
+    def settled(self, link: LinkKey) -> bool:
+        """Whether a new life of the sender may be told that all that came has come."""
+        return True
+
+    def on_durable(self, number: int) -> None:
+        """Everything saved up to this number is safe."""
+
+    def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
+        """Take over what a former life saved; returns the entries to process again, in their order."""
+        return []
+
+    @property
+    def safe(self) -> bool:
+        """Whether all that was processed is as safe as this scheme makes it."""
+        return True

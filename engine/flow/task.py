@@ -1,0 +1,349 @@
+"""The task of a general topology: one class for sources, operators between and destinations (AF 3.2, 3.3)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import opened, opened_here
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.layout import DataflowLayout, Joint
+from riprap.engine.flow.losses import Limits, recovery_of
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.pace import Pace
+from riprap.engine.flow.port import Boundary, Port
+from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
+from riprap.engine.flow.reader import Reader
+from riprap.engine.flow.scheme import DataflowScheme
+from riprap.engine.flow.threads import ComputeThreads
+from riprap.operators import returns
+from riprap.operators.dataflow.base import DataflowOperator
+
+EARLIER_MAX = 32
+"""Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
+
+
+class WindowJournal(Protocol):
+    """What a destination tells the world of its windows (engine/worker/outputs.py)."""
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """A window is closed."""
+
+    def durable(self, epoch: Epoch) -> None:
+        """It may be announced."""
+
+
+class DataflowTask:
+    """Receives, processes in order of receipt, closes windows when all inputs have, and sends.
+
+    Invariant: `progress` says exactly what the operator's state includes and what was put out.
+    """
+
+    def __init__(
+        self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
+        reader: Reader | None, journal: WindowJournal | None, fresh: bool, threads: ComputeThreads | None = None,
+    ) -> None:  # fmt: skip
+        self.layout, self.port, self.operator, self.outlet, self.pace = layout, port, operator, outlet, pace
+        self.reader, self.journal = reader, journal
+        self.threads = threads or ComputeThreads(operator)
+        self.progress: Progress = outlet.progress
+        self.inbox: deque[Entry] = deque()
+        self.feedback: deque[Entry] = deque()
+        self.scheme: DataflowScheme
+        self.items = self.lost = 0
+        self._recovery: dict[str, Any] = {}
+        self.running = False
+        self._fresh = fresh
+        self._begun = False
+        self._ahead: deque[Entry] = deque()
+        """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
+        self._to_answer: list[tuple[Joint, WorkerId]] = []
+        self._inputs = {joint.edge: joint for joint in layout.inputs}
+        self._replies = {joint.reply: joint for joint in layout.outputs}
+        self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
+        for joint in layout.inputs:
+            for worker in joint.workers:
+                self.progress.heard[link_key(joint.edge, worker)] = Heard(known=fresh)
+
+    def use(self, scheme: DataflowScheme) -> None:
+        """Set the scheme, which in turn works on the parts of this task."""
+        self.scheme = self.outlet.scheme = scheme
+        if not self._fresh and not scheme.saves:
+            self._note_recovery(0)
+
+    def _note_recovery(self, failure: int) -> None:
+        self._recovery = self._recovery_of(self.scheme.lacks, failure, self.progress.epoch)
+        lacked = self.scheme.lacked or [self.scheme.lacks] * (failure - 1)
+        windows = zip(lacked, self.progress.failures, strict=False)
+        earlier = [self._recovery_of(one, i, at) for i, (one, at) in enumerate(windows, 1)]
+        self._recovery["earlier"] = earlier[-EARLIER_MAX:]
+
+    def _recovery_of(self, lacks: Limits, failure: int, window: int) -> dict[str, Any]:
+        lacks = lacks._replace(unacknowledged=0) if self.layout.is_sink else lacks
+        return recovery_of(self.operator.state, lacks, failure, window)
+
+    # what the worker asks
+    @property
+    def epoch(self) -> Epoch:
+        """The last window closed here."""
+        return Epoch(self.progress.epoch)
+
+    @property
+    def saves(self) -> bool:
+        """Whether a later life restores what this one saves."""
+        return self.scheme.saves
+
+    @property
+    def done(self) -> bool:
+        """At a destination: whether all windows are closed, and that is safe."""
+        return self.progress.last and self.scheme.safe
+
+    @property
+    def recovery(self) -> Mapping[str, Any]:
+        """What this life may lack of what the one before it had; empty for the first one."""
+        return self._recovery and {**self._recovery, "items_lost": self.lost}
+
+    def model(self) -> dict[str, np.ndarray]:
+        """What was computed, by name."""
+        return returns.named_arrays(self.operator, "results", self.operator.results())
+
+    def metrics(self) -> Mapping[str, float]:
+        """How well the job does."""
+        return returns.numbers(self.operator, "metrics", self.operator.metrics())
+
+    @property
+    def combines(self) -> Mapping[str, str]:
+        """How its metrics become the job's where several tasks report them."""
+        return self.operator.combines
+
+    def start(self) -> None:
+        """All workers are up, or were once: the input may be read."""
+        self.running = True
+
+    def restore(self, state: Block | None, items: Sequence[Block]) -> None:
+        """Go on from what a former life saved."""
+        entries = self.scheme.restore(state, items)
+        for entry in entries:
+            self._tell_on_our_clock(entry.block)
+        self._note_recovery(len(self.progress.failures))
+        self.inbox += [entry for entry in entries if entry.block.kind != Kind.FEEDBACK]
+        self.feedback += [entry for entry in entries if entry.block.kind == Kind.FEEDBACK]
+        self.port.count("replayed_items", sum(entry.block.items for entry in entries))
+
+    def close(self) -> None:
+        """The worker ends."""
+        self.threads.close()
+
+    # what comes in
+    def admits(self, block: Block) -> bool:
+        """Whether a peer of ours can have sent this."""
+        return block.kind != Kind.REPLY or set(block.meta) == {"heard"}
+
+    def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
+        """A block came in, in order on its link."""
+        if block.kind == Kind.REPLY:
+            self.port.ack(edge, sender, block.seq)
+            link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
+            self.outlet.place(link, Heard.unpack(block.meta["heard"]))
+            return
+        link_of = link_key(edge, sender)
+        heard, number = self.progress.heard[link_of], block.key.row
+        if heard.known and number <= heard.at.number:
+            self.port.ack(edge, sender, block.seq)
+            self.port.count("duplicates_dropped", block.items)
+            return
+        if heard.known and block.key.s_index > heard.at.items:
+            self.lost += block.key.s_index - heard.at.items
+        heard.note(block)
+        self._tell_on_our_clock(block)
+        life, stage = self.port.incarnation(sender), self._inputs[edge].stage
+        self._take(Entry(self._next_number(), link_of, block, edge, sender, block.seq, life, stage))
+
+    def _tell_on_our_clock(self, block: Block) -> None:
+        """A punctuation may come from another host, or from what a former life saved there."""
+        if block.kind == Kind.PUNCTUATION:
+            now = self.port.now()
+            block.meta.update(opened(opened_here(block.meta, now), now))
+
+    def on_worker_failed(self, worker: WorkerId) -> None:
+        """A worker that was up is down."""
+        self.outlet.lost(worker)
+        self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
+        for joint in self.layout.inputs:
+            if worker in joint.workers:
+                self.scheme.on_sender_lost(link_key(joint.edge, worker))
+
+    def on_worker_restored(self, worker: WorkerId) -> None:
+        """A new life of a worker is up: it is told how far what it sends has come."""
+        self._to_answer += [(joint, worker) for joint in self.layout.inputs if worker in joint.workers]
+        self._answer()
+
+    def _answer(self) -> None:
+        """Only what is safe here is said to have come: the sender may not be able to send it once more."""
+        waiting, self._to_answer = self._to_answer, []
+        for joint, worker in waiting:
+            link = link_key(joint.edge, worker)
+            heard = Block(Kind.REPLY, Epoch(0), meta={"heard": self.progress.heard[link].pack()})
+            if not self.scheme.settled(link) or not self.port.send(joint.reply, worker, heard):
+                self._to_answer.append((joint, worker))
+
+    def on_alarm(self) -> None:
+        """The scheme's alarm went off."""
+        self.scheme.on_alarm()
+
+    def on_durable(self, number: int) -> None:
+        """Everything saved up to this number is safe."""
+        self.scheme.on_durable(number)
+
+    def _next_number(self) -> int:
+        self.progress.received += 1
+        return self.progress.received
+
+    def _take(self, entry: Entry) -> None:
+        entry.first = self.progress.included_of(entry.link, entry.block)
+        (self.feedback if entry.block.kind == Kind.FEEDBACK else self.inbox).append(entry)
+        self.scheme.bench.receipts.note(entry, self.progress.epoch)
+        self.scheme.on_receive(entry)
+
+    # what is done
+    def work(self) -> bool:
+        """Send what waits, then process one entry; False when there is nothing to do now."""
+        if self._to_answer:
+            self._answer()
+        if not self._begun and not self._begin():
+            return False
+        self.outlet.flush()
+        if self.outlet.blocked:
+            return False
+        self.scheme.on_left()
+        return self._process_feedback() or self._process() or self._read()
+
+    def _begin(self) -> bool:
+        """Nothing is processed before all receivers have said what they have; a source goes on from there."""
+        if not self.outlet.placed:
+            return False
+        self._begun = True
+        if self.reader is not None:
+            self._go_to_input(self.reader)
+        return True
+
+    def _go_to_input(self, reader: Reader) -> None:
+        """Behind what the state includes; without a state, behind what all receivers have got.
+
+        Windows that all have closed but the state has not are closed here too; their output is theirs already.
+        """
+        row = self.progress.done.get(INPUT, Heard()).at.number
+        links = [link for link in self.outlet.links.values() if not link.joint.feedback]
+        if self.operator.state is None and not self.scheme.exact and links:
+            closed = min(link.closed for link in links)
+            reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
+            row = max(row, reached, reader.row(closed))
+        reader.seek(row)
+        for epoch in range(self.progress.epoch + 1, reader.epoch):
+            self._end_window(Epoch(epoch))
+            self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
+
+    def _process_feedback(self) -> bool:
+        if not self.feedback or not self.scheme.may_process(self.feedback[0]):
+            return False
+        entry = self.feedback.popleft()
+        self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
+        self.operator.process_feedback(entry.items, self.outlet)
+        self.progress.done.setdefault(entry.link, Heard()).note(entry.block)
+        self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
+        self.scheme.on_processed(entry)
+        return True
+
+    def _process(self) -> bool:
+        if not self.inbox:
+            return False
+        self.threads.begin(self.inbox)
+        entry = self.inbox[0]
+        if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
+            return False
+        if entry.block.kind == Kind.PUNCTUATION:
+            self._punctuate(entry)
+        else:
+            self._process_data(entry)
+        return True
+
+    def _process_data(self, entry: Entry) -> None:
+        items = self.threads.items(entry)
+        self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
+        before = entry.first
+        left = self.operator.process_data(items, before, self.outlet)
+        entry.first = returns.first_left(self.operator, left, before, items.count)
+        self.items += entry.first - before
+        self.progress.partial[entry.link, identity(entry.block)] = entry.first
+        if entry.first >= entry.block.items:
+            self._done_with(entry)
+        state = self.operator.state
+        if state is not None and state.exceeded:
+            self.scheme.on_crossed()
+
+    def _done_with(self, entry: Entry) -> None:
+        self.inbox.popleft()
+        entry.prepared = entry.work = None  # schemes may keep the entry for long
+        self.progress.included = entry.number
+        self.progress.partial.pop((entry.link, identity(entry.block)), None)
+        done = self.progress.done.setdefault(entry.link, Heard())
+        if entry.is_input:
+            done.at = At(entry.block.key.row)
+        else:
+            done.note(entry.block)
+        self.scheme.on_processed(entry)
+
+    def _punctuate(self, entry: Entry) -> None:
+        block = entry.block
+        meta, progress = block.meta, self.progress
+        progress.note_end(entry.link, block)
+        before = progress.epoch
+        for epoch in range(before + 1, 1 + min(progress.closed.get(link, 0) for link in self._data_links or [INPUT])):
+            self._close(Epoch(epoch), meta["last"] and epoch == block.epoch)
+        self._done_with(entry)
+        if progress.epoch > before:
+            self.scheme.bench.receipts.close(Epoch(progress.epoch))
+            self.scheme.on_window(progress.epoch)
+
+    def _close(self, epoch: Epoch, last: bool) -> None:
+        """All inputs have closed the window."""
+        now = self.port.now()
+        items, began = self.progress.windows.pop(epoch, (0, now))
+        opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
+        self._end_window(epoch)
+        self.progress.last = last
+        self.outlet.punctuate(items, opened_at, last)
+        if self.journal is not None:
+            self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, None)
+            self.journal.durable(epoch)
+
+    def _end_window(self, epoch: Epoch) -> None:
+        self.outlet.begin(epoch, WINDOW, epoch)
+        self.operator.process_punctuation(epoch, self.outlet)
+        self.progress.epoch = epoch
+
+    def _read(self) -> bool:
+        """Take the next block of the input, or the end of a window."""
+        if self.reader is None or self.inbox or not self.running:
+            return False
+        self._read_ahead(self.reader)
+        if not self._ahead:
+            return False
+        entry = self._ahead.popleft()
+        entry.number = self._next_number()
+        self._take(entry)
+        return self._process()
+
+    def _read_ahead(self, reader: Reader) -> None:
+        """The next block, and as many behind it as the helpers may prepare."""
+        while len(self._ahead) <= self.threads.ahead and not reader.finished:
+            if not self.pace.allows(reader.epoch, self.progress.feedback):
+                break
+            self._ahead.append(Entry(0, INPUT, reader.next(self.port.now())))
+        self.threads.begin(self._ahead)

@@ -1,0 +1,131 @@
+"""What a peer may send in the three-stage form: kinds by edge, keys of its own pair, fields that are sound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import is_opened
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.three_stage.layout import Layout
+
+
+class ThreeStageGate:
+    """Asked about each message before its link sees it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.workers = (*layout.sources, *layout.processors, *layout.sinks)
+        self.kinds: dict[Edge, set[Kind]] = {
+            layout.data: {Kind.DATA, Kind.PARITY},
+            layout.result: {Kind.RESULT, Kind.PARITY, Kind.DATA},
+            layout.feedback: {Kind.FEEDBACK, Kind.RESEND},
+            layout.punctuation: {Kind.PUNCTUATION},
+            layout.commit: {Kind.ACK, Kind.RESEND},
+        }
+        self._processors = frozenset(map(str, layout.processors))
+        # Source i and sink i are a pair, and keys name both: a sink gets its own keys only, a processor the sender's.
+        self._pair = None if layout.me in layout.processors else layout.me.index
+
+    def check(self, sender: WorkerId, block: Block) -> None:
+        """FrameError unless an honest worker of this job can have written the message."""
+        if block.kind in _KEYED:
+            pair = sender.index if self._pair is None else self._pair
+            if block.key.source != pair or block.key.sink != pair:
+                raise FrameError("a key of another pair")
+        check = _CHECKS.get(block.kind)
+        if check and not check(block):
+            raise FrameError(f"a {block.kind.name} with odd fields")
+        if block.kind in (Kind.PUNCTUATION, Kind.ACK) and not _names(block) <= self._processors:
+            raise FrameError("it names workers that are no processors")
+
+
+def _count(value: Any) -> bool:
+    return value.__class__ is int and value >= 0
+
+
+def _is_data(block: Block) -> bool:
+    return (
+        len(block.arrays) == 1
+        and block.arrays[0].ndim == 2
+        and len(block.arrays[0]) == block.items
+        and _count(block.meta.get("sink_life", 1))
+    )
+
+
+def _is_parity(block: Block) -> bool:
+    counts = block.meta.get("counts")
+    return (
+        len(block.arrays) == 1
+        and block.arrays[0].ndim == 2
+        and _count(block.meta.get("of"))
+        and _count(block.meta.get("sink_life", 1))
+        and isinstance(counts, list)
+        and all(map(_count, counts))
+        and max(counts, default=-1) == len(block.arrays[0])
+    )
+
+
+def _is_result(block: Block) -> bool:
+    attached = block.attachment
+    return _count(block.meta.get("of", 0)) and (
+        attached is None or (attached.ndim == 2 and len(attached) == block.items)
+    )
+
+
+def _is_punctuation(block: Block) -> bool:
+    meta = block.meta
+    if "participants" not in meta and "moved" not in meta:
+        return False
+    return ("participants" not in meta or _is_end(meta)) and _is_moves(meta.get("moved", []))
+
+
+def _is_end(meta: dict[str, Any]) -> bool:
+    lives = meta["participants"]
+    return (
+        isinstance(lives, dict)
+        and len(lives) > 0
+        and all(map(_count, lives.values()))
+        and all(_count(meta.get(name)) for name in ("items", "blocks", "active"))
+        and 0 < meta["active"] <= len(lives)
+        and meta.get("last").__class__ is bool
+        and is_opened(meta)
+    )
+
+
+def _is_moves(moved: Any) -> bool:
+    return isinstance(moved, list) and all(
+        isinstance(m, list) and len(m) == 4 and _count(m[0]) and _count(m[1]) and isinstance(m[2], str) and _count(m[3])
+        for m in moved
+    )
+
+
+def _is_ack(block: Block) -> bool:
+    avoided = block.meta.get("avoided", [])
+    return isinstance(avoided, list) and all(isinstance(name, str) for name in avoided)
+
+
+def _names(block: Block) -> set[str]:
+    """The processors that a message to or from a source tells of."""
+    if block.kind == Kind.ACK:
+        return set(block.meta.get("avoided", ()))
+    return {*block.meta.get("participants", ()), *(m[2] for m in block.meta.get("moved", ()))}
+
+
+def _is_resend(block: Block) -> bool:
+    pieces = block.meta.get("pieces")
+    return isinstance(pieces, list) and all(
+        isinstance(piece, list) and len(piece) == 2 and all(map(_count, piece)) for piece in pieces
+    )
+
+
+_KEYED = frozenset((Kind.DATA, Kind.PARITY, Kind.RESULT))
+_CHECKS = {
+    Kind.ACK: _is_ack,
+    Kind.DATA: _is_data,
+    Kind.PARITY: _is_parity,
+    Kind.RESULT: _is_result,
+    Kind.PUNCTUATION: _is_punctuation,
+    Kind.RESEND: _is_resend,
+}

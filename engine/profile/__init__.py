@@ -1,0 +1,1 @@
+"""Where the time of a job's threads went: reads what they recorded, draws `profile.html`."""

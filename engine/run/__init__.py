@@ -1,0 +1,1 @@
+"""What `riprap run`, `submit` and `check` do: checks, start, session, faults, summary."""

@@ -1,0 +1,109 @@
+"""How `riprap submit` begins: a job anew, or once more where an earlier attempt of it on a cluster ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riprap.codec.errors import ConfigError
+from riprap.controller.client import Client
+from riprap.controller.ensemble import file_in_use
+from riprap.controller.phases import ENDED
+from riprap.engine.run.preflight import Job, check_job
+from riprap.engine.run.start import committed_epochs, refuse_to_resume
+from riprap.engine.run.window_output import check_output_is_free
+from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
+from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
+
+
+@dataclass(frozen=True)
+class ClusterStart:
+    """A job that may be submitted; `servers` are the backup servers that keep what its workers save."""
+
+    job: Job
+    run_dir: Path
+    attempt: Attempt
+    servers: Sequence[str]
+
+    @property
+    def unprotected(self) -> str:
+        """Why a lost sink would end the job, and it could not be resumed; empty when both can be done."""
+        return self.job.unprotected or ("" if self.servers else "the cluster has no backup server")
+
+    def submission(self, zookeeper: str | None) -> dict[str, Any]:
+        """What the controller gets besides the topology: the command that goes on with the job should it fail, and what
+        it needs to sum the job up (`before`) and to inject faults."""
+        name = self.job.topology.job
+        resume = "" if self.unprotected else submit_again_command(name, zookeeper, file_in_use())
+        values = self.job.submission(self.attempt.run, self.attempt.number, self.servers)
+        faults = [fault.fields() for fault in self.job.faults]
+        return values | {"resume": resume, "before": [list(epochs) for epochs in self.attempt.before], "faults": faults}
+
+
+def submit_anew(job: Job, out: str | None, servers: Sequence[str]) -> ClusterStart:
+    """The first attempt at a job, with these backup servers unless it names its own; ConfigError for a bad `out`."""
+    check_output_is_free(job.topology)
+    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
+    wanted = job.topology.backup.servers
+    chosen = (servers if wanted else ()) if isinstance(wanted, int) else wanted
+    with Attempts(run_dir) as attempts:
+        return ClusterStart(job, run_dir, attempts.begin(servers=chosen), chosen)
+
+
+def submit_again(
+    run_dir: Path, client: Client, faults: Sequence[str], faults_file: str | None, verify: bool
+) -> ClusterStart:
+    """The next attempt, from what the run directory and the backup servers of the first one hold.
+
+    ConfigError, with no attempt counted, when the job has not ended, is none of a cluster, or cannot be restored.
+    """
+    check_is_of_cluster(run_dir)
+    with Attempts(run_dir) as attempts:
+        job = check_job(str(run_dir / TOPOLOGY), (), faults, faults_file, verify=verify)
+        check_faults(job)
+        phase = client.jobs().get(job.topology.job, "CANCELLED")
+        if phase not in ENDED:
+            raise ConfigError(
+                f"job {job.topology.job} is {phase}, so there is nothing to go on with yet",
+                f"watch it with `riprap status {job.topology.job}`",
+            )
+        servers = attempts.servers or ()
+        before = committed_epochs(job, run_dir)
+        why = job.unprotected or ("" if servers else "it was submitted without a backup server")
+        why = "the job was forgotten, and with it its backups" if attempts.forgotten else why
+        if any(before) and why:
+            refuse_to_resume(run_dir, why, f"submit it anew: riprap submit {run_dir / TOPOLOGY}")
+        return ClusterStart(job, run_dir, attempts.begin(before, servers), servers)
+
+
+def check_faults(job: Job) -> None:
+    """ConfigError for a fault in what is no worker: agents hit none but their own workers."""
+    workers = {str(worker) for worker in job.topology.workers()}
+    for fault in job.faults:
+        if fault.target not in workers:
+            raise ConfigError(
+                f"fault '{fault}': in a job of a cluster only workers can be hit", "name a worker, or use `riprap run`"
+            )
+
+
+def find_run_directory(job: str, client: Client) -> Path:
+    """The run directory that `job` is, or that the cluster knows of a job of that name."""
+    if (Path(job) / TOPOLOGY).is_file() or "/" in job:
+        return Path(job).resolve()
+    return Path(client.status(job)["run_dir"])
+
+
+def check_is_of_cluster(run_dir: Path) -> None:
+    """ConfigError unless the attempts in the run directory were submitted to a cluster."""
+    if not (run_dir / ATTEMPTS).is_file():
+        raise ConfigError(
+            f"--resume {run_dir}: not the run directory of a job that was submitted",
+            "name a job of `riprap jobs`, or the directory that `riprap submit` made",
+        )
+    with Attempts(run_dir) as attempts:
+        if attempts.servers is None:
+            raise ConfigError(
+                f"--resume {run_dir}: its job was started by `riprap run`", f"go on with: {resume_command(run_dir)}"
+            )

@@ -1,0 +1,90 @@
+"""What can be found wrong with a job of a general topology before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from riprap.codec.errors import RiprapError
+from riprap.configs.problems import Problem
+from riprap.configs.topology import Draft, Topology
+from riprap.engine.worker.build import input_of, place_of, windows_of
+from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.loading import make_operator
+
+
+@dataclass(frozen=True)
+class DataflowSchema:
+    """The items of all sources together, and the windows that they are cut into."""
+
+    items: int
+    windows: int
+    verified: tuple[str, ...] = ()
+    """Fingerprints of the input directories that were looked at (operators/shard_checks.py)."""
+    columns: tuple[str, ...] = ()
+    """Of the first source's input, where it is a matrix."""
+    label: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What workers are told of it."""
+        return {"items": self.items, "windows": self.windows, "verified": list(self.verified)}
+
+
+def stage_problems(draft: Draft, name: str, operator_is_sound: bool) -> Iterator[Problem]:
+    """An operator that cannot be made or started, thresholds that its state cannot keep, a source without an input."""
+    topology = draft.topology
+    stage = topology.stages[name]
+    if operator_is_sound:
+        try:
+            operator = make_operator(stage.operator, stage.options)
+            assert isinstance(operator, DataflowOperator)
+            if draft.whole:
+                operator.start(place_of(topology, topology.tasks(name)[0]))
+                yield from _window_problems(topology, name, operator)
+            if stage.threads > 1 and not operator.prepares:
+                wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
+                yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
+        except RiprapError as error:
+            at = ("stages", name, "options")
+            yield Problem(at, str(error.args[0]), "an operator that can be made", error.remedy)
+    if draft.whole and name in topology.sources and topology.input_of(name).path is None:
+        yield Problem(("stages", name), "reads no input", "input.path, or an input of its own")
+
+
+FORGETTING = (
+    "hopping: Windowed of any built-in state, CountMin, and operators that close their windows;"
+    " sliding: Windowed, and those that hop; decaying: Decaying of float64"
+)
+"""Which states (riprap.operators.states) can have thresholds of a window."""
+
+
+def _window_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """A state that does not forget as thresholds of a window take for granted: failures would add up beyond Theta.
+
+    One in a source loses nothing, and needs no threshold.
+    """
+    section, state = topology.fault_tolerance, operator.state
+    if topology.scheme != "approximate" or name in topology.sources or state is None:
+        return
+    window, epochs = section["window"], section["window_epochs"]
+    if not state.forgets(window, epochs):
+        own = f"{state.window}, window_epochs {state.window_epochs}" if state.window != "none" else "none"
+        yield Problem(
+            ("fault_tolerance", "window"),
+            f"is {window}, window_epochs {epochs}, but {type(state).__name__} of stage {name} forgets by: {own}",
+            f"a window by which it forgets, or a state that does ({FORGETTING})",
+            "set fault_tolerance.window to none, or use a state of that window (docs/states.md)",
+        )
+
+
+def open_dataflow(topology: Topology, verified: tuple[str, ...]) -> DataflowSchema:
+    """Open the inputs as the sources will."""
+    inputs = [
+        input_of(topology, stage, verified, worker.index, topology.stages[stage].parallelism)
+        for stage in topology.sources
+        for worker in topology.tasks(stage)
+    ]
+    windows, items = windows_of(topology, verified)
+    schema = inputs[0].schema
+    return DataflowSchema(items, windows, verified, tuple(schema.get("columns") or ()), schema.get("label"))

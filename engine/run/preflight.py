@@ -1,0 +1,271 @@
+"""Everything that can be found wrong with a job before anything is started: operators, options, input, faults."""
+
+from __future__ import annotations
+
+from bdb import BdbQuit
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.codec.importing import own_line
+from riprap.configs.document import read_document
+from riprap.configs.loading import load
+from riprap.configs.topology import Topology
+from riprap.controller.faults import Fault
+from riprap.engine.run.cautions import cautions, old_names
+from riprap.engine.run.dataflow_preflight import DataflowSchema, open_dataflow
+from riprap.engine.run.fault_plan import plan_faults
+from riprap.engine.run.faults import faults_of_file, parse_fault
+from riprap.engine.run.operator_checks import is_hybrid, operator_problems
+from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.services.backup_servers import with_servers
+from riprap.engine.worker.build import is_dataflow
+from riprap.operators import returns
+from riprap.operators.base import Context, Operator, Processor, Sink, Source
+from riprap.operators.classes import CLASSES, Classes, Labels
+from riprap.operators.curvature import constant_features, packed_moments, second_moments
+from riprap.operators.dataflow.inputs import verify_input
+from riprap.operators.linearity import check_linear
+from riprap.operators.loading import make_operator
+from riprap.operators.names import full_name
+from riprap.operators.returns import WrongReturn
+from riprap.operators.shard_checks import Checks
+
+T = TypeVar("T")
+OpenAll = Callable[[Topology, tuple[str, ...]], "Schema | DataflowSchema"]
+
+NAMES_MAX = 8
+SAMPLE_ITEMS = 256
+"""On how many items a processor that splits its work is tried."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the opened sources say: the columns of an item, the label among them, and how many items there are.
+
+    `classes` are the labels of the two classes, where the processors tell two apart.
+    """
+
+    columns: tuple[str, ...]
+    label: str | None
+    items: int
+    verified: tuple[str, ...] = ()
+    """Fingerprints of the input directories that were looked at (operators/shard_checks.py)."""
+    classes: Classes = CLASSES
+    moments: np.ndarray | None = None
+    """Second moments of the features in the sources' samples, where the sink wants them (operators/curvature.py)."""
+
+    def fields(self) -> dict[str, Any]:
+        """What workers and controllers are told of it."""
+        told = {"columns": self.columns, "verified": self.verified, "classes": self.classes}
+        moments = {} if self.moments is None else {"moments": packed_moments(self.moments)}
+        values = {name: list(values) for name, values in told.items()}
+        return {"label": self.label, "items": self.items, **values, **moments}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What may be started, and the faults to inject into it.
+
+    `unprotected` says why a lost sink cannot be restored, nor the job be resumed; empty when both can be done.
+    `cautions` is what else the user should know before it starts.
+    """
+
+    topology: Topology
+    schema: Schema | DataflowSchema
+    faults: list[Fault]
+    unprotected: str = ""
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def items(self) -> int:
+        """The length of the whole stream."""
+        return self.schema.items
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the input and which is the label, as far as they are known."""
+        return {"columns": list(self.schema.columns), "label": self.schema.label}
+
+    def submission(self, run: str, attempt: int, backups: Sequence[str]) -> dict[str, Any]:
+        """The topology as it is submitted, with what workers would else have to ask the source or the launcher.
+
+        `run` names the job apart from others of its name, `attempt` counts its starts, `backups` are the addresses of
+        the backup servers that the launcher offers.
+        """
+        values = self.topology.to_dict() | {"schema": self.schema.fields(), "run": run, "attempt": attempt}
+        values["restorable"] = not self.unprotected
+        return with_servers(values, backups)
+
+
+def check_job(
+    path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), faults_file: str | None = None, verify: bool = True
+) -> Job:
+    """Load a topology, make and open its operators once, settle its faults; any problem is a RiprapError.
+
+    Without `verify` no input is read beforehand, whatever the topology says.
+    """
+    specs = list(fault_specs)
+    if faults_file:
+        specs += faults_of_file(read_document(faults_file).values, faults_file)
+    given, faults = _all_sound(lambda: load(path, sets, checks=[operator_problems]), specs)
+    topology = given.with_operators(full_name)  # what a short name stands for is decided here, not at each worker
+    if not verify:
+        topology = topology.trusting_inputs()
+    verified, dropped = verify_inputs(topology)
+    open_all: OpenAll = open_dataflow if is_dataflow(topology) else open_operators
+    schema = _opened(partial(open_all, topology, verified))
+    faults = plan_faults(faults, topology, schema.items)
+    told = (*dropped, *old_names(given), *cautions(topology), *_unlearnt(schema))
+    return Job(topology, schema, faults, _unprotected(topology), told)
+
+
+def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:
+    """The topology and the faults; one ConfigError for all that is wrong with either."""
+    wrong: list[ConfigError] = []
+    given = _kept(wrong, load)
+    faults = [_kept(wrong, partial(parse_fault, spec)) for spec in specs]
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        told = [f"{error.args[0]}\n    {error.remedy}" for error in wrong]
+        raise ConfigError("\n".join(told), "correct the topology and the faults, as said behind each")
+    return given, faults
+
+
+def _kept(wrong: list[ConfigError], part: Callable[[], Any]) -> Any:
+    """What `part` gives; its ConfigError is kept."""
+    try:
+        return part()
+    except ConfigError as error:
+        return wrong.append(error)
+
+
+def verify_inputs(topology: Topology) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Look at the shards of all inputs once, where that is asked for: their fingerprints, and cautions for the user.
+
+    DataError for the first file that is damaged, or row that is not finite.
+    """
+    verified, notes = [], []
+    for source in {topology.input_of(stage) for stage in topology.sources}:
+        if source.path is None or not source.verify:
+            continue
+        name, dropped = verify_input(source.path, Checks(True, source.bad_rows))
+        verified.append(name)
+        if dropped:
+            notes.append(f"{dropped:,} rows of {source.path} hold NaN or infinity, and are dropped")
+    return tuple(filter(None, verified)), tuple(notes)
+
+
+def open_operators(topology: Topology, verified: tuple[str, ...]) -> Schema:
+    """Open all sources and one operator of each other stage, as workers will."""
+    sources = [
+        _open_source(topology, index, verified) for index in range(topology.stages[topology.sources[0]].parallelism)
+    ]
+    items = _length(topology, sources)
+    columns, label = returns.schema(sources[0])
+    processor, sink = (_make(topology, stage) for stage in (topology.processors[0], topology.sinks[0]))
+    assert isinstance(processor, Processor) and isinstance(sink, Sink)
+    processor.open(_context(topology, topology.processors[0], 0, columns, label))
+    if is_hybrid(topology):
+        count = min(SAMPLE_ITEMS, sources[0].items or 0)
+        check_linear(processor, returns.items(sources[0], 0, count, sources[0].read(0, count), len(columns)))
+    classes = _classes(sources, columns, label) if processor.tells_classes and label else CLASSES
+    sink.processor = processor
+    sink.open(_context(topology, topology.sinks[0], 0, columns, label))
+    features = [index for index, name in enumerate(columns) if name != label]
+    moments = second_moments(_samples(sources, len(columns)), features) if sink.wants_moments else None
+    return Schema(columns, label, items, verified, classes, moments)
+
+
+def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
+    for source in sources:
+        yield from (returns.sampled(source, run, width)[1] for run in source.sample())
+
+
+def _length(topology: Topology, sources: Sequence[Source]) -> int:
+    """The items of all source tasks; ConfigError for a source without an end, or without any item."""
+    counts = [returns.stream_length(source) for source in sources]
+    if None in counts:
+        raise ConfigError(
+            f"stages.{topology.sources[0]}: {topology.stages[topology.sources[0]].operator} has no end (its `items` is"
+            " None), and streams without end are not supported yet",
+            "set `items` in its `open` to the number of items of this task, for example that of input.limit",
+        )
+    if 0 in counts:
+        raise ConfigError(
+            f"{counts.count(0)} of {len(counts)} source tasks would have no items",
+            "raise input.limit or input.repeat, or lower the source's parallelism",
+        )
+    return sum(count for count in counts if count is not None)
+
+
+def _opened(opening: Callable[[], T]) -> T:
+    """What `opening` returns; ConfigError with the user's line for what an operator raises or returns wrongly there."""
+    try:
+        return opening()
+    except WrongReturn as wrong:
+        raise ConfigError(str(wrong.args[0]), wrong.remedy) from wrong
+    except (RiprapError, BdbQuit):
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"opening the operators failed: {own_line(error)}", "Correct that line.") from error
+
+
+def _classes(sources: Sequence[Source], columns: Sequence[str], label: str) -> Classes:
+    """The labels of the two classes in the sources' samples; DataError when they are not two."""
+    labels, index = Labels(label), columns.index(label)
+    for number, source in enumerate(sources):
+        for run in source.sample():
+            start, items = returns.sampled(source, run, len(columns))
+            labels.look(items[:, index], start, f" of source {number}" if len(sources) > 1 else "")
+    return labels.classes()
+
+
+def _unlearnt(schema: Schema | DataflowSchema) -> Iterator[str]:
+    """Features whose weights are not learnt, for want of a step."""
+    if isinstance(schema, DataflowSchema) or schema.moments is None:
+        return
+    features = [name for name in schema.columns if name != schema.label]
+    if names := [features[index] for index in constant_features(schema.moments)]:
+        shown = ", ".join(names[:NAMES_MAX]) + (", ..." if len(names) > NAMES_MAX else "")
+        yield (
+            f"{len(names)} of {len(features)} features are the same in all items that were looked at beforehand "
+            f"({shown}), so their weights stay 0; a learning_rate of your own changes that"
+        )
+
+
+def _unprotected(topology: Topology) -> str:
+    """Why a lost sink would end this job; empty when it would not."""
+    if topology.backup.servers == 0:
+        return "backup.servers is 0"
+    if is_dataflow(topology):
+        saves = dataflow_scheme(topology.fault_tolerance).saves
+        return "" if saves else "the scheme is none" if topology.scheme == "none" else "all thresholds are infinite"
+    name = topology.sinks[0]
+    sink = _make(topology, name)
+    assert isinstance(sink, Sink)
+    return "" if sink.is_restorable else f"{topology.stages[name].operator} defines no snapshot and restore"
+
+
+def _open_source(topology: Topology, index: int, verified: tuple[str, ...]) -> Source:
+    source = _make(topology, topology.sources[0])
+    assert isinstance(source, Source)
+    context = _context(topology, topology.sources[0], index)
+    source.open(replace(context, input={**context.input, "verified": verified}))
+    return source
+
+
+def _make(topology: Topology, stage: str) -> Operator:
+    return make_operator(topology.stages[stage].operator, topology.stages[stage].options)
+
+
+def _context(
+    topology: Topology, stage: str, index: int, columns: tuple[str, ...] = (), label: str | None = None
+) -> Context:
+    source_input: dict[str, Any] = asdict(topology.input)
+    return Context(columns, label, topology.seed, index, topology.stages[stage].parallelism, source_input)

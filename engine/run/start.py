@@ -1,0 +1,110 @@
+"""How `riprap run` begins: anew in a fresh run directory, or once more where an earlier attempt ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from riprap.codec.errors import ConfigError
+from riprap.engine.run.preflight import Job, check_job
+from riprap.engine.run.window_output import check_output_is_free
+from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, submit_again_command
+from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
+from riprap.engine.run_directory.epochs import Committed
+from riprap.engine.services.backup_servers import BackupServer, servers_of_run
+from riprap.operators import by_value
+
+
+@dataclass(frozen=True)
+class Start:
+    """A job that may be started in its run directory, which `lock` keeps other launchers out of."""
+
+    job: Job
+    run_dir: Path
+    attempt: Attempt
+    backups: list[BackupServer]
+    lock: Attempts
+    profile: bool = False
+    """Whether workers record where their time goes."""
+
+
+def start_anew(
+    topology: str, sets: Sequence[str], faults: Sequence[str], faults_file: str | None, out: str | None,
+    verify: bool = True,
+) -> Start:  # fmt: skip
+    """The first attempt at a job; ConfigError for whatever is wrong with it or with `out`, DataError for its input."""
+    job = check_job(topology, sets, faults, faults_file, verify)
+    check_output_is_free(job.topology)
+    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
+    return _begin(job, run_dir, Attempts(run_dir))
+
+
+def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -> Start:
+    """The next attempt at the job of a run directory, from its last committed epoch that was made durable.
+
+    ConfigError, with no attempt counted, when it is none, is in use, or what is needed to go on is gone.
+    """
+    _check_is_run_directory(run_dir)
+    by_value.use_kept(run_dir)
+    attempts = Attempts(run_dir)
+    try:
+        _check_is_no_clusters(run_dir, attempts)
+        job = check_job(str(run_dir / TOPOLOGY), (), faults, faults_file)
+        return _begin(job, run_dir, attempts)
+    except BaseException:
+        attempts.close()
+        raise
+
+
+def _begin(job: Job, run_dir: Path, attempts: Attempts) -> Start:
+    before = committed_epochs(job, run_dir)
+    if any(before):
+        _check_can_go_on(job, run_dir, attempts)
+    attempt = attempts.begin(before)
+    return Start(job, run_dir, attempt, servers_of_run(job.topology, run_dir, attempt.run), attempts)
+
+
+def committed_epochs(job: Job, run_dir: Path) -> list[int]:
+    """The last epoch that each sink has committed."""
+    committed = Committed(run_dir, sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks))
+    committed.refresh()
+    return committed.epochs
+
+
+def _check_is_run_directory(run_dir: Path) -> None:
+    if not (run_dir / TOPOLOGY).is_file():
+        raise ConfigError(
+            f"--resume {run_dir}: not a run directory", "name one that `riprap run` made; it holds topology.yaml"
+        )
+    if not (run_dir / ATTEMPTS).is_file():
+        raise ConfigError(
+            f"--resume {run_dir}: it has no {ATTEMPTS}, so it is not known what was started there",
+            "put the file back, or run the job from the start",
+        )
+
+
+def _check_is_no_clusters(run_dir: Path, attempts: Attempts) -> None:
+    if attempts.servers is not None:
+        raise ConfigError(
+            f"--resume {run_dir}: its job was submitted to a cluster, which keeps its states",
+            f"go on with: {submit_again_command(str(run_dir), None)}",
+        )
+
+
+def _check_can_go_on(job: Job, run_dir: Path, attempts: Attempts) -> None:
+    """Without the sink's state a job that has committed epochs could only begin again, and repeat them."""
+    why = job.unprotected
+    storages = [server.storage for server in servers_of_run(job.topology, run_dir, attempts.run)]
+    folders = [storage for storage in storages if "://" not in storage]
+    if not why and folders and not any(Path(folder).is_dir() for folder in folders):
+        why = f"the backup storage is gone: {', '.join(folders)}"
+    if why:
+        refuse_to_resume(run_dir, why, f"run it from the start: riprap run {run_dir / TOPOLOGY}")
+
+
+def refuse_to_resume(run_dir: Path, why: str, remedy: str) -> None:
+    """Raise the ConfigError of a job that has committed epochs and cannot go on behind them."""
+    raise ConfigError(
+        f"--resume {run_dir}: the job has committed epochs and its sink cannot be restored; {why}", remedy
+    )

@@ -1,0 +1,111 @@
+"""The directory that a job leaves its traces in: its name, what it starts with, and what is read back from it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from riprap.codec.errors import ConfigError
+from riprap.codec.files import no_space, replace, replacing
+from riprap.codec.json_text import to_json
+from riprap.engine.run_directory.attempts import ATTEMPTS, resume_command
+
+EVENTS = "events.jsonl"
+LOGS = "logs"
+SCHEMA = "schema.json"
+SUMMARY = "summary.json"
+TOPOLOGY = "topology.yaml"
+COMPUTED = ("sinks",)
+"""What a resolved topology adds, and no topology file may say."""
+
+
+def make_run_directory(
+    out: str | None, job: str, topology: Mapping[str, Any], schema: Mapping[str, Any] | None = None
+) -> Path:
+    """Make the directory (default `runs/JOB-TIME`, numbered if that exists) and write the resolved topology into it.
+
+    `schema` are the columns of the input and its label, which results are shown with when the input has gone.
+
+    ConfigError when the directory was asked for by name and holds something already, or cannot be written.
+    """
+    path = Path(out or Path("runs", f"{job}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    try:
+        path = path if out else _make_fresh(path)
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            resume = f", or go on there with `{resume_command(path)}`" if (path / ATTEMPTS).exists() else ""
+            raise ConfigError(f"--out {path}: the directory is not empty", f"name a new one{resume}")
+        (path / LOGS).mkdir()
+        with replacing(path / TOPOLOGY) as stream:
+            _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)
+        if schema is not None:
+            replace(path / SCHEMA, to_json(schema) + "\n")
+    except OSError as error:
+        if full := no_space(error):
+            _unmake(path)
+            raise full from error
+        raise ConfigError(f"the run directory {path}: {error.strerror}", "name one that you may write to") from error
+    return path.resolve()
+
+
+def _unmake(path: Path) -> None:
+    """Take back what was made, so that the same command works once there is room."""
+    with suppress(OSError):
+        (path / TOPOLOGY).unlink(missing_ok=True)
+        (path / LOGS).rmdir()
+        path.rmdir()
+
+
+def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
+    """Write summary.json in one step, so that nobody ever reads half of it."""
+    replace(run_dir / SUMMARY, to_json(summary, indent=2) + "\n")
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """The summary of the last attempt that lived to write one; empty when none did."""
+    try:
+        summary = json.loads((run_dir / SUMMARY).read_text())
+    except (OSError, ValueError):
+        return {}
+    return summary if isinstance(summary, dict) else {}
+
+
+def read_events(run_dir: Path) -> Iterator[dict[str, Any]]:
+    """The events logged so far; a line that is still being written is left out."""
+    try:
+        text = (run_dir / EVENTS).read_text(errors="replace")
+    except FileNotFoundError:
+        return
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _make_fresh(path: Path) -> Path:
+    """A directory that was not there before, `path` or numbered: another run of this second makes its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbered = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if _is_made(one))
+
+
+def _is_made(path: Path) -> bool:
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _write_yaml(values: Mapping[str, Any], stream: Any) -> None:
+    from ruamel.yaml import YAML
+
+    YAML(typ="rt").dump(dict(values), stream)  # the round-trip writer keeps the order of keys

@@ -1,0 +1,177 @@
+"""Source half of the schemes that deal the blocks of an epoch over processors and forget them at the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import opened
+from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.three_stage.scheme import Scheme
+
+PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its header stays small
+
+
+LAG_SHARES = 3
+LAG_BLOCKS_MIN = 32
+"""Who has more than this unacknowledged hangs or lags, and sits out the epoch; small epochs are acknowledged in groups.
+Invariant: a link's window holds this and one more share."""
+
+
+class Dealer(Scheme):
+    """Deals blocks to the processors that take part in the epoch, never waiting for one that died or hangs.
+
+    Those take part who are up and not far behind. They are chosen once per epoch, with their incarnations: the
+    punctuation names them, and so the sink knows exactly which blocks can no longer come. Blocks of uncommitted epochs
+    are kept (views of a memory-mapped input cost nothing) and sent again when the sink asks for them (DESIGN 5).
+    """
+
+    enough = 1
+    """With fewer participants than this an epoch does not start."""
+
+    patience_s = 0.0
+    """How long an epoch waits for a worker that has just fallen behind, before it starts without it."""
+
+    def __init__(self, layout: Layout, k: int) -> None:
+        super().__init__(layout)
+        self.k = k
+        self.participants: dict[WorkerId, Incarnation] = {}  # 0: what it got may come or not, nobody waits for it
+        self.active = 0
+        """That many of them, the first, get data; the slow ones behind them parity at most."""
+        self.block_count = 0
+        self.committed = Epoch(0)
+        self.emitted = Epoch(0)
+        self._log: dict[Epoch, list[Block]] = {}
+        self._owed: dict[tuple[Epoch, int, int], None] = {}  # in the order of asking
+        self._next_helper = 0
+        self._opened_at = 0.0
+        self._behind: set[WorkerId] = set()  # not waited for again until they have caught up
+        self._patient_since: float | None = None
+        self._avoided: frozenset[WorkerId] = frozenset()
+        self._stamp: dict[str, int] = {}
+
+    def share(self, block_count: int, participants: int) -> int:
+        """How many blocks one of so many participants gets of an epoch of so many data blocks, on average."""
+        raise NotImplementedError
+
+    def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
+        workers = [w for w in self.layout.processors if port.is_up(w)]
+        quick = [w for w in workers if w not in self._avoided]
+        if len(quick) < self.enough:
+            quick = workers
+        behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(quick))))
+        late = {w for w in workers if port.unacknowledged(self.layout.data, w) > behind}
+        self.active = len(set(quick) - late)
+        if self.active < self.enough or not self._goes_on_without(late, port.now()):
+            return False
+        order = [*quick, *(w for w in workers if w not in quick)]
+        self.participants = {w: port.incarnation(w) for w in order if w not in late}
+        self.block_count, self._opened_at = block_count, port.now()
+        self._log[epoch] = []
+        return True
+
+    def _goes_on_without(self, late: set[WorkerId], now: float) -> bool:
+        self._behind &= late
+        if late == self._behind or not self.patience_s:
+            self._patient_since = None
+            return True
+        if self._patient_since is None:
+            self._patient_since = now
+        if now < self._patient_since + self.patience_s:
+            return False
+        self._behind |= late
+        self._patient_since = None
+        return True
+
+    def keep(self, block: Block) -> int:
+        """Give a data block its key and log it until its epoch is committed; returns its number in the epoch."""
+        log = self._log[block.epoch]
+        row, s_index = divmod(len(log), self.k)
+        block.key = Key(self.layout.me.index, self.layout.partner.index, row, s_index)
+        block.meta = self.stamped({})
+        log.append(block)
+        return len(log) - 1
+
+    def stamped(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """The meta of a block, with the life of the sink that said where the stream goes on, when it is not the first:
+        a processor may get the block before it hears that the life before is over (ProcessorTask.process)."""
+        return meta | self._stamp
+
+    def deal(self, port: Port, to: WorkerId, block: Block) -> None:
+        """Send, unless the worker does not take part (any more): then the block is skipped and counted."""
+        if self.participants.get(to) == port.incarnation(to) and port.is_up(to):
+            if port.send(self.layout.data, to, block):
+                return
+            self.participants[to] = Incarnation(0)
+        port.count("skipped_blocks")
+
+    def admits(self, block: Block) -> bool:
+        """A sink speaks of epochs that it was told of, and of data blocks that they hold."""
+        if block.epoch > self.emitted:
+            return False
+        if block.kind != Kind.RESEND or block.epoch <= self.committed:
+            return True
+        count = len(self._log[block.epoch])
+        return all(s_index < self.k and row * self.k + s_index < count for row, s_index in block.meta["pieces"])
+
+    def on_resume(self, port: Port, epoch: Epoch) -> None:
+        life = port.incarnation(self.layout.partner)
+        self._stamp = {"sink_life": life} if life > 1 else {}
+        self.emitted = self.committed = epoch
+        self._log.clear()
+        self._owed.clear()
+
+    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+        self.emitted = epoch
+        names = {str(worker): incarnation for worker, incarnation in self.participants.items()}
+        meta = {"items": items, "blocks": self.block_count, "last": last} | opened(self._opened_at, port.now())
+        self._punctuate(port, epoch, meta | {"participants": names, "active": self.active})
+
+    def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
+        port.ack(edge, sender)
+        if block.kind == Kind.ACK:
+            if "avoided" in block.meta:
+                self._avoided = frozenset(map(WorkerId.parse, block.meta["avoided"]))
+            self.committed = max(self.committed, block.epoch)
+            for epoch in [e for e in self._log if e <= self.committed]:
+                del self._log[epoch]
+        elif block.kind == Kind.RESEND:
+            self._owed |= dict.fromkeys((block.epoch, row, s_index) for row, s_index in block.meta["pieces"])
+            self._resend(port)
+        return ()
+
+    def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
+        self._resend(port)
+        return ()
+
+    def _resend(self, port: Port) -> None:
+        """Send what the sink lacks to whoever is alive, and tell the sink to whom."""
+        moved: dict[Epoch, list[tuple[int, int, str, int]]] = {}
+        owed, self._owed = self._owed, {}
+        for epoch, row, s_index in owed:
+            if epoch <= self.committed:
+                continue
+            to = self._helper(port, self._log[epoch][row * self.k + s_index])
+            if to is None:
+                self._owed[epoch, row, s_index] = None
+                continue
+            port.count("resent_blocks")
+            moved.setdefault(epoch, []).append((row, s_index, str(to), port.incarnation(to)))
+        for epoch, pieces in moved.items():
+            for start in range(0, len(pieces), PIECES_MAX):
+                self._punctuate(port, epoch, {"moved": pieces[start : start + PIECES_MAX]})
+
+    def _helper(self, port: Port, block: Block) -> WorkerId | None:
+        workers = self.layout.processors
+        for _ in workers:
+            self._next_helper += 1
+            to = workers[self._next_helper % len(workers)]
+            if port.is_up(to) and port.send(self.layout.data, to, block):
+                return to
+        return None
+
+    def _punctuate(self, port: Port, epoch: Epoch, meta: dict) -> None:
+        port.send(self.layout.punctuation, self.layout.partner, Block(Kind.PUNCTUATION, epoch, meta=meta))

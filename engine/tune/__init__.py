@@ -1,0 +1,1 @@
+"""What `riprap tune` does: pilots, what they lost, what to propose."""

@@ -1,0 +1,283 @@
+"""What a sink leaves in the run directory: a line an epoch, the rows that it puts out, and at the end the model."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from riprap.codec.clock import CLOCK
+from riprap.codec.errors import DataError
+from riprap.codec.files import append_whole, cut_torn_line, replacing, sync, write_all
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.finite import are_finite
+from riprap.engine.flow.port import Boundary
+from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.worker.metrics_file import MetricsFile
+
+HEADING = "epoch,items,latency_ms,committed_at\n"
+OTHER_CLOCK = "# another clock\n"
+CHUNK_BYTES = 1 << 20
+
+
+class SinkOutputs:
+    """The files of one sink. With several sinks each has its number in the names: `epochs.1.csv`, `model.1.npz`.
+
+    A line of `epochs.csv` announces that an epoch is committed and durable; it is never withdrawn. The rows of
+    `output.npy` behind the last announced epoch are provisional: a sink that starts again cuts them off and writes them
+    once more.
+    """
+
+    def __init__(self, run_dir: Path, index: int, sinks: int) -> None:
+        number = f".{index}" if sinks > 1 else ""
+        self._epochs = EpochsFile(run_dir / f"epochs{number}.csv")
+        self._rows = RowsFile(run_dir / f"output{number}.npy")
+        self._metrics = MetricsFile(run_dir / f"metrics{number}.csv")
+        self._model_path = run_dir / f"model{number}.npz"
+        self._pending: list[tuple[int, str]] = []
+        self._model: dict[str, Any] = {}
+        self._opened_at = self._committed_at = 0.0
+        self._left_out = 0
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """Note an epoch, and append its rows."""
+        self._committed_at = time.monotonic()
+        self._opened_at = self._opened_at or self._committed_at - latency_s
+        self._left_out += boundary.lost
+        kept = boundary.items - boundary.lost
+        line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{self._committed_at:.6f}\n"
+        self._pending.append((boundary.epoch, line))
+        if rows is not None:
+            self._rows.append(rows)
+
+    def durable(self, epoch: int) -> None:
+        """Announce everything up to this epoch."""
+        ready = [entry for entry in self._pending if self._epochs.last < entry[0] <= epoch]
+        self._pending = [entry for entry in self._pending if entry[0] > epoch]
+        if ready:
+            self._epochs.append(ready)
+
+    def note_metrics(self, task: Runs) -> None:
+        """Note the task's metrics now and then, and at its end. Called often, by the thread that owns the task."""
+        now = time.monotonic()
+        if self._metrics.is_due(task.epoch, now, task.done):
+            self._metrics.append(task.epoch, self._items(), task.metrics(), now)
+
+    def _items(self) -> int:
+        """The items of all epochs that are committed, announced or not."""
+        waiting = (line for number, line in self._pending if number > self._epochs.last)
+        return self._epochs.items + sum(int(line.split(",", 2)[1]) for line in waiting)
+
+    def notes(self) -> dict[str, Any]:
+        """What is not in the files yet, or may have to be cut off them."""
+        notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
+        return notes | {"left_out": self._left_out, "clock": CLOCK}
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        """Go on from what was saved."""
+        self._pending = [(int(epoch), str(line)) for epoch, line in notes["pending"]]
+        self._rows.cut(notes["rows"])
+        self._left_out = notes["left_out"]
+        if notes["clock"] == CLOCK:
+            self._opened_at = notes["opened_at"]
+        else:
+            self._epochs.change_clock()
+
+    def save_model(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order.
+
+        A job that computes none has no file either.
+        """
+        if not arrays:
+            return
+        digest = hashlib.sha256()
+        model = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        for array in model.values():
+            digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+        self._rows.sync()
+        with replacing(self._model_path) as file:
+            np.savez(file, **model)  # type: ignore[arg-type]
+        finite = are_finite(model.values())
+        self._model = {"sha256": digest.hexdigest(), "path": str(self._model_path), "finite": finite}
+
+    @property
+    def accounted(self) -> int:
+        """The items of all epochs, once all are announced, with those that stay lost, which the file leaves out."""
+        return self._epochs.items + self._left_out
+
+    def stats(self, task: Runs) -> dict[str, Any]:
+        """What the summary needs of a sink."""
+        metrics = {name: float(value) for name, value in task.metrics().items()}
+        stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
+        if task.done and self._rows.count:
+            stats["output"] = {"sha256": self._rows.digest(), "path": str(self._rows.path), "rows": self._rows.count}
+        return stats | {
+            "combines": dict(task.combines),
+            "first_emit_at": self._opened_at,
+            "last_commit_at": self._committed_at,
+            "durable_epoch": self._epochs.last,
+            "left_out_items": self._left_out,
+        }
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._metrics.close()
+        self._epochs.close()
+        self._rows.close()
+
+
+class HasSinks(Protocol):
+    """A layout of either form."""
+
+    @property
+    def me(self) -> WorkerId:
+        """The worker itself."""
+
+    @property
+    def sinks(self) -> tuple[WorkerId, ...]:
+        """All sinks of the job."""
+
+
+def outputs_of(layout: HasSinks, run_dir: Path) -> SinkOutputs | None:
+    """The files of a worker that is a sink. Others must not so much as open them: a torn line would be cut off."""
+    if layout.me not in layout.sinks:
+        return None
+    return SinkOutputs(run_dir, layout.sinks.index(layout.me), len(layout.sinks))
+
+
+class EpochsFile:
+    """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again.
+
+    A former life that was cut off, and does not know yet, may still announce what is durable: the next life has the
+    same lines from its state, and leaves out those that it finds there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last = 0
+        self.items = 0
+        """Of all epochs in the file."""
+        self._fd: int | None = None
+        self._size = 0
+        if path.exists():
+            self._open()
+
+    def append(self, entries: list[tuple[int, str]]) -> None:
+        """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
+        fd = self._open()
+        if os.fstat(fd).st_size != self._size:
+            self._read()
+        lines = [line for epoch, line in entries if epoch > self.last]
+        append_whole(fd, "".join(lines).encode(), self.path)
+        self.last = max(self.last, entries[-1][0])
+        self.items += sum(int(line.split(",", 2)[1]) for line in lines)
+        self._size = os.fstat(fd).st_size
+
+    def change_clock(self) -> None:
+        """Say that `committed_at` is on another host's clock from here on."""
+        append_whole(self._open(), OTHER_CLOCK.encode(), self.path)
+        self._read()
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            cut_torn_line(self.path)
+            if not os.fstat(self._fd).st_size:
+                append_whole(self._fd, HEADING.encode(), self.path)
+            self._read()
+        return self._fd
+
+    def _read(self) -> None:
+        whole = self.path.read_bytes()
+        rows = [line.split(b",", 2) for line in whole.splitlines()[1:] if not line.startswith(b"#")]
+        self.last, self.items = int(rows[-1][0]) if rows else 0, sum(int(row[1]) for row in rows)
+        self._size = len(whole)
+
+
+class RowsFile:
+    """`output.npy`: rows of float64, appended; its header always says how many there are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._columns = 0
+        self._fd: int | None = None
+        self._digest: tuple[int, str] = (-1, "")
+
+    def append(self, rows: np.ndarray) -> None:
+        """Append rows (n, columns), the same columns each time."""
+        rows = np.ascontiguousarray(rows, dtype="<f8")
+        if self._fd is None:
+            # rows of a former life that were never durable are written anew
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            self._columns = rows.shape[1]
+        write_all(self._fd, rows.tobytes(), self.path, self._offset())
+        self.count += len(rows)
+        write_all(self._fd, self._header(), self.path, 0)
+
+    def cut(self, count: int) -> None:
+        """Only the first `count` rows are valid; the header may speak of more, or of fewer. DataError when they are not
+        all there."""
+        self.count = count
+        if not count:
+            return
+        self._fd = os.open(self.path, os.O_RDWR)
+        self._columns = _columns_of(self.path)
+        if os.fstat(self._fd).st_size < self._offset():
+            raise DataError(f"{self.path} does not hold the {count} rows that were committed", "run the job anew")
+        os.truncate(self._fd, self._offset())
+        write_all(self._fd, self._header(), self.path, 0)
+
+    def sync(self) -> None:
+        """Have what was appended on disk."""
+        if self._fd is not None:
+            sync(self._fd, self.path)
+
+    def digest(self) -> str:
+        """sha256 of the rows' bytes; read once for each length."""
+        if self._digest[0] != self.count:
+            digest = hashlib.sha256()
+            with self.path.open("rb") as file:
+                file.seek(len(self._header()))
+                while chunk := file.read(CHUNK_BYTES):
+                    digest.update(chunk)
+            self._digest = (self.count, digest.hexdigest())
+        return self._digest[1]
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _offset(self) -> int:
+        return len(self._header()) + self.count * self._columns * 8
+
+    def _header(self) -> bytes:
+        """The header of a .npy file; NumPy pads it so that its length does not change while the rows grow."""
+        buffer = io.BytesIO()
+        fields = {"descr": "<f8", "fortran_order": False, "shape": (self.count, self._columns)}
+        np.lib.format.write_array_header_1_0(buffer, fields)
+        return buffer.getvalue()
+
+
+def _columns_of(path: Path) -> int:
+    """As the header of a .npy file says, whatever follows it. DataError when there is none."""
+    try:
+        with path.open("rb") as file:
+            np.lib.format.read_magic(file)
+            return int(np.lib.format.read_array_header_1_0(file)[0][1])
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{path} has no readable header: {error}", "run the job anew") from error

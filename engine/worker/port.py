@@ -1,0 +1,248 @@
+"""The port of a real worker: links over the network, the clock, statistics and the event log."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.errors import JobFailed
+from riprap.codec.events import EventLog
+from riprap.codec.header import Header, encode
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.flow.channels import Channels
+from riprap.engine.flow.edges import Edge, Neighbourhood
+from riprap.engine.flow.intake import Gate, Intake, identity
+from riprap.engine.flow.links import LinkPort, Links, Window
+from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
+from riprap.engine.wire.sharing import Borrower, Lender, is_borrowed
+from riprap.engine.worker.persistence import NoStore, Store
+
+HELLO_EVERY_S = 0.5
+ACK_EVERY_S = 0.01
+FULL_SHARE = 0.8  # of the time for a confirmation, so that who knows the reason speaks before others see a stall
+
+
+class Fenced(Exception):
+    """This life of the worker is over for others; this process must end at once."""
+
+
+class WorkerPort(LinkPort):
+    """Carries out what schemes and tasks ask for (the Port), and moves the messages of their links (the Wire).
+
+    Owned by the compute thread; nothing here waits except `step`, and that at most as long as it is told.
+    """
+
+    def __init__(
+        self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: Window,
+        log: EventLog, lender: Lender, borrower: Borrower, channels: Channels,
+    ) -> None:  # fmt: skip
+        self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
+        self.me = str(layout.me)
+        self.links = Links(self, window)
+        self.lender, self.borrower, self.channels = lender, borrower, channels
+        self.intake = Intake(job, layout, gate, borrower.fetch)
+        self.counts: Counter[str] = Counter()
+        self.bytes_sent: Counter[str] = Counter()
+        self.bytes_shared: Counter[str] = Counter()
+        self.store: Store = NoStore()
+        self.confirm_s = float("inf")
+        """How long the backup servers may confirm nothing of what was saved, before the worker gives up."""
+        self._by_frames = False
+        self._saved = self._durable = 0
+        self._confirmed_at = 0.0
+        self._connections: dict[WorkerId, int] = {}
+        self._peers: dict[int, WorkerId] = {}
+        self._neighbours: set[WorkerId] = set()  # of this host, who have not been offered payloads by reference yet
+        self._alarm_at = float("inf")
+        self._hello_at = 0.0
+        self._ack_at = float("inf")  # nothing is to be acknowledged
+        self._ack_least = max(1, window.blocks // 4)
+
+    # what schemes may do, beside the links
+    def alarm(self, seconds: float) -> None:
+        self._alarm_at = time.monotonic() + seconds
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def stands_still(self, worker: WorkerId) -> bool:
+        return self.borrower.stands_still(identity(worker, self.links.incarnation(worker)))
+
+    def cpu(self) -> float:
+        return time.process_time()
+
+    def count(self, name: str, n: int = 1) -> None:
+        self.counts[name] += n
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return self.lender.empty(shape, dtype)
+
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+        own = [np.array(array) if is_borrowed(array) else array for array in arrays]
+        self._check_life()
+        number = self.store.save(kind, epoch, meta, own)
+        if number:
+            if self._saved == self._durable:
+                self._confirmed_at = time.monotonic()
+            self._saved = number
+            self.counts["records"] += 1
+            self.counts["record_bytes"] += sum(array.nbytes for array in own)
+        return number
+
+    def report(self, event: str, **fields: Any) -> None:
+        self.log.write(event, worker=self.me, incarnation=self.life, **fields)
+
+    def _check_life(self) -> None:
+        """Fenced when a lender has taken back what this worker may have read: nothing made of it may leave."""
+        if not self.borrower.is_current:
+            raise Fenced
+
+    # the wire of the links
+    def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+        connection = self._connections.get(to)
+        if connection is None:
+            return
+        self._check_life()
+        if to in self._neighbours:
+            self._neighbours.discard(to)
+            offer = {"shared": self.lender.offer(to), "channel": self.channels.offer(to, connection)}
+            self._forward(connection, edge, to, Block(Kind.HELLO, Epoch(0), meta=offer))
+        block.seq = seq
+        self._forward(connection, edge, to, block)
+
+    def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
+        refer = None if self._by_frames else self.lender.refer(to, block)
+        header, frames = encode(Header(self.job, self.me, self.life, edge.index), block, refer)
+        if self.network.send(connection, header, frames):
+            sent = sum(frame.nbytes for frame in frames)
+            self.bytes_sent[edge.name] += len(header) + sent
+            if refer:
+                self.bytes_shared[edge.name] += block.nbytes - sent
+        else:
+            self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
+
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
+        self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
+
+    def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
+        header, _ = encode(Header(self.job, self.me, self.life, edge.index), block)
+        self.network.reply(identity(to, self.links.incarnation(to)), header)
+
+    # what the worker does
+    def connect(self, peer: WorkerId, endpoint: str, key: bytes, shares_memory: bool = False) -> None:
+        """Open the connection to a new life of a peer, of that public key.
+
+        One that shares memory is offered payloads by reference.
+        """
+        connection = self.network.connect(endpoint, identity(self.layout.me, self.life), key)
+        self._connections[peer], self._peers[connection] = connection, peer
+        if shares_memory:
+            self._neighbours.add(peer)
+
+    def disconnect(self, peer: WorkerId) -> None:
+        """Drop the connection to a peer that is down, what is queued on it, and what was shared with it."""
+        self._neighbours.discard(peer)
+        self.lender.close(peer)
+        name = identity(peer, self.links.incarnation(peer))
+        self.borrower.drop(name)
+        self.channels.drop(peer, name)
+        connection = self._connections.pop(peer, None)
+        if connection is not None:
+            del self._peers[connection]
+            self.network.disconnect(connection)
+
+    def step(self, task: Runs, wait_s: float) -> None:
+        """Take what came in, or wait for it this long; then alarms, acknowledgements and HELLOs that are due."""
+        now = time.monotonic()
+        due = min(self._alarm_at, self._hello_at, self._ack_at) - now
+        for origin, who, header, frames in self.network.receive(max(0.0, min(wait_s, due)) * 1000):
+            if origin == DOWNSTREAM:
+                self._on_reply(who, header)
+            else:
+                self._on_message(task, who, header, frames)
+        self._look_at_store(task)
+        if (refused := self.lender.refused or self.channels.refused) and not self.counts["no_shared_memory"]:
+            self.counts["no_shared_memory"] = 1
+            self.report("no_shared_memory", reason=refused, remedy="make /dev/shm larger")
+        owes = self.links.flush(self._ack_least)
+        self._timers(task, time.monotonic(), owes)
+
+    def _look_at_store(self, task: Runs) -> None:
+        """Tell the task what has become safe. JobFailed when nothing has for too long."""
+        durable = self.store.durable
+        if durable > self._durable:
+            self._durable, self._confirmed_at = durable, time.monotonic()
+            task.on_durable(durable)
+        elif self._saved > durable:
+            self._check_confirmed(time.monotonic() - self._confirmed_at)
+
+    def _check_confirmed(self, silence_s: float) -> None:
+        if (full := self.store.full) and silence_s > FULL_SHARE * self.confirm_s:
+            raise JobFailed(f"a backup server: {full}", "free some space there")
+        if silence_s > self.confirm_s:
+            raise JobFailed(
+                f"no backup server has confirmed what {self.me} saved for {self.confirm_s:g} s",
+                "see the backup servers' logs, start them again, and resume the job",
+            )
+
+    def _on_message(self, task: Runs, peer: bytes, header: bytes, frames: list[Any]) -> None:
+        message = self.intake.forward(peer, header, frames)
+        if message:
+            edge, sender, head, block = message
+            self.deliver(task, edge, sender, head.incarnation, block)
+
+    def deliver(self, task: Runs, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
+        """Hand a message on if the task admits it and it is the next of its link."""
+        if block.kind == Kind.HELLO and block.meta and life == self.links.incarnation(sender):
+            self._agree(edge, sender, identity(sender, life), block.meta)
+        elif block.kind != Kind.HELLO and not task.admits(block):
+            self.intake.drop(f"a {block.kind.name} that contradicts what is known")
+        elif self.links.accept(edge, sender, life, block.seq, block):
+            task.on_block(edge, sender, block)
+
+    def _agree(self, edge: Edge, sender: WorkerId, name: bytes, meta: dict[str, Any]) -> None:
+        """A sender of this host offers what they share, or begins to use the channel that it offered."""
+        if "shared" in meta:
+            answer = {
+                "shared": self.borrower.accept(name, meta["shared"]),
+                "channel": self.channels.answer(sender, name, meta.get("channel")),
+            }
+            self._backward(edge, sender, Block(Kind.HELLO, Epoch(0), meta=answer))
+        elif "begin" in meta:
+            self.channels.begin(UPSTREAM, sender)
+
+    def _on_answer(self, connection: int, edge: Edge, peer: WorkerId, meta: dict[str, Any]) -> None:
+        self.lender.accepted(peer, meta["shared"])
+        if self.channels.accepted(peer, meta.get("channel")):
+            self._forward(connection, edge, peer, Block(Kind.HELLO, Epoch(0), meta={"begin": True}))
+            self.channels.begin(DOWNSTREAM, peer)
+
+    def _on_reply(self, connection: int, header: bytes) -> None:
+        message = self.intake.backward(header)
+        if message and self._peers.get(connection) == message[1]:
+            edge, peer, head, block = message
+            if "shared" in block.meta:
+                self._on_answer(connection, edge, peer, block.meta)
+            else:
+                self._by_frames = True  # a message that did not arrive may have named what the peer cannot get at
+                self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
+                self._by_frames = False
+
+    def _timers(self, task: Runs, now: float, owes: bool) -> None:
+        if now >= self._alarm_at:
+            self._alarm_at = float("inf")
+            task.on_alarm()
+        if owes and self._ack_at == float("inf"):
+            self._ack_at = now + ACK_EVERY_S
+        elif now >= self._ack_at:
+            self._ack_at = float("inf")
+            self.links.flush(1)
+        if now >= self._hello_at:
+            self._hello_at = now + HELLO_EVERY_S
+            self.links.hello()

@@ -1,0 +1,302 @@
+"""The worker process: builds its task from the topology, joins network and control channel, and runs to the end.
+
+Data path:  upstream socket -> engine/wire/network.pyx -> port.py -> engine/flow/links.py -> task -> scheme, operator
+-> port -> network -> downstream socket. Everything between the two sockets' threads runs on this, the compute thread.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from riprap.codec.errors import RiprapError
+from riprap.codec.events import EventLog
+from riprap.codec.files import no_space
+from riprap.codec.header import HEADER_BYTES_MAX
+from riprap.codec.ids import Epoch, Incarnation, WorkerId, fence_of, name_of, records_of
+from riprap.codec.trust.keys import WorkerKeys, read_keys
+from riprap.codec.users_code import is_users
+from riprap.configs.topology import Topology
+from riprap.controller.last_words import write_last_words
+from riprap.controller.processes import run_as_worker
+from riprap.engine.flow.channels import Channels, senders, side_count
+from riprap.engine.flow.finite import check_model
+from riprap.engine.wire.network import Network
+from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
+from riprap.engine.worker.build import DataflowParts
+from riprap.engine.worker.build_three_stage import ThreeStageParts
+from riprap.engine.worker.calls import Call, CallWatch
+from riprap.engine.worker.control import ControlChannel
+from riprap.engine.worker.guests import Guests, open_door
+from riprap.engine.worker.membership import Membership
+from riprap.engine.worker.outputs import outputs_of
+from riprap.engine.worker.persistence import open_store
+from riprap.engine.worker.port import Fenced, WorkerPort
+from riprap.engine.worker.profiling import instrument
+from riprap.operators.returns import undefined
+
+CALM_TURNS = 2  # the compute thread's between two heartbeats, when it has nothing to do
+CALM_HEARTBEAT_S = 0.3  # from one that was not worth sending to the next look
+CALM_SHARE = 0.2  # of the time after which a silent worker counts as lost: a calm one beats as seldom as that
+IDLE_S = 0.5  # the longest wait of an idle compute thread
+LINGER_MS = 1000
+ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
+ANSWER_S = 0.5  # for servers to answer even where the task took that long to make
+
+
+class Worker:
+    """One life of one worker."""
+
+    def __init__(self, spec: dict[str, Any], channel: ControlChannel) -> None:
+        self._born = time.monotonic()
+        self.channel = channel
+        self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
+        topology = Topology.from_dict(spec["topology"])
+        schema = spec["topology"]["schema"]
+        form = (DataflowParts if "windows" in schema else ThreeStageParts)(topology, schema, self.me)
+        self.run_dir = Path(spec["run_dir"])
+        bytes_max = topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24)
+        receivers = form.layout.receivers()
+        arena, refusal = None, ""
+        if topology.links.transport == "auto":
+            arena, refusal = open_arena(len(receivers), side_count(form.layout), topology.links.shared_bytes)
+        self._keys = WorkerKeys.read(spec["keys"])
+        self.network = Network(bytes_max, arena=arena, keys=self._keys.own)
+        self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
+        self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
+        log = EventLog(self.run_dir / "events.jsonl")
+        roots = Roots(topology.input_paths)
+        self.port = WorkerPort(
+            *(topology.job, form.layout, form.gate, self.life, self.network, form.window, log),
+            Lender(roots, receivers, arena, refusal),
+            Borrower(roots),
+            Channels(arena, form.layout, self.network, bytes_max),
+        )
+        self.outputs = outputs_of(form.layout, self.run_dir)
+        self._must_be_finite = not topology.keeps_bad_rows
+        self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1
+        self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
+        self._restore(topology, spec)
+        stage = topology.stages[self.me.stage]
+        pin(stage.cpus, self.me.index, stage.threads)
+        self.guests = Guests(senders(form.layout))
+        self.membership = Membership(self.port, self.task, self.guests, spec["host"], topology.links.transport)
+        self.turns = 0
+        self.heartbeats = 0
+        self._doubtful = False
+        """Whether a heartbeat could not get the metrics."""
+        self.calls = CallWatch(threading.get_ident())
+        self._call: Call | None = None
+        self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE
+        self._beaten = (0, 0.0)  # what `turns` was at the last heartbeat, and when
+        self.first_item_at = self.caught_up_at = 0.0
+        self._first_epoch = Epoch(0)
+        if spec["topology"].get("profile"):
+            instrument(self)
+
+    def _restore(self, topology: Topology, spec: dict[str, Any]) -> None:
+        """Go on from what a former life saved, where this worker is one that saves."""
+        task, servers = self.task, topology.backup.addresses
+        if not task.saves:
+            return
+        began = time.monotonic()
+        fence = fence_of(spec["topology"].get("attempt", 1), self.life)
+        deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
+        name = name_of(records_of(topology.job, spec["topology"].get("run", "")), str(self.me))
+        store, restored = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake)
+        self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
+        if self._first_life:
+            return
+        task.restore(restored.state, restored.items)
+        self.port.report(
+            "restored",
+            epoch=task.epoch,
+            items=sum(block.items for block in restored.items),
+            seconds=time.monotonic() - began,
+            dropped=restored.dropped,
+        )
+
+    def run(self) -> None:
+        """Until the controller says stop."""
+        self.door = open_door(self.network, self.guests)
+        try:
+            self._run()
+        finally:
+            self.door.close()  # in whatever way it ends: libzmq waits for what is open
+
+    def _run(self) -> None:
+        self.network.start()
+        run_as_worker()
+        self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp, "peers": self.membership.peers()})
+        self.channel.start(self.heartbeat, self.network.wake, min(CALM_HEARTBEAT_S, self._calm_s))
+        announced, idle_s = False, min(IDLE_S, self._calm_s)
+        while not self._take_orders():
+            self._ask_again()
+            worked = self.task.work()
+            self.port.step(self.task, 0.0 if worked else idle_s)
+            self.turns += 1
+            self._mark_times()
+            if self.outputs is not None and not announced:
+                self.outputs.note_metrics(self.task)
+            if self.outputs is not None and not announced and self.task.done:
+                model = self.task.model()
+                if self._must_be_finite:
+                    check_model(self.task.epoch, model)
+                self.outputs.save_model(model)
+                self._say_done(self.outputs.accounted)
+                announced = True
+        self.task.close()
+        self.channel.send(self.progress())
+        self.channel.stop()
+        self.port.store.close(LINGER_MS / 1000)
+        if self.outputs is not None:
+            self.outputs.close()
+        self.door.close()
+        self.network.close(LINGER_MS)
+
+    def _say_done(self, accounted: int) -> None:
+        """Tell the agent, and the run directory, that all is committed."""
+        stats = self.stats()
+        said = {"epoch": stats["epoch"], "accounted": accounted, "stats": stats}
+        write_last_words(self.run_dir, str(self.me), self.life, said)
+        self.channel.send({"type": "done", **said})
+
+    def _take_orders(self) -> bool:
+        """Apply the views that have come; True when the order is to stop."""
+        while order := self.channel.poll():
+            if order["type"] == "stop":
+                return True
+            if order["type"] == "view":
+                self.membership.on_view(order)
+                self.door.look_again()
+            if order["type"] == "keys":
+                self.port.store.use_keys(read_keys(order["servers"]))
+        return False
+
+    def _mark_times(self) -> None:
+        if not self.first_item_at and self.task.items:
+            self.first_item_at = time.monotonic()
+            self._first_epoch = self.task.epoch
+        elif self.first_item_at and not self.caught_up_at and self.task.epoch > self._first_epoch:
+            self.caught_up_at = time.monotonic()
+
+    def heartbeat(self) -> dict[str, Any] | None:
+        """The progress; None while the compute thread has nothing to do and has not been silent for long.
+
+        The control thread's: it proves that the process answers, whatever the compute thread does.
+        """
+        turns, now = self.turns, time.monotonic()
+        self._watch_call(turns, now)
+        before, at = self._beaten
+        if turns - before <= CALM_TURNS and now - at < self._calm_s:
+            return None
+        self._beaten = turns, now
+        self.heartbeats += 1
+        try:
+            return self.progress()
+        except Exception:  # of the operator's metrics, perhaps because they change meanwhile
+            self._doubtful = True
+            self.network.wake()
+            return None
+
+    def _ask_again(self) -> None:
+        """Ask for the metrics on the thread that changes them, where a heartbeat could not; raises what they raise."""
+        if self._doubtful:
+            self._doubtful = False
+            self.progress()
+
+    def _watch_call(self, turns: int, now: float) -> None:
+        """Note a call of the operator that lasts long, and leave a word of it in the job's events."""
+        self._call = call = self.calls.look(turns, now)
+        if call is not None and self.calls.told.is_news(call.name, call.seconds):
+            self.port.report("slow_call", call=call.name, line=call.line, seconds=call.seconds)
+
+    def progress(self) -> dict[str, Any]:
+        """What the agent is told; `beat` stands still when the process does."""
+        stats = self.stats()
+        return {
+            "type": "progress",
+            "beat": self.heartbeats,
+            "epoch": stats["epoch"],
+            "items": stats["items"],
+            **(self._call.fields() if self._call else {}),
+            "accounted": self.outputs.accounted if self.outputs is not None else 0,
+            "stats": stats,
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """Cumulative statistics of this incarnation."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        links = self.port.links
+        return {
+            "epoch": self.task.epoch,
+            "items": self.task.items,
+            "bytes_sent": dict(self.port.bytes_sent),
+            "bytes_shared": dict(self.port.bytes_shared),
+            "peak_rss_mb": usage.ru_maxrss / 1024,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "first_item_at": self.first_item_at,
+            "caught_up_at": self.caught_up_at,
+            "malformed": sum(self.port.intake.malformed.values()),
+            "network": self.network.counters(),
+            "refused_connections": self.door.refused,
+            "fenced_messages": links.fenced,
+            "replayed_blocks": links.replayed,
+            "recovery": dict(self.task.recovery),
+            **self.port.counts,
+            **(self.outputs.stats(self.task) if self.outputs is not None else {}),
+        }
+
+
+def pin(cpus: Sequence[int] | None, index: int, threads: int = 1) -> None:
+    """Keep this process on its CPUs, one for each of its compute threads, of those that there are here."""
+    if cpus:
+        wanted = {cpus[(index * threads + i) % len(cpus)] for i in range(threads)} & os.sched_getaffinity(0)
+        if wanted:
+            os.sched_setaffinity(0, wanted)
+
+
+def main(control_fd: int) -> int:
+    """Run the worker that the first message on the channel describes; the process's exit code."""
+    faulthandler.enable()  # a crash in compiled code leaves its trace in the log
+    sys.setswitchinterval(0.0005)  # the control thread must not hold up the compute thread for 5 ms
+    channel = ControlChannel(control_fd)
+    try:
+        Worker(channel.receive(), channel).run()
+    except Fenced:
+        return 0
+    except EOFError:
+        return 1
+    except RiprapError as error:
+        return _fail(channel, str(error.args[0]), error.remedy)
+    except BaseException as error:  # sys.exit in an operator too
+        if full := no_space(error):
+            return _fail(channel, str(full.args[0]), full.remedy)
+        return _fail(channel, _describe(error), "Correct that line; the whole traceback is in the worker's log.")
+    return 0
+
+
+def _fail(channel: ControlChannel, message: str, remedy: str) -> int:
+    with suppress(OSError):  # its log may be what finds no room
+        traceback.print_exc()
+    channel.send({"type": "failed", "error": message, "remedy": remedy})
+    return 1
+
+
+def _describe(error: BaseException) -> str:
+    """The error and the innermost line that raised it: where operators raise, the user's own."""
+    if missing := undefined(error):
+        return f"{missing[0]} is not defined ({missing[1]})"
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if is_users(frame.filename)), frames[-1])
+    what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    return f"{what} ({frame.filename}:{frame.lineno}: {frame.line})"
