@@ -1,7 +1,7 @@
 """The fault-tolerance schemes, one file each. To add one: write its file, and name it in SCHEMES.
 
-scheme.py       the interface: Scheme (hooks), Port (all that a scheme may do), Boundary
-parts/          what several schemes share
+Their interfaces are engine/flow/scheme.py, engine/flow/three_stage/scheme.py and engine/flow/port.py. What several of
+them share is in parts/, and in engine/spreads.
 """
 
 from __future__ import annotations

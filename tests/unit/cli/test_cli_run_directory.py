@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.run_directory import run_directory
+from riprap.engine.run_directory import directory
 from riprap.engine.run_directory.directory import make_run_directory
 
 RUNS = 8
@@ -17,7 +17,7 @@ RUNS = 8
 
 def test_runs_of_one_second_get_directories_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_directory, "time", SimpleNamespace(strftime=lambda form: "now"))
+    monkeypatch.setattr(directory, "time", SimpleNamespace(strftime=lambda form: "now"))
     with ThreadPoolExecutor(RUNS) as pool:
         made = list(pool.map(lambda _: make_run_directory(None, "trial", {"job": "trial"}), range(RUNS)))
     assert len(set(made)) == RUNS
@@ -29,7 +29,7 @@ def test_a_directory_that_was_looked_for_and_then_made_by_another_is_not_taken(
 ) -> None:
     """The moment between looking and making, held open."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_directory, "time", SimpleNamespace(strftime=lambda form: "now"))
+    monkeypatch.setattr(directory, "time", SimpleNamespace(strftime=lambda form: "now"))
     monkeypatch.setattr(Path, "exists", lambda self, **options: False)
     first, second = (make_run_directory(None, "trial", {"job": "trial"}) for _ in range(2))
     assert (first.name, second.name) == ("trial-now", "trial-now-2")
