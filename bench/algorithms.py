@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.runs import save, table
-from riprap.operators.dataflow.base import DataflowOperator, Items, Place
-from riprap.operators.dataflow.gradient import LocalGradient
-from riprap.operators.dataflow.online_logistic import LocalModel
-from riprap.operators.dataflow.ripple_join import RippleJoin, SamplePackets
+from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.joins.ripple_join import RippleJoin, SamplePackets
+from riprap.operators.learning.gradient import LocalGradient
+from riprap.operators.learning.online_logistic import LocalModel
 
 ITEMS, BLOCK, REPEATS = 1_000_000, 8192, 5
 PACKET = np.dtype(

@@ -14,9 +14,9 @@ from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.progress import INPUT
 from riprap.engine.flow.threads import ComputeThreads
-from riprap.operators.dataflow.base import DataflowOperator, Items, Place
-from riprap.operators.dataflow.grep import Grep
-from riprap.operators.dataflow.word_count import SplitWords
+from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.text.grep import Grep
+from riprap.operators.text.word_count import SplitWords
 
 THREADS, REPEATS, PASSES = (1, 2, 3), 9, 4
 

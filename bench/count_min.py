@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.runs import save, table
-from riprap.operators.dataflow.count_min import CountMin
+from riprap.operators.packets.count_min import CountMin
 
 PACKETS = 2_000_000
 REPEATS = 9

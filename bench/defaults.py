@@ -20,9 +20,9 @@ import numpy as np
 
 from bench.runs import save, table
 from riprap.operators.base import Context
-from riprap.operators.curvature import second_moments
-from riprap.operators.estimators import predict
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
+from riprap.operators.learning.curvature import second_moments
+from riprap.operators.learning.estimators import predict
 from riprap.prep_spark import synth
 from riprap.prep_spark.kdd12 import MAXIMA
 from riprap.prep_spark.shards import write_manifest

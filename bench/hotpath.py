@@ -24,7 +24,7 @@ import psutil
 
 from bench.network import round_trips
 from bench.runs import environment, median, ready, run, save, table
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 CONFIG = "configs/logistic_regression_kdd12.yaml"
 NONE = "fault_tolerance={scheme: none}"

@@ -17,9 +17,9 @@ from bench.numpy_loop import LEARNERS, split  # isort: skip
 import numpy as np
 
 from bench.runs import median, ready, save, table
-from riprap.operators import blockmath
 from riprap.operators.base import Context
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
+from riprap.operators.learning import blockmath
 
 ROWS, BLOCK, CLUSTERS, ROUNDS = 2_000_000, 25_000, 10, 9
 DATA = {"kdd12": 11, "higgs": 28}

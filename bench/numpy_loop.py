@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from riprap.operators.base import Context
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 
 class Linear:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import riprap
 from bench.rounds import alternate, await_quiet
 from bench.runs import save, table
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.shards import open_shards
 
 COLUMNS = 29
 BLOCK_ROWS = 100_000

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.runs import save, table
-from riprap.operators.dataflow.base import Items, Place
-from riprap.operators.dataflow.grep import Grep
-from riprap.operators.dataflow.word_count import CountWords, SplitWords
+from riprap.operators.dataflow import Items, Place
+from riprap.operators.text.grep import Grep
+from riprap.operators.text.word_count import CountWords, SplitWords
 
 WORDS, VOCABULARY, BLOCK_LINES, REPEATS = 2_000_000, 30_000, 8192, 7
 

@@ -19,8 +19,8 @@ from bench.measures import bytes_per_item
 from bench.numpy_loop import run as numpy_loop
 from bench.runs import SCHEMES, environment, median, ready, run, save, table
 from riprap.codec.codes import make_code
-from riprap.operators import blockmath
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.shards import open_shards
+from riprap.operators.learning import blockmath
 
 MICRO_BATCH = 100_000
 DATA = {"kdd12": 11, "higgs": 28}

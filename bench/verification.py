@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from riprap.operators.dataflow.inputs import open_input
-from riprap.operators.shard_checks import Checks, bad_rows, verify_all
-from riprap.operators.shard_files import read_manifest
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.job_input import open_input
+from riprap.operators.inputs.shard_checks import Checks, bad_rows, verify_all
+from riprap.operators.inputs.shard_files import read_manifest
+from riprap.operators.inputs.shards import open_shards
 
 
 def cases(folder: str) -> dict[str, Callable[[], object]]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riprap.codec.errors import ConfigError
-from riprap.operators.classes import CLASSES, Classes
+from riprap.operators.learning.classes import CLASSES, Classes
 from riprap.operators.tables import Schema, Table, plain_tables
 
 Arrays = Sequence[np.ndarray]
@@ -28,8 +28,8 @@ class Context:
     `columns` names the columns of an item, the label among them (a source is opened before they are known: empty).
     `seed` is the job's. `index` counts this task among the `parallelism` tasks of its stage. `input` is the job's
     input: path, repeat, limit, verify, bad_rows; and `verified`, the fingerprints of the directories that were (see
-    operators/shard_checks.py). `empty(shape, dtype)` is where a source had best make the items that it hands out: as
-    np.empty, but in memory that other workers of the host may read, if there is such memory.
+    operators/inputs/shard_checks.py). `empty(shape, dtype)` is where a source had best make the items that it hands
+    out: as np.empty, but in memory that other workers of the host may read, if there is such memory.
     """
 
     columns: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class Context:
     classes: Classes = CLASSES
     """The labels of the two classes, where the job's operators tell two apart."""
     moments: np.ndarray | None = None
-    """Second moments of the features and of a 1 behind them in the sources' samples (operators/curvature.py), where
-    the sink wants them."""
+    """Second moments of the features and of a 1 behind them in the sources' samples, where the sink wants them
+    (operators/learning/curvature.py)."""
 
     @property
     def label_index(self) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from riprap.operators.base import Operator, Processor, Sink, Source
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator
 from riprap.operators.names import short_name
 from riprap.operators.options import Parameter, options_of, spelled

@@ -13,7 +13,7 @@ from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.importing import import_named, own_line
 from riprap.operators import by_value
 from riprap.operators.base import Operator, Processor, Sink, Source
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.names import full_name
 from riprap.operators.options import Parameter, options_of, takes_any
 from riprap.operators.shipped import near

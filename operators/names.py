@@ -13,27 +13,27 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 HOME = "riprap.operators."
-FAMILIES = ("", "dataflow.")
-"""Where below the home an operator's module may lie."""
-OLD_HOME = "operators."
+FAMILIES = ("inputs", "learning", "text", "packets", "joins")
+"""The folders below the home in which operators lie."""
+FACADE, OLD_HOME, OLD_FAMILY = "riprap.", "operators.", "dataflow."
+"""Former paths: `operators.svm`, `operators.dataflow.grep`, and `riprap.` before both."""
 
 
 def full_name(path: str) -> str:
-    """The import path that workers use: `svm:Model` is `riprap.operators.svm:Model`, unless there is a module `svm`."""
+    """The import path that workers use: `svm:Model` is `riprap.operators.learning.svm:Model`, unless there is a module
+    `svm`. A former path of a shipped operator is its present one."""
     module, colon, name = path.partition(":")
-    if not colon or module.startswith(HOME):
+    short = module.removeprefix(FACADE).removeprefix(OLD_HOME).removeprefix(OLD_FAMILY)
+    shipped = _shipped(short) if colon else None
+    if not shipped or (short != module and OLD_HOME not in module):
         return path
-    short = module.removeprefix(OLD_HOME).removeprefix("dataflow.")
-    shipped = _shipped(short)
-    if not shipped or (short != module and not module.startswith(OLD_HOME)):
-        return path
-    return path if _is_own(module) else f"{shipped}:{name}"
+    return path if not module.startswith(HOME) and _is_own(module) else f"{shipped}:{name}"
 
 
 def newer_name(path: str) -> str | None:
-    """What to write in place of an import path from before all was imported as `riprap`; None if that is not one."""
+    """What to write in place of a shipped operator's former import path; None if that is not one."""
     full = full_name(path)
-    return short_name(full) if path.startswith(OLD_HOME) and full != path else None
+    return short_name(full) if path.startswith((OLD_HOME, HOME)) and full != path else None
 
 
 def short_name(path: str) -> str:
@@ -49,8 +49,8 @@ def _shipped(short: str) -> str | None:
     """The module in full that a short name stands for."""
     folder = Path(__file__).parent
     for family in FAMILIES:
-        if short.isidentifier() and any(folder.glob(f"{family.replace('.', '/')}{short}.py")):
-            return f"{HOME}{family}{short}"
+        if short.isidentifier() and (folder / family / f"{short}.py").exists():
+            return f"{HOME}{family}.{short}"
     return None
 
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from riprap.engine.api.progress import Progress
     from riprap.engine.api.run import Run
     from riprap.operators.base import Context, Processor, Sink, Source
-    from riprap.operators.dataflow.base import DataflowOperator
-    from riprap.operators.estimators import from_estimator, load_model, predict, save_model, to_estimator
-    from riprap.operators.onnx_model import to_onnx
+    from riprap.operators.dataflow import DataflowOperator
+    from riprap.operators.learning.estimators import from_estimator, load_model, predict, save_model, to_estimator
+    from riprap.operators.learning.onnx_model import to_onnx
     from riprap.operators.options import Option
     from riprap.operators.per_item import ItemProcessor, ItemSource
     from riprap.operators.states import Backup, Decaying, HashMap, KeySet, Matrix, Number, State, Vector, Windowed
@@ -56,9 +56,9 @@ _PUBLIC = {
     "riprap.engine.api.progress": ("Progress",),
     "riprap.engine.api.run": ("Run",),
     "riprap.operators.base": ("Context", "Processor", "Sink", "Source"),
-    "riprap.operators.dataflow.base": ("DataflowOperator",),
-    "riprap.operators.estimators": ("from_estimator", "load_model", "predict", "save_model", "to_estimator"),
-    "riprap.operators.onnx_model": ("to_onnx",),
+    "riprap.operators.dataflow": ("DataflowOperator",),
+    "riprap.operators.learning.estimators": ("from_estimator", "load_model", "predict", "save_model", "to_estimator"),
+    "riprap.operators.learning.onnx_model": ("to_onnx",),
     "riprap.operators.options": ("Option",),
     "riprap.operators.per_item": ("ItemProcessor", "ItemSource"),
     "riprap.operators.states": (

@@ -22,7 +22,7 @@ from riprap.configs.loading import load
 from riprap.engine.api.compose import Job, scheme
 from riprap.engine.api.local import LocalTraining, unit_of
 from riprap.operators.base import Context, Processor, Sink
-from riprap.operators.blockmath import logistic
+from riprap.operators.learning.blockmath import logistic
 from riprap.operators.loading import make_operator
 from riprap.writing import write_shards
 

@@ -18,7 +18,7 @@ from os import PathLike, fspath
 import numpy as np
 
 from riprap.operators.base import Context, Processor, Sink, Source
-from riprap.operators.dataflow.base import DataflowOperator, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Items, Place
 from riprap.operators.returns import schema
 from riprap.operators.trial import dataflow, processor, sink, source, states
 from riprap.operators.trial.arrays import aligned, cut

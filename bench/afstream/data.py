@@ -131,6 +131,6 @@ def _trained(command: str, name: str, rows: int, holdout: str, *options: str) ->
 
 def rows_of(folder: Path) -> int:
     """How many rows the shards of a folder have."""
-    from riprap.operators.dataflow.inputs import open_input
+    from riprap.operators.inputs.job_input import open_input
 
     return open_input(folder).items

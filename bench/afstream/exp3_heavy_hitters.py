@@ -14,7 +14,7 @@ from bench.afstream import data
 from bench.afstream.jobs import Job, Outcome, arguments
 from bench.afstream.settings import PAPER_HEAVY_HITTERS, PAPER_HEAVY_HITTERS_UNDISTURBED
 from bench.afstream.tradeoff import Study, measure
-from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.inputs.job_input import open_input
 
 THRESHOLD = {False: 2.5e6, True: 5e5}  # of a quick look
 STAGES = {"read": 2, "sketch": 2, "merge": 1}

@@ -13,7 +13,7 @@ from bench.afstream import data
 from bench.afstream.jobs import Job, Outcome, arguments
 from bench.afstream.settings import PAPER_JOIN, PAPER_JOIN_UNDISTURBED
 from bench.afstream.tradeoff import Study, measure
-from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.inputs.job_input import open_input
 
 STAGES = {"left": 1, "right": 1, "join": 2}
 WINDOWS = 40

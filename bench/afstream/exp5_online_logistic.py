@@ -15,7 +15,7 @@ from bench.afstream import data
 from bench.afstream.jobs import Job, Outcome, arguments
 from bench.afstream.settings import PAPER_LOGISTIC, PAPER_LOGISTIC_UNDISTURBED
 from bench.afstream.tradeoff import Study, measure
-from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.inputs.job_input import open_input
 
 STAGES = {"read": 2, "train": 2, "average": 1}
 WINDOWS = 50

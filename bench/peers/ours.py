@@ -73,7 +73,7 @@ def _flows(given: Mapping[str, str]) -> list[str]:
 
 
 def _rows(folder: str) -> int:
-    from riprap.operators.dataflow.inputs import open_input
+    from riprap.operators.inputs.job_input import open_input
 
     return int(open_input(folder).items)
 

@@ -43,7 +43,7 @@ class LocalTraining:
             self.processor.process_feedback(self.sink.commit(self.epoch))
 
     def go_on_from(self, state: np.ndarray, epoch: int) -> None:
-        """Take over the weights of a linear model (operators/linear.py) after `epoch` micro-batches."""
+        """Take over the weights of a linear model (operators/learning/linear.py) after `epoch` micro-batches."""
         self.sink.restore(self.sink.snapshot() | {"state": state})
         self.processor.process_feedback((state,))
         self.epoch = epoch

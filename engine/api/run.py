@@ -32,7 +32,7 @@ from riprap.engine.api.progress import Progress
 from riprap.engine.run_directory.attempts import resume_command
 from riprap.engine.run_directory.directory import read_summary
 from riprap.engine.run_directory.epochs import EpochRow
-from riprap.operators.estimators import load_model
+from riprap.operators.learning.estimators import load_model
 
 LAUNCHER = (sys.executable, "-P", "-m", "riprap.engine.api.launcher")
 ANSWER_S, CANCEL_S = 10.0, 60.0

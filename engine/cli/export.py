@@ -35,8 +35,8 @@ def export(run_dir: Path, file: str | os.PathLike[str]) -> list[str]:
     """
     from riprap.codec.files import replace
     from riprap.engine.run_directory.directory import TOPOLOGY, read_summary
-    from riprap.operators.estimators import load_model
-    from riprap.operators.onnx_model import to_onnx
+    from riprap.operators.learning.estimators import load_model
+    from riprap.operators.learning.onnx_model import to_onnx
 
     if not (run_dir / TOPOLOGY).is_file():
         raise ConfigError(f"{run_dir} is not a run directory", "name one that `riprap run` made")
@@ -55,7 +55,7 @@ def export(run_dir: Path, file: str | os.PathLike[str]) -> list[str]:
 def _columns(topology: Path) -> tuple[Sequence[str], str]:
     """The columns of the job's input and its label; none where it is no directory of shards, or gone."""
     from riprap.configs.document import read_document
-    from riprap.operators.shards import open_shards
+    from riprap.operators.inputs.shards import open_shards
 
     path = read_document(topology).values["input"].get("path")
     try:

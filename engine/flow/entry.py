@@ -9,7 +9,7 @@ from riprap.codec.blocks import NO_SEQ, Block
 from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.progress import INPUT, LinkKey
-from riprap.operators.dataflow.base import Items
+from riprap.operators.dataflow import Items
 
 NOBODY = Incarnation(0)
 

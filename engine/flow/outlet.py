@@ -106,7 +106,7 @@ class Leave(Protocol):
 
 
 class Outlet:
-    """The Emitter of an operator (operators/dataflow/base.py). Nothing here waits: what cannot leave is kept in order,
+    """The Emitter of an operator (operators/dataflow.py). Nothing here waits: what cannot leave is kept in order,
     and the task processes nothing more until it has left.
     """
 

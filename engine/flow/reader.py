@@ -12,7 +12,7 @@ from riprap.codec.ids import Epoch
 
 
 class Input(Protocol):
-    """A part of the job's input (operators/dataflow/inputs.py): the same items each time."""
+    """A part of the job's input (operators/inputs/job_input.py): the same items each time."""
 
     items: int
     item_bytes: float

@@ -19,7 +19,7 @@ from riprap.engine.flow.outlet import Outlet, OutLink
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import LinkKey, Progress
 from riprap.engine.flow.receipts import Receipts
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 
 
 @dataclass

@@ -23,7 +23,7 @@ from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import DataflowScheme
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 
 EARLIER_MAX = 32
 """Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""

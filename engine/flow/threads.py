@@ -10,7 +10,7 @@ from itertools import islice
 from riprap.codec.blocks import Kind
 from riprap.engine.flow.entry import Entry
 from riprap.operators import returns
-from riprap.operators.dataflow.base import DataflowOperator, Items
+from riprap.operators.dataflow import DataflowOperator, Items
 
 AHEAD = 4
 """Blocks that may be prepared before their turn, for each helper. With fewer it waits for work while the owner of the

@@ -11,7 +11,7 @@ import numpy as np
 from riprap.codec.files import replacing
 from riprap.configs.topology import Output
 from riprap.engine.flow.table_files import write_table
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 
 FOLDER = "output"
 

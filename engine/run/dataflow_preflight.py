@@ -10,7 +10,7 @@ from riprap.codec.errors import RiprapError
 from riprap.configs.problems import Problem
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.worker.build import input_of, place_of, windows_of
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 
 
@@ -21,7 +21,7 @@ class DataflowSchema:
     items: int
     windows: int
     verified: tuple[str, ...] = ()
-    """Fingerprints of the input directories that were looked at (operators/shard_checks.py)."""
+    """Fingerprints of the input directories that were looked at (operators/inputs/shard_checks.py)."""
     columns: tuple[str, ...] = ()
     """Of the first source's input, where it is a matrix."""
     label: str | None = None

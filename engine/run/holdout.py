@@ -6,8 +6,8 @@ from pathlib import Path
 
 from riprap.codec.errors import RiprapError
 from riprap.configs.topology import Topology
-from riprap.operators.estimators import evaluate, load_model
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.shards import open_shards
+from riprap.operators.learning.estimators import evaluate, load_model
 
 ROWS_MAX = 1_000_000
 """Rows judged at most: enough for three digits, and what fits into memory beside everything else."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from riprap.configs.topology import Topology
 from riprap.engine.worker.build import place_of
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 
 BEHIND = "put states behind the source, which is then forward:Forward (docs/tune.md)"

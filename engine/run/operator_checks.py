@@ -20,7 +20,7 @@ from riprap.engine.run.dataflow_preflight import stage_problems as dataflow_stag
 from riprap.engine.run.window_output import output_problems
 from riprap.engine.schemes import DATAFLOW_SCHEMES, SCHEMES
 from riprap.operators.base import Operator, Processor, Sink, Source
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator, make_operator, option_problems
 from riprap.operators.names import short_name
 

@@ -26,14 +26,14 @@ from riprap.engine.services.backup_servers import with_servers
 from riprap.engine.worker.build import is_dataflow
 from riprap.operators import returns
 from riprap.operators.base import Context, Operator, Processor, Sink, Source
-from riprap.operators.classes import CLASSES, Classes, Labels
-from riprap.operators.curvature import constant_features, packed_moments, second_moments
-from riprap.operators.dataflow.inputs import verify_input
-from riprap.operators.linearity import check_linear
+from riprap.operators.inputs.job_input import verify_input
+from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.learning.classes import CLASSES, Classes, Labels
+from riprap.operators.learning.curvature import constant_features, packed_moments, second_moments
+from riprap.operators.learning.linearity import check_linear
 from riprap.operators.loading import make_operator
 from riprap.operators.names import full_name
 from riprap.operators.returns import WrongReturn
-from riprap.operators.shard_checks import Checks
 
 T = TypeVar("T")
 OpenAll = Callable[[Topology, tuple[str, ...]], "Schema | DataflowSchema"]
@@ -54,10 +54,11 @@ class Schema:
     label: str | None
     items: int
     verified: tuple[str, ...] = ()
-    """Fingerprints of the input directories that were looked at (operators/shard_checks.py)."""
+    """Fingerprints of the input directories that were looked at (operators/inputs/shard_checks.py)."""
     classes: Classes = CLASSES
     moments: np.ndarray | None = None
-    """Second moments of the features in the sources' samples, where the sink wants them (operators/curvature.py)."""
+    """Second moments of the features in the sources' samples, where the sink wants them
+    (operators/learning/curvature.py)."""
 
     def fields(self) -> dict[str, Any]:
         """What workers and controllers are told of it."""

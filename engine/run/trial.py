@@ -18,7 +18,7 @@ from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.worker.build import input_of, place_of
 from riprap.engine.worker.build_three_stage import context_of
 from riprap.operators.base import Context, Processor, Sink, Source
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 from riprap.operators.trial import dataflow, processor, sink, source, states
 from riprap.operators.trial.arrays import cut

@@ -14,7 +14,7 @@ from riprap.codec.importing import own_line
 from riprap.engine.show.records import epochs, failures, metrics, recoveries
 from riprap.engine.show.run import Run, arrays_of
 from riprap.operators.base import Operator, Sink
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.tables import Table, joined, length_of
 
 Read = Callable[[], Table]

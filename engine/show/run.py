@@ -14,7 +14,7 @@ from riprap.configs.document import read_document
 from riprap.configs.topology import Topology
 from riprap.engine.run_directory.directory import SCHEMA, TOPOLOGY
 from riprap.operators.base import Operator, Sink
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator
 from riprap.operators.tables import Schema
 

@@ -17,7 +17,7 @@ from riprap.engine.run.display import NoDisplay
 from riprap.engine.run.execute import run_to_end
 from riprap.engine.run.start import start_anew
 from riprap.engine.tune.loss import Results, losses, sizes
-from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.inputs.job_input import open_input
 
 PILOT_WINDOWS = 20
 PILOT_ITEMS = 2_000_000

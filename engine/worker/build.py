@@ -20,10 +20,10 @@ from riprap.engine.flow.task import DataflowTask, WindowJournal
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
-from riprap.operators.dataflow.base import DataflowOperator, Place
-from riprap.operators.dataflow.inputs import Input, open_input
+from riprap.operators.dataflow import DataflowOperator, Place
+from riprap.operators.inputs.job_input import Input, open_input
+from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.loading import load_operator, make_operator
-from riprap.operators.shard_checks import Checks
 
 
 def is_dataflow(topology: Topology) -> bool:
@@ -42,7 +42,7 @@ def place_of(topology: Topology, me: WorkerId) -> Place:
 def input_of(topology: Topology, stage: str, verified: Sequence[str], index: int = 0, parallelism: int = 1) -> Input:
     """The part of the input that a task of a source reads; DataError when it cannot be read.
 
-    What is `verified` (see operators/shard_checks.py) is not looked at again.
+    What is `verified` (see operators/inputs/shard_checks.py) is not looked at again.
     """
     source = topology.input_of(stage)
     assert source.path is not None, "checked before the job was submitted"

@@ -23,8 +23,8 @@ from riprap.engine.schemes import make_scheme
 from riprap.engine.spreads.collector import BLOCKS_MAX
 from riprap.engine.spreads.dealer import LAG_BLOCKS_MIN, LAG_SHARES
 from riprap.operators.base import Context, Processor, Sink, Source, ThreeStageOperator
-from riprap.operators.classes import CLASSES
-from riprap.operators.curvature import unpacked_moments
+from riprap.operators.learning.classes import CLASSES
+from riprap.operators.learning.curvature import unpacked_moments
 from riprap.operators.loading import make_operator
 
 ITEM_BYTES = 8  # of one column

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from riprap.operators import returns
-from riprap.operators.dataflow.base import DataflowOperator, Items
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.trial.arrays import copies, differing_names, first_difference, not_finite
 from riprap.operators.trial.graph import Call, Message, Outbox, call
 from riprap.operators.trial.law import Law, NotTried, breach

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from riprap.operators import returns
-from riprap.operators.dataflow.base import Arrays, DataflowOperator, Items, Place
+from riprap.operators.dataflow import Arrays, DataflowOperator, Items, Place
 from riprap.operators.trial.arrays import aligned
 from riprap.operators.trial.law import breach
 

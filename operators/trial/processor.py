@@ -13,7 +13,7 @@ import numpy as np
 from riprap.codec.errors import ConfigError
 from riprap.operators import returns
 from riprap.operators.base import Processor
-from riprap.operators.linearity import check_linear
+from riprap.operators.learning.linearity import check_linear
 from riprap.operators.trial.arrays import OFFSETS, aligned, all_received, copies, first_difference, not_finite, received
 from riprap.operators.trial.law import Broken, Complaint, Law, NotTried, breach
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from riprap.operators import returns
-from riprap.operators.dataflow.base import DataflowOperator, Items
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.returns import backup as checked
 from riprap.operators.states.base import Backup, State
 from riprap.operators.trial.arrays import first_difference, stored

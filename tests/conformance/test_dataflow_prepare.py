@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import riprap.operators.dataflow
-from riprap.operators.dataflow.base import DataflowOperator, Items, Place
-from riprap.operators.dataflow.grep import Grep
-from riprap.operators.dataflow.word_count import SplitWords
+import riprap.operators
+from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.text.grep import Grep
+from riprap.operators.text.word_count import SplitWords
 from riprap.operators.trial.arrays import aligned
 from riprap.operators.trial.dataflow import OperatorCase, prepares_in_several_threads, prepares_without_a_trace
 from riprap.operators.trial.graph import Call, Outbox
@@ -55,7 +55,7 @@ def case(request: pytest.FixtureRequest) -> OperatorCase:
 
 def test_every_operator_that_prepares_has_a_case() -> None:
     found = set()
-    for module in pkgutil.iter_modules(riprap.operators.dataflow.__path__, "riprap.operators.dataflow."):
+    for module in pkgutil.walk_packages(riprap.operators.__path__, "riprap.operators."):
         for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(kind, DataflowOperator) and kind.prepare is not DataflowOperator.prepare:
                 found.add(kind)

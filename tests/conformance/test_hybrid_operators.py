@@ -9,7 +9,7 @@ import pytest
 from test_operators import PAIRS, Pair, bits, block, received, trained
 
 from riprap.codec import make_code
-from riprap.operators.linearity import check_linear
+from riprap.operators.learning.linearity import check_linear
 
 HYBRID = {name: pair for name, pair in PAIRS.items() if pair.open()[0].is_hybrid}
 ROWS = 37

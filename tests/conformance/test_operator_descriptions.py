@@ -11,11 +11,10 @@ import pytest
 from test_operators import BASES, PAIRS, Pair, trained
 
 import riprap.operators
-import riprap.operators.dataflow
 from riprap.codec.errors import ConfigError
 from riprap.operators.base import Operator
 from riprap.operators.catalogue import describe
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator, make_operator
 from riprap.operators.names import short_name
 from riprap.operators.shipped import SHIPPED
@@ -28,11 +27,10 @@ REFUSED_ALONE = {"model", "models"}
 
 def classes() -> Iterator[type[Operator]]:
     """All operators that are defined in the package."""
-    for package in (riprap.operators, riprap.operators.dataflow):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-                if issubclass(value, Operator) and value.__module__ == module.name:
-                    yield value
+    for module in pkgutil.walk_packages(riprap.operators.__path__, "riprap.operators."):
+        for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(value, Operator) and value.__module__ == module.name:
+                yield value
 
 
 def test_all_that_is_shipped_is_listed_once() -> None:

@@ -23,8 +23,11 @@ import riprap.operators
 from riprap.codec import header
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation
-from riprap.operators import (
-    base,
+from riprap.operators import base, per_item
+from riprap.operators.base import Context, Operator, Processor, Sink, Source, ThreeStageOperator
+from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.inputs import shard_source, synthetic
+from riprap.operators.learning import (
     kmeans,
     kmeans_prediction,
     linear,
@@ -32,17 +35,12 @@ from riprap.operators import (
     linear_regression,
     logistic_regression,
     network_prediction,
-    per_item,
     prediction,
     random_features,
-    shard_source,
     svm,
-    synthetic,
 )
-from riprap.operators.base import Context, Operator, Processor, Sink, Source, ThreeStageOperator
-from riprap.operators.curvature import second_moments
-from riprap.operators.dataflow.base import DataflowOperator
-from riprap.operators.prediction import Predictions
+from riprap.operators.learning.curvature import second_moments
+from riprap.operators.learning.prediction import Predictions
 from riprap.operators.trial import processor as processor_laws
 from riprap.operators.trial import sink as sink_laws
 from riprap.operators.trial import source as source_laws
@@ -149,7 +147,7 @@ def test_operators_of_general_topologies_have_no_method_that_nobody_calls() -> N
 
 def test_every_class_of_the_package_is_registered() -> None:
     found = set()
-    for module in pkgutil.iter_modules(riprap.operators.__path__, "riprap.operators."):
+    for module in pkgutil.walk_packages(riprap.operators.__path__, "riprap.operators."):
         for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(value, Operator) and not issubclass(value, DataflowOperator):
                 found.add(value)

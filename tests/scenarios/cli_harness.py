@@ -39,7 +39,7 @@ fault_tolerance: {scheme: none}
 PACED = """\
 import time
 
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 
 class Paced(ShardSource):
@@ -55,7 +55,7 @@ GATED = """\
 import time
 from pathlib import Path
 
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 HURRY = Path(__file__).with_name("hurry")
 
@@ -71,7 +71,7 @@ SLOW_WORDS = """\
 import time
 from pathlib import Path
 
-from riprap.operators.dataflow.word_count import SplitWords
+from riprap.operators.text.word_count import SplitWords
 
 HURRY = Path(__file__).with_name("hurry")
 

@@ -69,7 +69,7 @@ def test_a_model_that_the_user_lets_be_ruined_is_said_to_be(cli: Cli, spoil: Cal
 
 
 def test_a_model_that_diverges_ends_the_job_with_its_epoch(cli: Cli) -> None:
-    module = "riprap.operators.linear_regression"
+    module = "riprap.operators.learning.linear_regression"
     sets = [
         ("logistic_regression:Model", f"{module}:Model"),
         ("learning_rate: 0.5", "learning_rate: 1e9"),

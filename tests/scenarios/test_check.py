@@ -14,9 +14,9 @@ import os
 
 import numpy as np
 
-from riprap.operators.logistic_regression import Gradient as Sound
-from riprap.operators.logistic_regression import Model as SoundModel
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.learning.logistic_regression import Gradient as Sound
+from riprap.operators.learning.logistic_regression import Model as SoundModel
+from riprap.operators.inputs.shard_source import ShardSource
 
 
 class Restless(ShardSource):

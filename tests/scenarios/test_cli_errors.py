@@ -138,9 +138,8 @@ def test_three_classes_are_refused_by_their_values(cli: Cli, check_refused: Call
 
 
 def test_an_operator_that_exits_when_it_is_made(cli: Cli, check_refused: Callable[..., None]) -> None:
-    code = (
-        "import sys\nfrom riprap.operators.logistic_regression import Gradient as Sound\n\n\nclass Gradient(Sound):\n"
-    )
+    imports = "import sys\nfrom riprap.operators.learning.logistic_regression import Gradient as Sound\n"
+    code = f"{imports}\n\nclass Gradient(Sound):\n"
     (cli.directory / "mine.py").write_text(f"{code}    def __init__(self):\n        sys.exit(4)\n")
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
     check_refused("run", "job.yaml", words="mine.py:7: sys.exit(4)", own_process=True)
@@ -185,7 +184,7 @@ def test_a_processor_that_cannot_be_hybrid(cli: Cli, check_refused: Callable[...
 
 
 ENDLESS = """\
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 
 class Endless(ShardSource):
@@ -206,7 +205,7 @@ def test_a_source_without_an_end_is_refused_before_anything_starts(
 
 
 OPENED = """\
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 
 class Nameless(ShardSource):

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from cli_harness import WORD_COUNT, Cli, await_that, change_rows, paced, write_topology
 
-from riprap.operators.estimators import load_model, to_estimator
+from riprap.operators.learning.estimators import load_model, to_estimator
 
 LONG = ("--set", "input.repeat=100000")
 
 FAILING = """\
-from riprap.operators.logistic_regression import Gradient as Sound
+from riprap.operators.learning.logistic_regression import Gradient as Sound
 
 
 class Gradient(Sound):
@@ -28,7 +28,7 @@ class Gradient(Sound):
 """
 
 SHORT_OF_ONE = """\
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 
 class Short(ShardSource):

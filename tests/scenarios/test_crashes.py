@@ -14,7 +14,7 @@ import ctypes
 import os
 import sys
 
-from riprap.operators.logistic_regression import Gradient as Sound
+from riprap.operators.learning.logistic_regression import Gradient as Sound
 
 
 class Gradient(Sound):

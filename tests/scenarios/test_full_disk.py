@@ -15,7 +15,7 @@ from cli_harness import SLOW_WORDS, UNTIL_HURRIED, WORD_COUNT, Cli, await_that, 
 
 from riprap.codec.errors import RiprapError
 from riprap.controller.zookeeper import EmbeddedZooKeeper
-from riprap.operators.estimators import save_model
+from riprap.operators.learning.estimators import save_model
 
 sys.path.append(str(Path(__file__).parents[1]))
 from full_disk import SmallDisk, small_disk

@@ -14,7 +14,7 @@ CELLS = (
     """\
 import time
 import riprap
-from riprap.operators.dataflow.word_count import CountWords, SplitWords""",
+from riprap.operators.text.word_count import CountWords, SplitWords""",
     """\
 PAUSE_S = 0.05
 

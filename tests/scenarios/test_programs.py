@@ -16,16 +16,16 @@ from cli_harness import Cli, await_that
 from riprap.engine.api.local import LocalTraining
 from riprap.engine.run_directory.directory import read_events
 from riprap.operators.base import Context
-from riprap.operators.estimators import load_model, predict
-from riprap.operators.logistic_regression import Gradient, Model
+from riprap.operators.learning.estimators import load_model, predict
+from riprap.operators.learning.logistic_regression import Gradient, Model
 
 OPERATORS = """\
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import riprap
-from riprap.operators.logistic_regression import Gradient
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.learning.logistic_regression import Gradient
+from riprap.operators.inputs.shard_source import ShardSource
 
 PER_SECOND = 20_000
 

@@ -17,7 +17,7 @@ from cli_harness import REPO, SLOW_WORDS, Cli
 OPERATORS = """\
 import time
 
-from riprap.operators.dataflow.word_count import CountWords
+from riprap.operators.text.word_count import CountWords
 
 
 class Shouted(CountWords):
@@ -31,7 +31,7 @@ class Shouted(CountWords):
 """
 
 BROKEN = """\
-from riprap.operators.dataflow.word_count import CountWords
+from riprap.operators.text.word_count import CountWords
 
 
 class Broken(CountWords):
@@ -42,7 +42,7 @@ class Broken(CountWords):
 SCRIPT = """\
 import json
 from riprap.engine.api.compose import Job, upstream_backup
-from riprap.operators.dataflow.word_count import SplitWords
+from riprap.operators.text.word_count import SplitWords
 from shouted import Shouted
 
 job = Job("shouts", input="text.txt", repeat=4, micro_batch=1000, scheme=upstream_backup())

@@ -37,7 +37,7 @@ LASTING = paced(1_200_000)
 SLOW_GRADIENT = """\
 import time
 
-from riprap.operators.logistic_regression import Gradient
+from riprap.operators.learning.logistic_regression import Gradient
 
 
 class SlowGradient(Gradient):

@@ -20,7 +20,7 @@ import os
 import time
 from pathlib import Path
 
-from riprap.operators.logistic_regression import Gradient as Sound
+from riprap.operators.learning.logistic_regression import Gradient as Sound
 
 
 class Gradient(Sound):

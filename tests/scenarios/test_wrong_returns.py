@@ -8,8 +8,8 @@ from cli_harness import WORD_COUNT, Cli, write_topology
 SHARED_ENSEMBLE = True
 
 MINE = """\
-from riprap.operators.dataflow.word_count import CountWords
-from riprap.operators.logistic_regression import Gradient, Model
+from riprap.operators.text.word_count import CountWords
+from riprap.operators.learning.logistic_regression import Gradient, Model
 
 
 class NoReturn(Gradient):

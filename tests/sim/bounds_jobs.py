@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from dataflow_jobs import KEYS
 
-from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
 from riprap.operators.states import Decaying, HashMap, Vector, Windowed
 
 FEATURES = 3

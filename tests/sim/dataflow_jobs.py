@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from riprap.configs.topology import Topology
-from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
 from riprap.operators.states import HashMap, Vector
 
 KEYS = 7

@@ -15,7 +15,7 @@ import pytest
 from dataflow_simulator import DataflowCase, DataflowSimulation
 
 from riprap.codec.ids import WorkerId
-from riprap.operators.dataflow.base import Emitter, Items
+from riprap.operators.dataflow import Emitter, Items
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 SCHEMES = {

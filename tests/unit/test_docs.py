@@ -11,7 +11,7 @@ import pytest
 
 from riprap.configs.loading import load
 from riprap.engine.cli.main import COMMANDS
-from riprap.operators.estimators import save_model
+from riprap.operators.learning.estimators import save_model
 
 REPO = Path(__file__).resolve().parents[2]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]

@@ -189,6 +189,24 @@ def first_sentence(path: Path) -> str:
     return "an empty file needs none" if not text.strip() else found[1] if found else ""
 
 
+NAMED = re.compile(
+    r"(?<![\w/.{])(?:" + "|".join((*ORDER, APART, "tests", "bench")) + r")/[a-z_/0-9]+\.(?:pyx|pyi|pxd|py|h|html)\b"
+)
+"""A file of ours as comments and docs name it."""
+
+
+def test_files_that_comments_and_docs_name_exist() -> None:
+    named = [
+        (path, name)
+        for path in TRACKED
+        if path.suffix in (".py", ".pyx", ".pxd", ".pyi", ".h", ".c", ".md")
+        for name in NAMED.findall(path.read_text(errors="replace"))
+    ]
+    assert len(named) > 100, "names were found at all"
+    missing = {f"{name_of(path)}: {name}" for path, name in named if not (ROOT / name).exists()}
+    assert not missing, "\n".join(sorted(missing))
+
+
 def test_functions_and_files_are_small() -> None:
     long = []
     for path in SOURCES:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.operators import linear_regression, logistic_regression
 from riprap.operators.base import Arrays, Context, Processor, Sink
-from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
-from riprap.operators.dataflow.ripple_join import RippleJoin
-from riprap.operators.prediction import Predictions
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.inputs.synthetic import Classification
+from riprap.operators.joins.ripple_join import RippleJoin
+from riprap.operators.learning import linear_regression, logistic_regression
+from riprap.operators.learning.prediction import Predictions
 from riprap.operators.states import HashMap
-from riprap.operators.synthetic import Classification
 from riprap.testing import check_operator, check_processor, check_sink, check_source, check_topology, run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -95,7 +95,7 @@ def test_a_run_gives_model_metrics_and_outputs() -> None:
     assert trained.metrics["accuracy"] > 0.9 and trained.outputs is None
     again = run(source, logistic_regression.Gradient, logistic_regression.Model(learning_rate=1.0), micro_batch=300)
     assert all(again.model[name].tobytes() == array.tobytes() for name, array in trained.model.items())
-    from riprap.operators.linear_prediction import LogisticRegression
+    from riprap.operators.learning.linear_prediction import LogisticRegression
 
     predicted = run(source, LogisticRegression(models=2), Predictions, items=100)
     assert predicted.outputs is not None and predicted.outputs.shape == (100, 2)

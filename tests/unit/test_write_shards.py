@@ -14,8 +14,8 @@ import pytest
 from scipy import sparse
 
 import riprap
-from riprap.operators.shard_checks import Checks
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.inputs.shards import open_shards
 
 X = np.arange(30.0).reshape(10, 3)
 Y = np.array([0, 1] * 5)

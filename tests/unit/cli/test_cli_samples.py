@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from riprap.engine.run.preflight import Job, Schema, check_job
-from riprap.operators.curvature import unpacked_moments
+from riprap.operators.learning.curvature import unpacked_moments
 from riprap.prep_spark.shards import write_manifest
 
 ROWS = 400

@@ -13,7 +13,7 @@ from riprap.codec.errors import ConfigError
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.run.preflight import check_job
 from riprap.engine.run.window_output import check_output_is_free
-from riprap.operators.dataflow.grep import MergeLines
+from riprap.operators.text.grep import MergeLines
 
 GREP = """\
 job: grep

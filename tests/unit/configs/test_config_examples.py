@@ -8,7 +8,7 @@ import pytest
 
 from riprap.configs.document import read_document
 from riprap.configs.loading import load
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator, make_operator
 
 

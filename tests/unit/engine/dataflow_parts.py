@@ -18,7 +18,7 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.progress import LinkKey
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 
 
 def no_files() -> WindowFiles:

@@ -18,7 +18,7 @@ from riprap.engine.flow.progress import INPUT, WINDOW, Heard, Progress, link_key
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
 from riprap.engine.schemes.parts.pacing import RECORD_S
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.states import Number
 
 IN = (0, 0)

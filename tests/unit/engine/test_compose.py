@@ -22,7 +22,7 @@ from riprap.engine.api.compose import (
     upstream_backup,
 )
 from riprap.engine.run.preflight import check_job
-from riprap.operators.dataflow.word_count import CountWords, SplitWords
+from riprap.operators.text.word_count import CountWords, SplitWords
 
 BY_HAND = """\
 job: words

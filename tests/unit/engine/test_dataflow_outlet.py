@@ -16,7 +16,7 @@ from riprap.configs.topology import Topology
 from riprap.engine.flow.outlet import Outlet, OutLink
 from riprap.engine.flow.progress import WINDOW, At, Heard, Progress
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 
 IN, TO_0, TO_1 = (0, 0), (1, 0), (1, 1)
 C0 = WorkerId("c", 0)

@@ -21,7 +21,7 @@ from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.worker.worker import pin
-from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 
 LIMIT_S = 120.0

@@ -12,7 +12,7 @@ import pytest
 from riprap.configs.document import read_document
 from riprap.engine.run.trial import NEVER, Trial, unchecked
 from riprap.operators.base import Context
-from riprap.operators.logistic_regression import Model
+from riprap.operators.learning.logistic_regression import Model
 from riprap.operators.trial.law import RESTS, Outcome
 from riprap.prep_spark import kdd12_sparse, packet_records
 from riprap.prep_spark.shards import record_fields, write_manifest, write_npy

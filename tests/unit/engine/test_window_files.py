@@ -9,7 +9,7 @@ import pytest
 
 from riprap.configs.topology import Output
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.operators.dataflow.base import DataflowOperator
+from riprap.operators.dataflow import DataflowOperator
 
 ROWS = "value\n{}\n"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from riprap.operators.dataflow.base import DataflowOperator, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Items, Place
 from riprap.operators.states.base import Backup
 
 Make = Callable[[], DataflowOperator]

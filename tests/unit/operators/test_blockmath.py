@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riprap.operators import blockmath
+from riprap.operators.learning import blockmath
 
 LOSSES = {"squared": blockmath.SQUARED, "logistic": blockmath.LOGISTIC, "hinge": blockmath.HINGE}
 shapes = st.tuples(st.integers(0, 200), st.integers(2, 37), st.integers(0, 2**32 - 1))

@@ -9,15 +9,15 @@ import pytest
 from operator_streams import context_of, micro_batches, opened, train, write_shards
 
 from riprap.codec.errors import DataError
-from riprap.operators import logistic_regression, random_features, svm
 from riprap.operators.base import Context, Processor, Sink
-from riprap.operators.classes import CLASSES, Labels, check_binary
-from riprap.operators.dataflow.base import Items
-from riprap.operators.dataflow.gradient import LocalGradient
-from riprap.operators.dataflow.online_logistic import LocalModel
-from riprap.operators.estimators import evaluate, from_estimator, predict, to_estimator
-from riprap.operators.linear_prediction import SupportVectorMachine
-from riprap.operators.shard_source import FIRST_ITEMS, RUN_ITEMS, ShardSource
+from riprap.operators.dataflow import Items
+from riprap.operators.inputs.shard_source import FIRST_ITEMS, RUN_ITEMS, ShardSource
+from riprap.operators.learning import logistic_regression, random_features, svm
+from riprap.operators.learning.classes import CLASSES, Labels, check_binary
+from riprap.operators.learning.estimators import evaluate, from_estimator, predict, to_estimator
+from riprap.operators.learning.gradient import LocalGradient
+from riprap.operators.learning.linear_prediction import SupportVectorMachine
+from riprap.operators.learning.online_logistic import LocalModel
 
 NAN = float("nan")
 

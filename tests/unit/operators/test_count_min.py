@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riprap.operators.dataflow.count_min import ROWS, CountMin
-from riprap.operators.dataflow.flows import of_bytes
+from riprap.operators.packets.count_min import ROWS, CountMin
+from riprap.operators.packets.flows import of_bytes
 from riprap.operators.states.base import Backup
 
 PACKET = np.dtype([("size", "<u4"), ("gap", "u1"), ("flow", "<u8"), ("end", "u1")])

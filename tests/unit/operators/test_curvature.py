@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from operator_streams import context_of, higgs, micro_batches, opened, train
 
-from riprap.operators import curvature, linear_regression, logistic_regression, svm
 from riprap.operators.base import Context
+from riprap.operators.learning import curvature, linear_regression, logistic_regression, svm
 
 
 def rows(columns: int = 6, count: int = 500, seed: int = 0) -> np.ndarray:

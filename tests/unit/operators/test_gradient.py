@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow.gradient import ITERATION, Descent, GlobalGradient, LocalGradient, WindowGradient
+from riprap.operators.learning.gradient import ITERATION, Descent, GlobalGradient, LocalGradient, WindowGradient
 from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow.base import Place
-from riprap.operators.dataflow.flows import ENDS
-from riprap.operators.dataflow.heavy_hitters import GlobalSketch, LocalSketch
+from riprap.operators.dataflow import Place
+from riprap.operators.packets.flows import ENDS
+from riprap.operators.packets.heavy_hitters import GlobalSketch, LocalSketch
 from riprap.operators.tables import Schema
 from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
 

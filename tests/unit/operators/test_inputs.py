@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow.inputs import Input, open_input
-from riprap.operators.dataflow.raw_text import split_lines
+from riprap.operators.inputs.job_input import Input, open_input
+from riprap.operators.inputs.raw_text import split_lines
 
 DESCR = [["time_ns", "<i8"], ["source", "|u1", [4]], ["size", "<u4"]]
 DTYPE = np.dtype([("time_ns", "<i8"), ("source", "|u1", (4,)), ("size", "<u4")])

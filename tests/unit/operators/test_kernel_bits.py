@@ -94,7 +94,7 @@ def digest(name: str, directory: Path) -> str:
     """What the program prints when compiled so."""
     source, program = directory / "digest.c", directory / name
     source.write_text(DIGEST)
-    folder = Path(riprap.operators.__file__).parent
+    folder = Path(riprap.operators.__file__).parent / "learning"
     flags = ["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-Wno-psabi", f"-I{folder}"]
     subprocess.run(["cc", *flags, *VARIANTS[name], str(source), "-o", str(program), "-lm"], check=True, timeout=120)
     return subprocess.run([str(program)], check=True, timeout=120, capture_output=True, text=True).stdout

@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 
 from bench import numpy_loop
 from riprap.codec.errors import ConfigError
-from riprap.operators import kmeans, svm
+from riprap.operators.learning import kmeans, svm
 
 
 def blobs(seed: int = 0, rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riprap.operators.dataflow.line_pattern import LinePattern
 from riprap.operators.states import pack_keys
+from riprap.operators.text.line_pattern import LinePattern
 
 PIECES = [
     *("a", "b", "ab", "a*", "b+", "a?", "[^a]", "[^b]+", r"\s", r"\s*", r"\W", ".", ".*", "^", "$", r"\b", r"\B"),

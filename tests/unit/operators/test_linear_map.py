@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riprap.operators import blockmath
+from riprap.operators.learning import blockmath
 
 SHAPES = [(1, 1, 1), (3, 2, 5), (4, 3, 4), (5, 4, 3), (7, 29, 2), (66, 100, 11), (13, 101, 31), (2, 5, 13)]
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from bench import numpy_loop
 from riprap.codec.errors import ConfigError
-from riprap.operators import linear_regression, logistic_regression, svm
-from riprap.operators.linear import LinearModel
+from riprap.operators.learning import linear_regression, logistic_regression, svm
+from riprap.operators.learning.linear import LinearModel
 
 ALGORITHMS = {
     "squared": (linear_regression, numpy_loop.squared, 0.05),

@@ -10,7 +10,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.operators.base import Processor
-from riprap.operators.linearity import check_linear
+from riprap.operators.learning.linearity import check_linear
 
 WEIGHTS = np.array([[2.0, 0.0], [-1.0, 1.0], [0.5, 0.0]])
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.operators import svm
-from riprap.operators.dataflow import grep
+from riprap.operators.learning import svm
 from riprap.operators.loading import load_operator
-from riprap.operators.names import full_name, newer_name, short_name
+from riprap.operators.names import FAMILIES, full_name, newer_name, short_name
+from riprap.operators.text import grep
 
 REPO = Path(__file__).resolve().parents[3]
 OWN = """\
@@ -42,11 +42,13 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @pytest.mark.parametrize(
     ("path", "full"),
     [
-        ("svm:Gradient", "riprap.operators.svm:Gradient"),
-        ("grep:Grep", "riprap.operators.dataflow.grep:Grep"),
-        ("operators.svm:Gradient", "riprap.operators.svm:Gradient"),
-        ("operators.dataflow.grep:Grep", "riprap.operators.dataflow.grep:Grep"),
-        ("riprap.operators.svm:Gradient", "riprap.operators.svm:Gradient"),
+        ("svm:Gradient", "riprap.operators.learning.svm:Gradient"),
+        ("grep:Grep", "riprap.operators.text.grep:Grep"),
+        ("operators.svm:Gradient", "riprap.operators.learning.svm:Gradient"),
+        ("operators.dataflow.grep:Grep", "riprap.operators.text.grep:Grep"),
+        ("riprap.operators.svm:Gradient", "riprap.operators.learning.svm:Gradient"),
+        ("riprap.operators.dataflow.grep:Grep", "riprap.operators.text.grep:Grep"),
+        ("riprap.operators.learning.svm:Gradient", "riprap.operators.learning.svm:Gradient"),
         ("mine.svm:Gradient", "mine.svm:Gradient"),
         ("dataflow.grep:Grep", "dataflow.grep:Grep"),
         ("nowhere:Gradient", "nowhere:Gradient"),
@@ -61,7 +63,7 @@ def test_names_in_full(directory: Path, path: str, full: str) -> None:
 
 
 def test_shipped_operators_are_found_by_all_their_names(directory: Path) -> None:
-    for path in ("svm:Gradient", "operators.svm:Gradient", "riprap.operators.svm:Gradient"):
+    for path in ("svm:Gradient", "operators.svm:Gradient", "riprap.operators.learning.svm:Gradient"):
         assert load_operator(path) is svm.Gradient
     assert load_operator("grep:Grep") is grep.Grep
 
@@ -75,7 +77,7 @@ def test_a_users_own_module_comes_first(directory: Path) -> None:
     assert newer_name("operators.kmeans:Gradient") is None
     with pytest.raises(ConfigError, match="svm has no Model"):
         load_operator("svm:Model")
-    assert load_operator("riprap.operators.svm:Model") is svm.Model
+    assert load_operator("riprap.operators.learning.svm:Model") is svm.Model
 
 
 def test_in_a_checkout_the_folder_of_operators_is_not_the_users(
@@ -92,8 +94,10 @@ def test_in_a_checkout_the_folder_of_operators_is_not_the_users(
     [
         ("operators.svm:Gradient", "svm:Gradient"),
         ("operators.dataflow.grep:Grep", "grep:Grep"),
+        ("riprap.operators.svm:Gradient", "svm:Gradient"),
+        ("riprap.operators.dataflow.grep:Grep", "grep:Grep"),
         ("svm:Gradient", None),
-        ("riprap.operators.svm:Gradient", None),
+        ("riprap.operators.learning.svm:Gradient", None),
         ("operators.nowhere:Gradient", None),
     ],
 )
@@ -102,12 +106,12 @@ def test_old_names_have_a_newer_one(directory: Path, path: str, newer: str | Non
 
 
 def test_short_names_are_those_of_shipped_operators_alone() -> None:
-    assert short_name("riprap.operators.dataflow.grep:Grep") == "grep:Grep"
+    assert short_name("riprap.operators.text.grep:Grep") == "grep:Grep"
     assert short_name("mine.grep:Grep") == "mine.grep:Grep"
 
 
 def test_no_two_shipped_modules_share_a_short_name() -> None:
     home = REPO / "operators"
-    names = [path.stem for folder in (home, home / "dataflow") for path in folder.glob("*.py")]
+    names = [path.stem for folder in (".", *FAMILIES) for path in (home / folder).glob("*.py")]
     shared = {name for name in names if names.count(name) > 1}
-    assert shared <= {"__init__", "base"}
+    assert shared == {"__init__"}

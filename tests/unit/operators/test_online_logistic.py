@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow.base import Place
-from riprap.operators.dataflow.online_logistic import GlobalModel, LocalModel
-from riprap.operators.dataflow.sgd import SparseModel
+from riprap.operators.dataflow import Place
+from riprap.operators.learning.online_logistic import GlobalModel, LocalModel
+from riprap.operators.learning.sgd import SparseModel
 from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Pipeline, input_items
 

@@ -15,9 +15,9 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.engine.cli.main import main
-from riprap.operators.estimators import Model, predict, save_model
-from riprap.operators.hidden_layer import ACTIVATIONS, HiddenLayer
-from riprap.operators.onnx_model import to_onnx
+from riprap.operators.learning.estimators import Model, predict, save_model
+from riprap.operators.learning.hidden_layer import ACTIVATIONS, HiddenLayer
+from riprap.operators.learning.onnx_model import to_onnx
 
 FEATURES = 28
 RANDOM = np.random.default_rng(7)

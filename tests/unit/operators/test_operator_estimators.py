@@ -10,7 +10,7 @@ import pytest
 from operator_streams import context_of, higgs, micro_batches, opened, train
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators import estimators, kmeans, linear_regression, logistic_regression, random_features, svm
+from riprap.operators.learning import estimators, kmeans, linear_regression, logistic_regression, random_features, svm
 
 PAIRS = {
     "logistic": (logistic_regression.Gradient, logistic_regression.Model),

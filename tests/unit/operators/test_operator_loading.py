@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.errors import ConfigError
-from riprap.operators import kmeans, logistic_regression
+from riprap.operators.learning import kmeans, logistic_regression
 from riprap.operators.loading import load_operator, make_operator
 
 

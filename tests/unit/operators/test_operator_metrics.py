@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riprap.operators.metrics import Prequential
+from riprap.operators.learning.metrics import Prequential
 
 
 def test_averages_are_per_item_and_the_fading_ones_forget() -> None:

@@ -14,9 +14,15 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.svm import LinearSVC
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators import estimators, kmeans_prediction, linear_prediction, logistic_regression, network_prediction
 from riprap.operators.base import Context, Processor, Sink
-from riprap.operators.prediction import Predictions
+from riprap.operators.learning import (
+    estimators,
+    kmeans_prediction,
+    linear_prediction,
+    logistic_regression,
+    network_prediction,
+)
+from riprap.operators.learning.prediction import Predictions
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from operator_streams import context_of, micro_batches, opened, train
 
 from riprap.codec import make_code
 from riprap.codec.errors import ConfigError
-from riprap.operators import logistic_regression, network_prediction, random_features
 from riprap.operators.base import Sink
-from riprap.operators.prediction import Predictions
+from riprap.operators.learning import logistic_regression, network_prediction, random_features
+from riprap.operators.learning.prediction import Predictions
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riprap.operators.dataflow.records import packed, unpacked
+from riprap.operators.inputs.records import packed, unpacked
 
 PACKETS = np.zeros(5, np.dtype([("time_ns", "<i8"), ("source", "u1", (16,)), ("port", "<u2"), ("flow", "<u8")]))
 PACKETS["flow"], PACKETS["source"] = np.arange(5), np.arange(80).reshape(5, 16)

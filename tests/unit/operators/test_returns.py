@@ -12,7 +12,7 @@ import pytest
 
 from riprap.operators import returns
 from riprap.operators.base import Processor, Sink, Source
-from riprap.operators.dataflow.base import DataflowOperator, Items
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.per_item import ItemProcessor, ItemSource
 from riprap.operators.states.base import Backup, State
 

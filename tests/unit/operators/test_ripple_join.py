@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow.base import Items, Place
-from riprap.operators.dataflow.ripple_join import JoinedSamples, RippleJoin, SamplePackets, join_keys, sample
+from riprap.operators.dataflow import Items, Place
+from riprap.operators.joins.ripple_join import JoinedSamples, RippleJoin, SamplePackets, join_keys, sample
 from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Task, input_items
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.errors import DataError
-from riprap.operators import shard_checks
 from riprap.operators.base import Context
-from riprap.operators.dataflow.inputs import open_input, verify_input
-from riprap.operators.shard_checks import Checks, bad_rows
-from riprap.operators.shard_source import ShardSource
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs import shard_checks
+from riprap.operators.inputs.job_input import open_input, verify_input
+from riprap.operators.inputs.shard_checks import Checks, bad_rows
+from riprap.operators.inputs.shard_source import ShardSource
+from riprap.operators.inputs.shards import open_shards
 
 ROWS, SHARD_ROWS = 25, 10
 RECORD = np.dtype([("time", "<i8"), ("label", "<f4"), ("values", "<f4", (3,))])

@@ -12,7 +12,7 @@ from operator_streams import write_shards
 
 from riprap.codec.errors import ConfigError
 from riprap.operators.base import Context
-from riprap.operators.shard_source import ShardSource
+from riprap.operators.inputs.shard_source import ShardSource
 
 ROWS = 23
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import DataError
-from riprap.operators.shard_checks import Checks
-from riprap.operators.shards import Shards, open_shards
+from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.inputs.shards import Shards, open_shards
 from riprap.prep_spark.layout import plan_shards
 from riprap.prep_spark.shards import Assembly, Source, write_manifest, write_shard
 
@@ -53,7 +53,7 @@ def test_every_range_is_right_and_copied_only_across_shards(directory: Path) -> 
 
 
 def test_views_outlive_the_release_of_their_pages(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riprap.operators.shards.RESIDENT_BYTES", 0)
+    monkeypatch.setattr("riprap.operators.inputs.shards.RESIDENT_BYTES", 0)
     shards = open_shards(directory)
     views = [shards.read(start, start + 4) for _ in range(3) for start in range(ROWS - 4)]
     for number, view in enumerate(views):
@@ -68,7 +68,7 @@ def test_pages_read_long_ago_leave_memory(tmp_path: Path, monkeypatch: pytest.Mo
     out.mkdir()
     assembly = Assembly((Source(str(tmp_path / "raw.f8"), len(matrix)),), COLUMNS, str(out), 0.0, 1, None)
     write_manifest(str(out), [write_shard(plan, assembly) for plan in plan_shards(len(matrix), 0.0, 1, 10**6)], FIELDS)
-    monkeypatch.setattr("riprap.operators.shards.RESIDENT_BYTES", 1 << 19)
+    monkeypatch.setattr("riprap.operators.inputs.shards.RESIDENT_BYTES", 1 << 19)
     shards = open_shards(out)
     assert sum(shards.read(start, start + 1000).sum() for start in range(0, len(matrix), 1000)) == matrix.sum()
     assert _resident_kib(out / "part-00000.npy") < matrix.nbytes // 1024 // 2

@@ -7,7 +7,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.operators.base import Context
-from riprap.operators.synthetic import BLOCK, Classification
+from riprap.operators.inputs.synthetic import BLOCK, Classification
 
 
 def opened(seed: int = 1, index: int = 0, parallelism: int = 1, **options: object) -> Classification:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riprap.operators import kmeans, logistic_regression, random_features
 from riprap.operators.base import Sink
-from riprap.operators.dataflow.base import DataflowOperator
-from riprap.operators.dataflow.gradient import GlobalGradient
-from riprap.operators.dataflow.grep import MergeLines
-from riprap.operators.dataflow.online_logistic import GlobalModel
-from riprap.operators.dataflow.ripple_join import RippleJoin
-from riprap.operators.dataflow.word_count import CountRecentWords, CountWords
-from riprap.operators.model_tables import INTERCEPT
+from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.joins.ripple_join import RippleJoin
+from riprap.operators.learning import kmeans, logistic_regression, random_features
+from riprap.operators.learning.gradient import GlobalGradient
+from riprap.operators.learning.model_tables import INTERCEPT
+from riprap.operators.learning.online_logistic import GlobalModel
 from riprap.operators.states import pack_keys
 from riprap.operators.tables import Schema, Table, lines_of, plain_columns, texts
+from riprap.operators.text.grep import MergeLines
+from riprap.operators.text.word_count import CountRecentWords, CountWords
 
 SCHEMA = Schema(("label", "height", "weight"), "label")
 

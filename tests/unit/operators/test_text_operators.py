@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow.base import Items, Place
-from riprap.operators.dataflow.grep import Grep, MergedLines, MergeLines
-from riprap.operators.dataflow.text import WordTable, checksum, matching_lines, take_lines
-from riprap.operators.dataflow.word_count import CountRecentWords, CountWords, SplitWords
+from riprap.operators.dataflow import Items, Place
 from riprap.operators.states import pack_keys
 from riprap.operators.states.base import Backup
+from riprap.operators.text.grep import Grep, MergedLines, MergeLines
+from riprap.operators.text.text import WordTable, checksum, matching_lines, take_lines
+from riprap.operators.text.word_count import CountRecentWords, CountWords, SplitWords
 from tests.unit.operators.dataflow_harness import Pipeline, input_items
 from tests.unit.operators.plain_words import words_in
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from riprap.operators.dataflow.heavy_hitters import GlobalSketch, LocalSketch
+from riprap.operators.packets.heavy_hitters import GlobalSketch, LocalSketch
 from tests.unit.operators.dataflow_harness import Pipeline
 from tests.unit.operators.test_heavy_hitters import ALPHA, exact
 from tests.unit.operators.test_heavy_hitters import PACKET as FLOW_PACKET

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import JobFailed
-from riprap.operators.dataflow.base import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
 from riprap.operators.states import Backup, HashMap, State
 from riprap.operators.trial import dataflow, states
 from riprap.operators.trial.graph import Graph, Outbox, Route, calls_of

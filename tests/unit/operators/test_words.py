@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError
-from riprap.operators.dataflow import word_characters
-from riprap.operators.dataflow.text import WordTable
-from riprap.operators.dataflow.word_count import SplitWords
+from riprap.operators.text import word_characters
+from riprap.operators.text.text import WordTable
+from riprap.operators.text.word_count import SplitWords
 from tests.unit.operators.plain_words import ascii_words_in, words_in
 
 Split = Callable[[bytes], list[bytes]]

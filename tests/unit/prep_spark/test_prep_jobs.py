@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import DataError
-from riprap.operators.shard_checks import Checks
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.inputs.shards import open_shards
 from riprap.prep_spark import higgs, kdd12, synth
 from riprap.prep_spark.errors import PrepError
 

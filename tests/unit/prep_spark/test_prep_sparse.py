@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riprap.operators.dataflow.inputs import open_input
+from riprap.operators.inputs.job_input import open_input
 from riprap.prep_spark import kdd12, kdd12_sparse, synth
 from riprap.prep_spark.errors import PrepError
 

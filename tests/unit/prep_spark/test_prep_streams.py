@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packet_builder import ethernet, ipv4, pcap, udp
 
-from riprap.operators.dataflow.inputs import open_input
-from riprap.operators.dataflow.raw_text import split_lines as raw_lines
+from riprap.operators.inputs.job_input import open_input
+from riprap.operators.inputs.raw_text import split_lines as raw_lines
 from riprap.prep_spark import packets, synth, text
 from riprap.prep_spark.capture_files import read_capture
 from riprap.prep_spark.errors import PrepError

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from riprap.operators.dataflow.inputs import open_input
-from riprap.operators.shard_checks import Checks
-from riprap.operators.shards import open_shards
+from riprap.operators.inputs.job_input import open_input
+from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.inputs.shards import open_shards
 from riprap.prep_spark import context, higgs, table
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.layout import held_back

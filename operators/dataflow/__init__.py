@@ -1,1 +1,0 @@
-"""Operators of general topologies (AF), with their kernels."""

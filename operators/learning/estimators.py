@@ -1,0 +1,198 @@
+"""Trained models after the job: load and save them, judge them on items, exchange them with scikit-learn.
+
+A model is the dictionary of arrays that a sink's `model` returns. Its names say what it is: `centres` are k-means,
+`coefficients` with `classes` a linear classifier, without them a linear regression, with `hidden_weights` beside them a
+network of one hidden layer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from riprap.codec.errors import ConfigError, DataError
+from riprap.codec.files import replacing
+from riprap.operators.learning.hidden_layer import ACTIVATIONS, HiddenLayer
+
+Model = Mapping[str, np.ndarray]
+
+_MODULES = {
+    "KMeans": "sklearn.cluster",
+    "LinearRegression": "sklearn.linear_model",
+    "LogisticRegression": "sklearn.linear_model",
+    "SGDClassifier": "sklearn.linear_model",
+    "LinearSVC": "sklearn.svm",
+    "MLPClassifier": "sklearn.neural_network",
+    "MLPRegressor": "sklearn.neural_network",
+}
+
+
+def load_model(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The model in an .npz file; DataError when there is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            model = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not a model: {error}", "Name the model.npz of a job that completed.") from error
+    if "centres" not in model and not {"coefficients", "intercept"} <= model.keys():
+        raise DataError(f"{path} holds {sorted(model)}, not a model", "Name the model.npz of a job that completed.")
+    return model
+
+
+def save_model(path: str | os.PathLike[str], model: Model) -> None:
+    """Write an .npz file that `load_model` reads."""
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **dict(model))
+
+
+def predict(model: Model, features: np.ndarray) -> np.ndarray:
+    """Per row of features: the class, the value, or the index of the nearest centre. DataError on a wrong width."""
+    if "centres" in model:
+        _check_width(model["centres"].shape[1], features)
+        return _squared_distances(model["centres"], features).argmin(axis=1)
+    if "hidden_weights" in model:
+        _check_width(model["hidden_weights"].shape[0], features)
+        features = HiddenLayer.of(model).activate(features @ model["hidden_weights"])
+    _check_width(len(model["coefficients"]), features)
+    margins = features @ model["coefficients"] + model["intercept"]
+    return model["classes"][(margins > 0).astype(int)] if "classes" in model else margins
+
+
+def evaluate(model: Model, items: np.ndarray, columns: Sequence[str], label: str | None) -> dict[str, float]:
+    """How good a model is on items it did not learn from: accuracy, r2 or inertia (mean squared distance), and items.
+
+    DataError when the items have another number of features than the model, or lack the label.
+    """
+    features = items[:, [i for i, name in enumerate(columns) if name != label]]
+    count = {"items": float(len(items))}
+    if "centres" in model:
+        _check_width(model["centres"].shape[1], features)
+        return {"inertia": float(_squared_distances(model["centres"], features).min(axis=1).mean())} | count
+    if label is None or label not in columns:
+        raise DataError(f"the items have no label column {label!r} to judge the model by", "Name the label column.")
+    truth = items[:, list(columns).index(label)]
+    predicted = predict(model, features)
+    if "classes" in model:
+        return {"accuracy": float(np.mean(predicted == truth))} | count
+    unexplained, total = np.square(truth - predicted).sum(), np.square(truth - truth.mean()).sum()
+    return {"r2": float(1.0 - unexplained / total) if total else float("nan")} | count
+
+
+def to_estimator(model: Model, name: str = "") -> Any:
+    """The model as a fitted scikit-learn estimator.
+
+    `name`: for a classifier, LogisticRegression (the default), LinearSVC or SGDClassifier; they predict alike. The
+    others are LinearRegression, KMeans, MLPClassifier and MLPRegressor. ConfigError without scikit-learn, or for a name
+    that does not fit the model.
+    """
+    names = _estimators(model)
+    name = name or names[0]
+    if name not in names:
+        raise ConfigError(f"the model is no {name}", f"It can be loaded as {' or '.join(names)}.")
+    estimator = getattr(_sklearn(_MODULES[name]), name)()
+    if "centres" in model:
+        return _fill_kmeans(estimator, model["centres"])
+    if "hidden_weights" in model:
+        return _fill_network(estimator, model)
+    classifier = "classes" in model
+    estimator.coef_ = np.atleast_2d(model["coefficients"]) if classifier else model["coefficients"].copy()
+    estimator.intercept_ = model["intercept"].copy() if classifier else float(model["intercept"][0])
+    if classifier:
+        estimator.classes_ = model["classes"].copy()
+    estimator.n_features_in_ = len(model["coefficients"])
+    return estimator
+
+
+def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
+    """The model of a fitted estimator of scikit-learn: linear, k-means, or a network of one hidden layer.
+
+    ConfigError for any other, and for one of more than two classes or one output.
+    """
+    if hasattr(estimator, "cluster_centers_"):
+        centres = np.array(estimator.cluster_centers_, dtype=np.float64)
+        return {
+            "centres": centres,
+            "weights": np.bincount(estimator.labels_, minlength=len(centres)).astype(np.float64),
+        }
+    classes = getattr(estimator, "classes_", None)
+    if hasattr(estimator, "coefs_"):
+        return _model_of_network(estimator, classes)
+    if not hasattr(estimator, "coef_") or (classes is not None and len(classes) != 2):
+        raise ConfigError(
+            f"{type(estimator).__name__} is not a fitted linear model, two-class classifier, network or k-means",
+            "Fit one of those and pass it.",
+        )
+    model = {
+        "coefficients": np.array(estimator.coef_, dtype=np.float64).ravel(),
+        "intercept": np.array(estimator.intercept_, dtype=np.float64).reshape(1),
+    }
+    return model if classes is None else model | {"classes": np.array(classes, dtype=np.float64)}
+
+
+def _estimators(model: Model) -> tuple[str, ...]:
+    if "centres" in model:
+        return ("KMeans",)
+    if "hidden_weights" in model:
+        return ("MLPClassifier",) if "classes" in model else ("MLPRegressor",)
+    return ("LogisticRegression", "LinearSVC", "SGDClassifier") if "classes" in model else ("LinearRegression",)
+
+
+def _fill_kmeans(estimator: Any, centres: np.ndarray) -> Any:
+    estimator.set_params(n_clusters=len(centres), n_init=1)
+    estimator.fit(centres)  # sets the private parts that predict needs; the centres are put in their own order below
+    estimator.cluster_centers_ = np.ascontiguousarray(centres)
+    estimator.labels_ = np.arange(len(centres), dtype=np.int32)
+    return estimator
+
+
+def _model_of_network(estimator: Any, classes: Any) -> dict[str, np.ndarray]:
+    output = "identity" if classes is None else "logistic"
+    layers, known = len(estimator.coefs_), estimator.activation in ACTIVATIONS and estimator.out_activation_ == output
+    if layers != 2 or estimator.n_outputs_ != 1 or not known:
+        raise ConfigError(
+            f"{type(estimator).__name__} is no network of one hidden layer ({', '.join(ACTIVATIONS)}) and one output",
+            "Fit one with hidden_layer_sizes=(N,) on two classes or one value.",
+        )
+    weights = [np.array(weights, dtype=np.float64) for weights in estimator.coefs_]
+    intercepts = [np.array(intercept, dtype=np.float64) for intercept in estimator.intercepts_]
+    layer = HiddenLayer(weights[0], intercepts[0], estimator.activation)
+    model = {**layer.arrays(), "coefficients": weights[1].ravel(), "intercept": intercepts[1]}
+    return model if classes is None else model | {"classes": np.array(classes, dtype=np.float64)}
+
+
+def _fill_network(estimator: Any, model: Model) -> Any:
+    layer, classifier = HiddenLayer.of(model), "classes" in model
+    estimator.set_params(hidden_layer_sizes=(len(layer.intercept),), activation=layer.activation)
+    estimator.coefs_ = [layer.weights.copy(), model["coefficients"].reshape(-1, 1).copy()]
+    estimator.intercepts_ = [layer.intercept.copy(), model["intercept"].copy()]
+    estimator.n_layers_, estimator.n_outputs_, estimator.n_features_in_ = 3, 1, len(layer.weights)
+    estimator.out_activation_ = "logistic" if classifier else "identity"
+    if classifier:
+        estimator.classes_ = model["classes"].copy()
+        estimator._label_binarizer = _sklearn("sklearn.preprocessing").LabelBinarizer().fit(estimator.classes_)
+    return estimator
+
+
+def _sklearn(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ConfigError("scikit-learn is not installed", "Install it: pip install 'riprap[sklearn]'.") from error
+
+
+def _check_width(expected: int, features: np.ndarray) -> None:
+    if features.shape[1] != expected:
+        raise DataError(
+            f"the items have {features.shape[1]} features, the model {expected}",
+            "Use the data set that the model was trained on.",
+        )
+
+
+def _squared_distances(centres: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """(rows, centres), one centre after the other so as to need no third dimension."""
+    return np.stack([np.square(features - centre).sum(axis=1) for centre in centres], axis=1)

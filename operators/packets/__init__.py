@@ -1,0 +1,1 @@
+"""Streams of packets: heavy hitters by count-min sketches."""
