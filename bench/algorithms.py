@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.runs import save, table
-from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.joins.ripple_join import RippleJoin, SamplePackets
 from riprap.operators.learning.gradient import LocalGradient
 from riprap.operators.learning.online_logistic import LocalModel
@@ -57,9 +58,9 @@ def rate(make: Callable[[], DataflowOperator], stream: list[Items], theta: float
     return sum(items.count for items in stream) / statistics.median(seconds) / 1e6, backups
 
 
-def opened(operator: DataflowOperator, place: Place) -> DataflowOperator:
+def opened(operator: DataflowOperator, context: Context) -> DataflowOperator:
     """The operator, started."""
-    operator.start(place)
+    operator.open(context)
     return operator
 
 
@@ -85,16 +86,16 @@ def main() -> None:
     rng = np.random.default_rng(1)
     trace, higgs = packets(rng), rng.normal(0, 1, (ITEMS, 29))
     higgs[:, 0] = rng.random(ITEMS) < 0.5
-    source = Place(downstream={"join": 9})
+    source = Context(downstream={"join": 9})
     kept = Kept()
-    sampler = opened(SamplePackets(1.0), Place())
+    sampler = opened(SamplePackets(1.0), Context())
     sampler.process_data(Items(1, "", 0, ITEMS, (trace,)), 0, kept)  # type: ignore[arg-type]
     keys, sides = kept.sent[0][0][0], {"left": 1, "right": 1}
     join = [item for pair in zip(blocks(keys, "left"), blocks(keys, "right"), strict=True) for item in pair]
     cases: list[tuple[str, Callable[[], DataflowOperator], list[Items], tuple[float, ...]]] = [
         ("LocalModel, 2^20 parameters", LocalModel, blocks(sparse_items(rng)), (np.inf, 10.0, 1.0)),
         ("SamplePackets, 10 %", lambda: opened(SamplePackets(), source), blocks(trace), (np.inf, 1e5)),
-        ("RippleJoin (sampled packets)", lambda: opened(RippleJoin(), Place(upstream=sides)), join, (np.inf, 1e5)),
+        ("RippleJoin (sampled packets)", lambda: opened(RippleJoin(), Context(upstream=sides)), join, (np.inf, 1e5)),
         ("LocalGradient, 28 features", LocalGradient, blocks(higgs), (np.inf, 1.0, 0.01)),
     ]
     rows, rates = [], {}

@@ -14,7 +14,8 @@ from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.progress import INPUT
 from riprap.engine.flow.threads import ComputeThreads
-from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.text.grep import Grep
 from riprap.operators.text.word_count import SplitWords
 
@@ -50,7 +51,7 @@ def threaded(make: Callable[[], DataflowOperator], blocks: list[Items], count: i
 def made(make: Callable[[], DataflowOperator]) -> DataflowOperator:
     """An operator in front of two tasks."""
     operator = make()
-    operator.start(Place(downstream={"next": 2}))
+    operator.open(Context(downstream={"next": 2}))
     return operator
 
 

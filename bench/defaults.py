@@ -128,7 +128,7 @@ def standardised(rows: np.ndarray, cut: int) -> np.ndarray:
 def train(algorithm: str, rows: np.ndarray, epochs: int = EPOCHS, passes: int = PASSES) -> dict[str, np.ndarray]:
     """The model that the operators learn by their defaults, `epochs` micro-batches a pass, knowing what a job knows:
     the moments of what its source samples."""
-    module = importlib.import_module(f"riprap.operators.{algorithm}")
+    module = importlib.import_module(f"riprap.operators.learning.{algorithm}")
     columns = tuple(f"c{i}" for i in range(rows.shape[1]))
     context = Context(columns, "c0", moments=second_moments(sampled(rows), range(1, rows.shape[1])))
     processor, sink = module.Gradient(), module.Model()

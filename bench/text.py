@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.runs import save, table
-from riprap.operators.dataflow import Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import Items
 from riprap.operators.text.grep import Grep
 from riprap.operators.text.word_count import CountWords, SplitWords
 
@@ -57,7 +58,7 @@ def rate(work: Callable[[], object], amount: float) -> float:
 def splitter(ascii: bool = False) -> SplitWords:
     """A task that sends to seven."""
     split = SplitWords(ascii)
-    split.start(Place(downstream={"count": 7}))
+    split.open(Context(downstream={"count": 7}))
     return split
 
 

@@ -30,6 +30,9 @@ class Context:
     input: path, repeat, limit, verify, bad_rows; and `verified`, the fingerprints of the directories that were (see
     operators/inputs/shard_checks.py). `empty(shape, dtype)` is where a source had best make the items that it hands
     out: as np.empty, but in memory that other workers of the host may read, if there is such memory.
+
+    In a general topology `upstream` and `downstream` give the number of tasks of each neighbouring stage by data edges,
+    and what is said of columns, label and input is left out.
     """
 
     columns: tuple[str, ...] = ()
@@ -44,6 +47,13 @@ class Context:
     moments: np.ndarray | None = None
     """Second moments of the features and of a 1 behind them in the sources' samples, where the sink wants them
     (operators/learning/curvature.py)."""
+    upstream: Mapping[str, int] = field(default_factory=dict)
+    downstream: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fan_out(self) -> int:
+        """The number of tasks downstream, where there is one stage; 0 at a destination."""
+        return next(iter(self.downstream.values()), 0)
 
     @property
     def label_index(self) -> int | None:
@@ -71,6 +81,9 @@ class Context:
 class Operator:
     """Base of all operators. Options of a stage are keyword arguments of the constructor."""
 
+    def open(self, context: Context) -> None:
+        """Called once, before any other method, in the process and on the thread that will run the operator."""
+
     @classmethod
     def tables(cls, results: Sequence[Mapping[str, np.ndarray]], schema: Schema) -> dict[str, Table]:
         """The job's results as people read them, by name, the main one first; asked where the operator ends a stream.
@@ -81,14 +94,7 @@ class Operator:
         return plain_tables(results)
 
 
-class ThreeStageOperator(Operator):
-    """Base of the operators of the three-stage form, whose items are rows of named columns."""
-
-    def open(self, context: Context) -> None:
-        """Called once, before any other method, in the process and on the thread that will run the operator."""
-
-
-class Source(ThreeStageOperator):
+class Source(Operator):
     """Yields a stream of items that can be read again from any position."""
 
     items: int | None = None
@@ -115,7 +121,7 @@ class Source(ThreeStageOperator):
         yield 0, self.read(0, count)
 
 
-class Processor(ThreeStageOperator):
+class Processor(Operator):
     """Turns blocks of items into results, by a state that only feedback changes."""
 
     tells_classes: bool = False
@@ -166,7 +172,7 @@ class Processor(ThreeStageOperator):
         raise NotImplementedError
 
 
-class Sink(ThreeStageOperator):
+class Sink(Operator):
     """Sums results up and commits a new state per epoch."""
 
     combines: ClassVar[Mapping[str, str]] = {}

@@ -6,7 +6,6 @@ Like all operators it knows no engine. Blocks of many items are handed over; wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -50,26 +49,6 @@ class Emitter(Protocol):
         """A file of this task's window, `output/NAME.TASK.EPOCH.npz`: it is there whole, or not at all."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """What an operator learns when it is opened: its place in the topology.
-
-    `index` counts this task among the `parallelism` tasks of its stage; `upstream` and `downstream` give the number of
-    tasks of each neighbouring stage by data edges; `seed` is the job's.
-    """
-
-    index: int = 0
-    parallelism: int = 1
-    upstream: dict[str, int] | None = None
-    downstream: dict[str, int] | None = None
-    seed: int = 0
-
-    @property
-    def fan_out(self) -> int:
-        """The number of tasks downstream, where there is one stage; 0 at a destination."""
-        return next(iter((self.downstream or {}).values()), 0)
-
-
 class DataflowOperator(Operator):
     """Base of the operators of general topologies. Options of a stage are keyword arguments of the constructor.
 
@@ -94,9 +73,6 @@ class DataflowOperator(Operator):
     only_windows = False
     """Whether it puts out nothing but the result of a window as it closes it. Such output is never lost, whatever the
     thresholds are (AF 3.4.2: punctuation)."""
-
-    def start(self, place: Place) -> None:
-        """Called once, before any other method."""
 
     def prepare(self, items: Items) -> Items:
         """What of the work on a block needs no state: its result is handed to `process_data` in place of the block.

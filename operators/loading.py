@@ -39,6 +39,11 @@ def load_operator(path: str) -> type[Operator]:
             f"operator {path!r}: {class_name} is not a Source, Processor, Sink or DataflowOperator",
             "Let the class inherit from riprap.Source, riprap.Processor, riprap.Sink or riprap.DataflowOperator.",
         )
+    if issubclass(found, DataflowOperator) and hasattr(found, "start"):
+        raise ConfigError(
+            f"operator {path!r}: {class_name} defines start(place), which is open(context) now",
+            "Rename the method; the context has all that the place had.",
+        )
     return found
 
 

@@ -18,7 +18,7 @@ from os import PathLike, fspath
 import numpy as np
 
 from riprap.operators.base import Context, Processor, Sink, Source
-from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.returns import schema
 from riprap.operators.trial import dataflow, processor, sink, source, states
 from riprap.operators.trial.arrays import aligned, cut
@@ -87,23 +87,23 @@ def check_sink(
 
 
 def check_operator(
-    operator: type[DataflowOperator] | DataflowOperator, blocks: Iterable[Block], place: Place | None = None
+    operator: type[DataflowOperator] | DataflowOperator, blocks: Iterable[Block], context: Context | None = None
 ) -> None:
     """Try an operator of a general topology on blocks, in three windows of about as many blocks each.
 
     A block is an array with an item a row, several arrays, the first of which has as many rows as there are items, or
-    Items. The place says which stages it may send to; without one that is a stage `next` of two tasks, and back to a
+    Items. The context says which stages it may send to; without one that is a stage `next` of two tasks, and back to a
     stage `before`.
     """
     __tracebackhide__ = True
-    place = place or Place(0, 1, {"before": 1}, {"next": 2})
-    ways = [(place.downstream, False), (place.upstream, True)]
+    context = context or Context(index=0, parallelism=1, upstream={"before": 1}, downstream={"next": 2})
+    ways = [(context.downstream, False), (context.upstream, True)]
     routes = [
-        Route("", name, [range(tasks)] * place.parallelism, feedback)
+        Route("", name, [range(tasks)] * context.parallelism, feedback)
         for stages, feedback in ways
         for name, tasks in (stages or {}).items()
     ]
-    make, outbox = partial(_started, operator, place), partial(Outbox, place.index, routes)
+    make, outbox = partial(_started, operator, context), partial(Outbox, context.index, routes)
     calls = calls_of(make(), outbox(), _windows([_items(block) for block in blocks]))
     case = dataflow.OperatorCase(make, outbox, calls)
     laws: tuple[Law[dataflow.OperatorCase], ...] = (*dataflow.LAWS, *states.LAWS)
@@ -148,9 +148,9 @@ def _context(items: np.ndarray) -> Context:
     return Context(tuple(f"c{number}" for number in range(items.shape[1])))
 
 
-def _started(operator: type[DataflowOperator] | DataflowOperator, place: Place) -> DataflowOperator:
+def _started(operator: type[DataflowOperator] | DataflowOperator, context: Context) -> DataflowOperator:
     made = maker(operator)()
-    made.start(place)
+    made.open(context)
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from riprap.codec.errors import RiprapError
 from riprap.configs.problems import Problem
 from riprap.configs.topology import Draft, Topology
-from riprap.engine.worker.build import input_of, place_of, windows_of
+from riprap.engine.worker.build import graph_context, input_of, windows_of
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 
@@ -40,7 +40,7 @@ def stage_problems(draft: Draft, name: str, operator_is_sound: bool) -> Iterator
             operator = make_operator(stage.operator, stage.options)
             assert isinstance(operator, DataflowOperator)
             if draft.whole:
-                operator.start(place_of(topology, topology.tasks(name)[0]))
+                operator.open(graph_context(topology, topology.tasks(name)[0]))
                 yield from _window_problems(topology, name, operator)
             if stage.threads > 1 and not operator.prepares:
                 wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from riprap.configs.topology import Topology
-from riprap.engine.worker.build import place_of
+from riprap.engine.worker.build import graph_context
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 
@@ -72,7 +72,7 @@ def _made(topology: Topology, name: str) -> DataflowOperator:
     stage = topology.stages[name]
     operator = make_operator(stage.operator, stage.options)
     assert isinstance(operator, DataflowOperator), "checked before"
-    operator.start(place_of(topology, topology.tasks(name)[0]))
+    operator.open(graph_context(topology, topology.tasks(name)[0]))
     return operator
 
 

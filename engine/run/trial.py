@@ -15,7 +15,7 @@ from riprap.engine.flow.layout import targets
 from riprap.engine.run.dataflow_preflight import DataflowSchema
 from riprap.engine.run.preflight import Job, Schema, check_job
 from riprap.engine.schemes import dataflow_scheme
-from riprap.engine.worker.build import input_of, place_of
+from riprap.engine.worker.build import graph_context, input_of
 from riprap.engine.worker.build_three_stage import context_of
 from riprap.operators.base import Context, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
@@ -124,8 +124,8 @@ def _of_graph(topology: Topology, schema: DataflowSchema, items: int, complaints
         task = graph.broken if graph.broken in tasks else max(tasks, key=lambda task: len(task.calls))
         assert task is not None
         case = dataflow.OperatorCase(
-            make=partial(graph.started, name, task.place),
-            outbox=partial(graph.outbox, name, task.place),
+            make=partial(graph.started, name, task.context),
+            outbox=partial(graph.outbox, name, task.context),
             calls=task.calls,
             is_saved=scheme.saves,
             is_exact=scheme.exact,
@@ -138,10 +138,10 @@ def _of_graph(topology: Topology, schema: DataflowSchema, items: int, complaints
 
 def graph_of(topology: Topology) -> Graph:
     """All tasks of a general topology, in this process."""
-    places = {name: [place_of(topology, task) for task in topology.tasks(name)] for name in _in_order(topology)}
+    contexts = {name: [graph_context(topology, task) for task in topology.tasks(name)] for name in _in_order(topology)}
     routes = []
     for edge in topology.edges:
-        upstream, downstream = (len(places[name]) for name in (edge.upstream, edge.downstream))
+        upstream, downstream = (len(contexts[name]) for name in (edge.upstream, edge.downstream))
         joined = [targets(edge, upstream, downstream, index) for index in range(upstream)]
         in_turn = edge.partitioning == "split" and not edge.feedback
         routes.append(Route(edge.upstream, edge.downstream, joined, edge.feedback, in_turn))
@@ -149,7 +149,7 @@ def graph_of(topology: Topology) -> Graph:
     def make(stage: str) -> DataflowOperator:
         return cast(DataflowOperator, make_operator(topology.stages[stage].operator, topology.stages[stage].options))
 
-    return Graph(places, routes, make)
+    return Graph(contexts, routes, make)
 
 
 def _in_order(topology: Topology) -> list[str]:

@@ -20,7 +20,8 @@ from riprap.engine.flow.task import DataflowTask, WindowJournal
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
-from riprap.operators.dataflow import DataflowOperator, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.inputs.job_input import Input, open_input
 from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.loading import load_operator, make_operator
@@ -31,12 +32,14 @@ def is_dataflow(topology: Topology) -> bool:
     return any(issubclass(load_operator(stage.operator), DataflowOperator) for stage in topology.stages.values())
 
 
-def place_of(topology: Topology, me: WorkerId) -> Place:
-    """Where a task stands."""
+def graph_context(topology: Topology, me: WorkerId) -> Context:
+    """What the operator of a task learns when it is opened."""
     tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
     upstream = {e.upstream: tasks[e.upstream] for e in topology.in_edges(me.stage) if not e.feedback}
     downstream = {e.downstream: tasks[e.downstream] for e in topology.out_edges(me.stage) if not e.feedback}
-    return Place(me.index, tasks[me.stage], upstream, downstream, topology.seed)
+    return Context(
+        index=me.index, parallelism=tasks[me.stage], upstream=upstream, downstream=downstream, seed=topology.seed
+    )
 
 
 def input_of(topology: Topology, stage: str, verified: Sequence[str], index: int = 0, parallelism: int = 1) -> Input:
@@ -73,7 +76,7 @@ class DataflowParts:
         stage = topology.stages[layout.me.stage]
         operator = make_operator(stage.operator, stage.options)
         assert isinstance(operator, DataflowOperator), "checked before the job was submitted"
-        operator.start(place_of(topology, layout.me))
+        operator.open(graph_context(topology, layout.me))
         files = WindowFiles(run_dir, layout.me.index, type(operator), topology.output if layout.is_sink else None)
         outlet = Outlet(layout, port, Progress(), files)
         stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}

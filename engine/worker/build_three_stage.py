@@ -22,13 +22,13 @@ from riprap.engine.flow.three_stage.task import Task
 from riprap.engine.schemes import make_scheme
 from riprap.engine.spreads.collector import BLOCKS_MAX
 from riprap.engine.spreads.dealer import LAG_BLOCKS_MIN, LAG_SHARES
-from riprap.operators.base import Context, Processor, Sink, Source, ThreeStageOperator
+from riprap.operators.base import Context, Operator, Processor, Sink, Source
 from riprap.operators.learning.classes import CLASSES
 from riprap.operators.learning.curvature import unpacked_moments
 from riprap.operators.loading import make_operator
 
 ITEM_BYTES = 8  # of one column
-T = TypeVar("T", bound=ThreeStageOperator)
+T = TypeVar("T", bound=Operator)
 
 WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
 

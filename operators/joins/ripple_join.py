@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.inputs.records import unpacked
 from riprap.operators.options import Option, check
 from riprap.operators.states import HashMap, Number
@@ -67,9 +68,9 @@ class SamplePackets(DataflowOperator):
         self._rate, self._salt = float(rate), salt
         self.state: Number = Number("difference")
 
-    def start(self, place: Place) -> None:
-        self._tasks = max(place.fan_out, 1)
-        words = np.random.SeedSequence([place.seed, self._salt, place.index]).generate_state(1, np.uint64)
+    def open(self, context: Context) -> None:
+        self._tasks = max(context.fan_out, 1)
+        words = np.random.SeedSequence([context.seed, self._salt, context.index]).generate_state(1, np.uint64)
         self._seed = int(words[0])
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
@@ -175,8 +176,8 @@ class RippleJoin(DataflowOperator):
         self._z = NormalDist().inv_cdf(0.5 + confidence / 2)
         self.state: JoinedSamples = JoinedSamples()
 
-    def start(self, place: Place) -> None:
-        self._streams = list(place.upstream or {})
+    def open(self, context: Context) -> None:
+        self._streams = list(context.upstream or {})
         if len(self._streams) != 2:
             raise ConfigError(f"a join of {len(self._streams)} streams", "Lead edges of two stages into the join.")
 

@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.learning.classes import check_binary
 from riprap.operators.learning.dense import add_gradients
 from riprap.operators.learning.model_tables import INTERCEPT
@@ -125,8 +126,8 @@ class LocalGradient(DataflowOperator):
         self._label = label
         self.state: WindowGradient = WindowGradient()
 
-    def start(self, place: Place) -> None:
-        self.state = WindowGradient(place.parallelism)
+    def open(self, context: Context) -> None:
+        self.state = WindowGradient(context.parallelism)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Dense items: one float64 matrix, the label (0 or 1) in the column `label`. DataError for other labels."""

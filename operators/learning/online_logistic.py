@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.inputs.records import unpacked
 from riprap.operators.learning.classes import check_binary
 from riprap.operators.learning.sgd import PARAMETERS_MAX, SparseModel
@@ -114,8 +115,8 @@ class GlobalModel(DataflowOperator):
         self.state: Vector = Vector(parameters, "euclidean")
         self._forget()
 
-    def start(self, place: Place) -> None:
-        self._models = max(sum((place.upstream or {}).values()), 1)
+    def open(self, context: Context) -> None:
+        self._models = max(sum((context.upstream or {}).values()), 1)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Reports: indexes (uint32) and values of parameters."""

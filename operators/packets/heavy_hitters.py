@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.inputs.records import unpacked
 from riprap.operators.options import Option, check
 from riprap.operators.packets.count_min import ROWS, CountMin, estimate
@@ -70,17 +71,17 @@ class LocalSketch(DataflowOperator):
         self._fields = (flow, size)
         self.state: CountMin
 
-    def start(self, place: Place) -> None:
-        share = self._threshold / place.parallelism
+    def open(self, context: Context) -> None:
+        share = self._threshold / context.parallelism
         slack = share / 2 if self._slack is None else float(self._slack)
         if slack >= share:
             raise ConfigError(
                 f"a slack of {slack:g} bytes leaves nothing of a task's share of the threshold, {share:g} bytes",
                 "Lower Theta and L, raise the threshold, or run fewer tasks.",
             )
-        if place.fan_out > 1:
+        if context.fan_out > 1:
             raise ConfigError("sketches are merged by one task, not several", "Set the next stage's parallelism to 1.")
-        self.state = CountMin(self._width, place.seed, share - slack)
+        self.state = CountMin(self._width, context.seed, share - slack)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Packets: records with the fields `flow` (uint64) and `size` (uint32)."""
@@ -212,8 +213,8 @@ class GlobalSketch(DataflowOperator):
         self._threshold, self._width = float(threshold), width
         self.state: MergedSketches = MergedSketches(self._width)
 
-    def start(self, place: Place) -> None:
-        self._hashes = CountMin(self._width, place.seed)
+    def open(self, context: Context) -> None:
+        self._hashes = CountMin(self._width, context.seed)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         try:

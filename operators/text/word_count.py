@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from riprap.codec.errors import DataError
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
 from riprap.operators.states import Decaying, HashMap, Windowed
 from riprap.operators.tables import Arrays, Schema, Table, joined, lines_of, ordered
@@ -49,9 +50,9 @@ class SplitWords(DataflowOperator):
         check(self, ascii=ascii)
         self._ascii = ascii
 
-    def start(self, place: Place) -> None:
-        self._tasks = max(place.fan_out, 1)
-        self._tables = Tables(place.seed, self._ascii)
+    def open(self, context: Context) -> None:
+        self._tasks = max(context.fan_out, 1)
+        self._tables = Tables(context.seed, self._ascii)
 
     def prepare(self, items: Items) -> Items:
         """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to words, bounds, counts by task."""

@@ -107,7 +107,7 @@ def leaves_items_as_they_are(case: OperatorCase) -> None:
 
 
 def sends_the_same_again(case: OperatorCase) -> None:
-    remedy = "Let output depend on the items and the state alone; draw random numbers from place.seed."
+    remedy = "Let output depend on the items and the state alone; draw random numbers from context.seed."
     case.compare(case.make(), case.calls, "the second time", remedy)
 
 

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from riprap.operators import returns
-from riprap.operators.dataflow import Arrays, DataflowOperator, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import Arrays, DataflowOperator, Items
 from riprap.operators.trial.arrays import aligned
 from riprap.operators.trial.law import breach
 
@@ -115,7 +116,7 @@ class Task:
     """One task: its operator, started, and all calls of it."""
 
     stage: str
-    place: Place
+    context: Context
     operator: DataflowOperator
     out: Outbox
     calls: list[Call] = field(default_factory=list)
@@ -173,30 +174,30 @@ def process(
 
 
 class Graph:
-    """All tasks of all stages; `stages` come in the order of the stream, each with the places of its tasks."""
+    """All tasks of all stages; `stages` come in the order of the stream, each with the contexts of its tasks."""
 
     def __init__(
-        self, stages: Mapping[str, Sequence[Place]], routes: Sequence[Route], make: Callable[[str], DataflowOperator]
+        self, stages: Mapping[str, Sequence[Context]], routes: Sequence[Route], make: Callable[[str], DataflowOperator]
     ) -> None:
         self.stages: dict[str, list[Task]] = {}
         self.epoch = 0
         self.broken: Task | None = None
         """The task whose last call raised."""
         self._make, self._routes = make, routes
-        for name, places in stages.items():
+        for name, contexts in stages.items():
             self.stages[name] = [
-                Task(name, place, self.started(name, place), self.outbox(name, place)) for place in places
+                Task(name, context, self.started(name, context), self.outbox(name, context)) for context in contexts
             ]
 
-    def started(self, stage: str, place: Place) -> DataflowOperator:
+    def started(self, stage: str, context: Context) -> DataflowOperator:
         """A fresh operator of a stage."""
         operator = self._make(stage)
-        operator.start(place)
+        operator.open(context)
         return operator
 
-    def outbox(self, stage: str, place: Place) -> Outbox:
+    def outbox(self, stage: str, context: Context) -> Outbox:
         """A fresh one of a task."""
-        return Outbox(place.index, [route for route in self._routes if route.upstream == stage])
+        return Outbox(context.index, [route for route in self._routes if route.upstream == stage])
 
     def feed(self, stage: str, index: int, arrays: Sequence[np.ndarray], count: int) -> None:
         """A block of the job's input, in the window that is open."""
@@ -227,7 +228,7 @@ class Graph:
             epoch = given if isinstance(given, int) else given.epoch
             for message in sent:
                 for to in message.to:
-                    items = Items(epoch, task.stage, task.place.index, message.items, message.arrays)
+                    items = Items(epoch, task.stage, task.context.index, message.items, message.arrays)
                     way: Kind = "feedback" if message.way == "feedback" else "data"
                     queue.append((self.stages[message.stage][to], way, items))
         raise breach(task.operator, f"process_{kind}", f"led to more than {MESSAGES_MAX:,} messages", "an end of them")

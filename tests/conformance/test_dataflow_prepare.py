@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import riprap.operators
-from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.text.grep import Grep
 from riprap.operators.text.word_count import SplitWords
 from riprap.operators.trial.arrays import aligned
@@ -45,7 +46,7 @@ def case(request: pytest.FixtureRequest) -> OperatorCase:
 
     def started() -> DataflowOperator:
         operator = make()
-        operator.start(Place(0, 2, {}, {"next": 3}, 5))
+        operator.open(Context(index=0, parallelism=2, upstream={}, downstream={"next": 3}, seed=5))
         return operator
 
     arrays = [tuple(map(aligned, arrays_of(seed))) for seed in range(BLOCKS)]

@@ -24,7 +24,7 @@ from riprap.codec import header
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation
 from riprap.operators import base, per_item
-from riprap.operators.base import Context, Operator, Processor, Sink, Source, ThreeStageOperator
+from riprap.operators.base import Context, Operator, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.inputs import shard_source, synthetic
 from riprap.operators.learning import (
@@ -109,7 +109,6 @@ SOURCES: dict[type[Source], dict[str, Any]] = {
     synthetic.Classification: {"items": 170, "features": 5, "distinct": 70},
 }
 BASES = {
-    ThreeStageOperator,
     *(base.Operator, base.Source, base.Processor, base.Sink),
     *(per_item.ItemSource, per_item.ItemProcessor),
     *(linear.LinearGradient, linear.LinearModel, linear.LinearClassifier),
@@ -139,10 +138,6 @@ def trained(pair: Pair, epochs: int = 2) -> tuple[Processor, Sink]:
 def bits(arrays: Sequence[np.ndarray]) -> list[bytes]:
     """The arrays' bytes."""
     return [array.tobytes() for array in arrays]
-
-
-def test_operators_of_general_topologies_have_no_method_that_nobody_calls() -> None:
-    assert not hasattr(DataflowOperator, "open"), "start is theirs"
 
 
 def test_every_class_of_the_package_is_registered() -> None:

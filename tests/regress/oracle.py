@@ -47,6 +47,7 @@ PREPARED = [
     ("kdd12", KDD12, "--out", ".data/kdd12"),
     ("kdd12-sparse", KDD12, "--missing", "drop", "--out", ".data/clicks"),
     ("text", f"{DATA}/books/Doyle_Hound_1902.txt.gz", "--out", ".data/words"),
+    ("synth", "text", ".data/words.txt", "--rows", "50000"),
     ("synth", "pcap", "one.pcap", "--rows", "50000"),
     ("synth", "pcap", "two.pcap", "--rows", "50000", "--city", "1"),
     ("packets", "one.pcap", "--out", ".data/packets"),
@@ -93,13 +94,13 @@ def endless(path: str) -> list[str]:
     return [f"{path}.repeat=1000", f"{path}.limit={ITEMS}"]
 
 
-def is_taken(file: Path, sets: Sequence[str]) -> bool:
-    """Whether the topology can be run so."""
+def refusal(file: Path, sets: Sequence[str]) -> str:
+    """Why the topology cannot be run so; empty where it can."""
     try:
-        load(file, list(sets))
-    except ConfigError:
-        return False
-    return True
+        load(file, sets)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def digest(out: Path) -> str:
@@ -156,7 +157,8 @@ class Oracle:
         Where none is known the undisturbed run is made twice, to see whether it varies. Empty where it is refused.
         """
         sets = settings(file, scheme)
-        if not is_taken(file, sets):
+        if why := refusal(file, sets):
+            print(f"{file.stem} {scheme}: refused: {why}", flush=True)
             return {}
         kills = {stage: f"kill:{stage}.0@epoch={KILL_AT}" for stage in read_document(file).values["stages"]}
         undisturbed = self.run(file, sets)
@@ -183,7 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if known is None and not given.freeze:
                 continue
             one = oracle.case(file, scheme, known)
-            print(file.stem, scheme, one or "refused", flush=True)
+            if one:
+                print(file.stem, scheme, one, flush=True)
             if given.freeze and one:
                 kept.setdefault(file.stem, {})[scheme] = one
                 DIGESTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from dataflow_jobs import KEYS
 
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Decaying, HashMap, Vector, Windowed
 
 FEATURES = 3
@@ -22,8 +23,8 @@ class Multiply(DataflowOperator):
     def __init__(self, beta: int = 1) -> None:
         self.beta = beta
 
-    def start(self, place: Place) -> None:
-        self.tasks = place.fan_out
+    def open(self, context: Context) -> None:
+        self.tasks = context.fan_out
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         (rows,) = items.arrays

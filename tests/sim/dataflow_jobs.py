@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from riprap.configs.topology import Topology
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import HashMap, Vector
 
 KEYS = 7
@@ -22,8 +23,8 @@ class Spread(DataflowOperator):
         self.by_key = by_key
         self.heard: list[int] = []
 
-    def start(self, place: Place) -> None:
-        self.tasks = place.fan_out
+    def open(self, context: Context) -> None:
+        self.tasks = context.fan_out
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         (rows,) = items.arrays
@@ -62,8 +63,8 @@ class Windowed(DataflowOperator):
     def __init__(self) -> None:
         self.state: HashMap = HashMap()
 
-    def start(self, place: Place) -> None:
-        self.tasks = place.fan_out
+    def open(self, context: Context) -> None:
+        self.tasks = context.fan_out
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         (rows,) = items.arrays

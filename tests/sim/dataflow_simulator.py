@@ -31,7 +31,7 @@ from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
-from riprap.engine.worker.build import place_of
+from riprap.engine.worker.build import graph_context
 from riprap.operators.loading import make_operator
 
 STEPS_MAX = 200_000
@@ -173,7 +173,7 @@ class DataflowSimulation(Simulation):
         topology, layout, me = self.topology, self.layouts[node.me], node.me
         stage = topology.stages[me.stage]
         operator = make_operator(stage.operator, stage.options)
-        operator.start(place_of(topology, me))
+        operator.open(graph_context(topology, me))
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
         outlet = Outlet(layout, node, Progress(), files)
         stale = {

@@ -12,7 +12,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.operators.base import Arrays, Context, Processor, Sink
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.inputs.synthetic import Classification
 from riprap.operators.joins.ripple_join import RippleJoin
 from riprap.operators.learning import linear_regression, logistic_regression
@@ -42,7 +42,7 @@ def test_shipped_operators_pass_as_classes_and_as_instances() -> None:
     check_processor(linear_regression.Gradient, ROWS, [[np.ones(5)]], CONTEXT)
     check_sink(linear_regression.Model(learning_rate=0.2), linear_regression.Gradient(), ROWS, CONTEXT)
     joins = [Items(1, stage, 0, 30, (np.arange(30) % 7,)) for stage in "abababab"]
-    check_operator(RippleJoin, joins, Place(0, 1, {"a": 1, "b": 1}, {}))
+    check_operator(RippleJoin, joins, Context(index=0, parallelism=1, upstream={"a": 1, "b": 1}, downstream={}))
 
 
 def test_an_instance_is_left_as_it_was() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from riprap.operators.dataflow import DataflowOperator, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.states.base import Backup
 
 Make = Callable[[], DataflowOperator]
@@ -43,7 +44,7 @@ class Task:
     """One task: its operator, its backups, and what it wrote."""
 
     make: Make
-    place: Place
+    context: Context
     theta: float
     operator: DataflowOperator = field(init=False)
     backups: list[Backup] = field(default_factory=list)
@@ -54,7 +55,7 @@ class Task:
 
     def open(self) -> None:
         self.operator = self.make()
-        self.operator.start(self.place)
+        self.operator.open(self.context)
         if self.operator.state is not None:
             self.operator.state.theta = self.theta
 
@@ -99,8 +100,11 @@ class Pipeline:
         for number, (_, make, parallelism) in enumerate(stages):
             up = {stages[number - 1][0]: stages[number - 1][2]} if number else {}
             down = {stages[number + 1][0]: stages[number + 1][2]} if number + 1 < len(stages) else {}
-            places = [Place(i, parallelism, up, down, seed) for i in range(parallelism)]
-            self.stages.append([Task(make, place, theta) for place in places])
+            contexts = [
+                Context(index=i, parallelism=parallelism, upstream=up, downstream=down, seed=seed)
+                for i in range(parallelism)
+            ]
+            self.stages.append([Task(make, context, theta) for context in contexts])
         self.epoch = 0
 
     def task(self, stage: int, index: int = 0) -> Task:
@@ -131,7 +135,11 @@ class Pipeline:
             for messages, way in ((sent, 1), (back, -1)):
                 for arrays, count, to, _ in messages:
                     self._hand(
-                        number, task, way, Items(epoch, self.names[number], task.place.index, count, tuple(arrays)), to
+                        number,
+                        task,
+                        way,
+                        Items(epoch, self.names[number], task.context.index, count, tuple(arrays)),
+                        to,
                     )
             if sent or back:
                 queue.extend((n, task) for n, stage in enumerate(self.stages) for task in stage)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import Place
+from riprap.operators.base import Context
 from riprap.operators.packets.flows import ENDS
 from riprap.operators.packets.heavy_hitters import GlobalSketch, LocalSketch
 from riprap.operators.tables import Schema
@@ -197,23 +197,23 @@ def test_an_idle_window_reports_nothing() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
-        LocalSketch(**options).start(Place())  # type: ignore[arg-type]
+        LocalSketch(**options).open(Context())  # type: ignore[arg-type]
 
 
 def test_sketches_go_to_one_task() -> None:
     with pytest.raises(ConfigError, match="one task"):
-        LocalSketch().start(Place(downstream={"global": 2}))
+        LocalSketch().open(Context(downstream={"global": 2}))
 
 
 def test_input_without_packets_is_named() -> None:
     operator = LocalSketch()
-    operator.start(Place())
+    operator.open(Context())
     with pytest.raises(DataError, match="no column flow"):
         operator.process_data(input_items(1, np.zeros(3)), 0, Outbox())
 
 
 def test_a_sketch_of_another_width_is_refused() -> None:
     operator = GlobalSketch(width=100)
-    operator.start(Place())
+    operator.open(Context())
     with pytest.raises(ConfigError, match="same width"):
         operator.process_data(input_items(1, np.zeros((4, 99), np.int64), np.empty(0, np.uint64), count=1), 0, Outbox())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import Place
+from riprap.operators.base import Context
 from riprap.operators.learning.online_logistic import GlobalModel, LocalModel
 from riprap.operators.learning.sgd import SparseModel
 from riprap.operators.states.base import Backup
@@ -188,7 +188,7 @@ def test_wrong_input_is_named() -> None:
         with pytest.raises(DataError, match=r"item 1 has a feature|no sparse items"):
             LocalModel(PARAMETERS).process_data(input_items(1, records), 0, Outbox())
     merge = GlobalModel(PARAMETERS)
-    merge.start(Place(upstream={"local": 2}))
+    merge.open(Context(upstream={"local": 2}))
     with pytest.raises(ConfigError, match="parameters"):
         merge.process_data(input_items(1, np.array([PARAMETERS], np.uint32), np.zeros(1)), 0, Outbox())
 

@@ -30,6 +30,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         """)
     )
     (tmp_path / "own_raises.py").write_text("x = 1\nraise RuntimeError('no luck')\n")
+    former = "import riprap\nclass Count(riprap.DataflowOperator):\n    def start(self, place): ...\n"
+    (tmp_path / "own_former.py").write_text(former)
     (tmp_path / "own_typo.py").write_text("def f(:\n")
     (tmp_path / "own_needs.py").write_text("import a_module_that_is_not_there\n")
     yield tmp_path
@@ -52,6 +54,7 @@ def test_the_packages_own_and_the_users_classes_are_found(own: Path) -> None:
         ("own_good:Cuont", "own_good has no Cuont\n  remedy: It has Count."),
         ("own_good:NotAnOperator", "not a Source, Processor, Sink or DataflowOperator"),
         ("own_good:not_a_class", "not a Source, Processor, Sink or DataflowOperator"),
+        ("own_former:Count", "Count defines start(place), which is open(context) now"),
         ("own_raises:X", "RuntimeError: no luck\n  {own}/own_raises.py:2: raise RuntimeError('no luck')"),
         ("own_typo:X", "own_typo.py:1: def f(:"),
         ("own_needs:X", "own_needs.py:1: import a_module_that_is_not_there\n  remedy: Install a_module_that_is_not_th"),

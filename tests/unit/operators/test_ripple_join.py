@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import Items
 from riprap.operators.joins.ripple_join import JoinedSamples, RippleJoin, SamplePackets, join_keys, sample
 from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Task, input_items
@@ -43,11 +44,22 @@ class Join:
     def __init__(self, rate: float, tasks: int = 1, theta: float = np.inf, seed: int = 1) -> None:
         downstream = {"join": tasks}
         self.sources = [
-            Task(lambda salt=salt: SamplePackets(rate, salt), Place(0, 1, {}, downstream, seed), theta)
+            Task(
+                lambda salt=salt: SamplePackets(rate, salt),
+                Context(index=0, parallelism=1, upstream={}, downstream=downstream, seed=seed),
+                theta,
+            )
             for salt in range(2)
         ]
         upstream = dict.fromkeys(SIDES, 1)
-        self.joins = [Task(lambda: RippleJoin(rate), Place(i, tasks, upstream, {}, seed), theta) for i in range(tasks)]
+        self.joins = [
+            Task(
+                lambda: RippleJoin(rate),
+                Context(index=i, parallelism=tasks, upstream=upstream, downstream={}, seed=seed),
+                theta,
+            )
+            for i in range(tasks)
+        ]
 
     def feed(self, side: int, records: np.ndarray) -> None:
         source = self.sources[side]
@@ -122,7 +134,11 @@ def test_after_ten_failures_the_estimate_is_close_and_its_interval_wider() -> No
 def test_the_position_survives_so_that_the_same_packets_are_sampled() -> None:
     records, sampled = packets(9, 3000), []
     for failing in (False, True):
-        task = Task(lambda: SamplePackets(0.1), Place(0, 1, {}, {"join": 1}, 4), np.inf)
+        task = Task(
+            lambda: SamplePackets(0.1),
+            Context(index=0, parallelism=1, upstream={}, downstream={"join": 1}, seed=4),
+            np.inf,
+        )
         for begin in range(0, 3000, 500):
             task.process(input_items(1, records[begin : begin + 500]))
             if failing:
@@ -153,9 +169,9 @@ def test_wrong_options_edges_and_input_are_named() -> None:
         with pytest.raises(ConfigError):
             RippleJoin(rate)
     with pytest.raises(ConfigError, match="two stages"):
-        RippleJoin().start(Place(upstream={"left": 1}))
+        RippleJoin().open(Context(upstream={"left": 1}))
     operator = SamplePackets()
-    operator.start(Place())
+    operator.open(Context())
     for array in (np.zeros(3), np.zeros(3, [("time_ns", "<i8")])):
         with pytest.raises(DataError, match="no packets"):
             operator.process_data(input_items(1, array), 0, Outbox())

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.dataflow import Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import Items
 from riprap.operators.states import pack_keys
 from riprap.operators.states.base import Backup
 from riprap.operators.text.grep import Grep, MergedLines, MergeLines
@@ -204,7 +205,7 @@ def test_wrong_options_and_input_are_named() -> None:
         with pytest.raises(ConfigError, match="pattern"):
             Grep(pattern)  # type: ignore[arg-type]
     split = SplitWords()
-    split.start(Place())
+    split.open(Context())
     for operator in (split, Grep("a"), Grep("a+")):
         for arrays in (
             (np.zeros(3),),

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import JobFailed
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items, Place
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Backup, HashMap, State
 from riprap.operators.trial import dataflow, states
 from riprap.operators.trial.graph import Graph, Outbox, Route, calls_of
 from riprap.operators.trial.law import Outcome, try_laws
 
-PLACE = Place(0, 1, {"before": 1}, {"next": 2})
+PLACE = Context(index=0, parallelism=1, upstream={"before": 1}, downstream={"next": 2})
 ROUTES = [Route("", "next", [[0, 1]]), Route("", "before", [[0]], feedback=True)]
 LAWS = (*dataflow.LAWS, *states.LAWS)
 
@@ -237,7 +238,7 @@ def with_state(kind: type[State]) -> type[DataflowOperator]:
 def outcomes_of(kind: type[DataflowOperator]) -> list[Outcome]:
     def make() -> DataflowOperator:
         operator = kind()
-        operator.start(PLACE)
+        operator.open(PLACE)
         return operator
 
     outbox = partial(Outbox, 0, ROUTES)
@@ -341,14 +342,14 @@ class Echo(DataflowOperator):
 
 def test_a_graph_hands_blocks_and_feedback_to_the_tasks_that_are_joined() -> None:
     places = {
-        "a": [Place(i, 2, {}, {"b": 2}) for i in range(2)],
-        "b": [Place(i, 2, {"a": 2}, {}) for i in range(2)],
+        "a": [Context(index=i, parallelism=2, upstream={}, downstream={"b": 2}) for i in range(2)],
+        "b": [Context(index=i, parallelism=2, upstream={"a": 2}, downstream={}) for i in range(2)],
     }
     routes = [Route("a", "b", [[0], [1]]), Route("b", "a", [[0, 1], [0, 1]], feedback=True)]
     graph = Graph(places, routes, lambda stage: Echo())
     graph.feed("a", 1, [np.arange(4)], 4)
     graph.close()
-    seen = {(task.stage, task.place.index): task.operator.seen for tasks in graph.stages.values() for task in tasks}  # type: ignore[attr-defined]
+    seen = {(task.stage, task.context.index): task.operator.seen for tasks in graph.stages.values() for task in tasks}  # type: ignore[attr-defined]
     assert seen == {
         ("a", 0): [(1, "b", 1, 4)],
         ("a", 1): [(1, "", 0, 4), (1, "b", 1, 4)],
@@ -360,7 +361,10 @@ def test_a_graph_hands_blocks_and_feedback_to_the_tasks_that_are_joined() -> Non
 def test_blocks_are_dealt_in_turn_and_the_second_time_alike() -> None:
     def dealt() -> list[tuple[int, ...]]:
         graph = Graph(
-            {"a": [Place(0, 1, {}, {"b": 3})], "b": [Place(i, 3, {"a": 1}, {}) for i in range(3)]},
+            {
+                "a": [Context(index=0, parallelism=1, upstream={}, downstream={"b": 3})],
+                "b": [Context(index=i, parallelism=3, upstream={"a": 1}, downstream={}) for i in range(3)],
+            },
             [Route("a", "b", [[0, 1, 2]], in_turn=True)],
             lambda stage: Stateless() if stage == "a" else Echo0(),
         )
