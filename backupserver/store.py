@@ -16,7 +16,7 @@ COMPACT_SHARE = 0.5  # of a sealed segment's bytes; with fewer alive it is rewri
 COMPACT_STEP_BYTES = 8 << 20
 
 
-class Entry(NamedTuple):
+class LiveRecord(NamedTuple):
     """A live record."""
 
     head: Head
@@ -28,11 +28,11 @@ class WorkerLog:
     """The live records of one worker. `items` by (fence, sequence); states the oldest first."""
 
     fence: int = 0
-    fence_entry: Entry | None = None
-    states: list[Entry] = field(default_factory=list)
-    items: dict[tuple[int, int], Entry] = field(default_factory=dict)
+    fence_entry: LiveRecord | None = None
+    states: list[LiveRecord] = field(default_factory=list)
+    items: dict[tuple[int, int], LiveRecord] = field(default_factory=dict)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LiveRecord]:
         """All live records."""
         fence = [self.fence_entry] if self.fence_entry else []
         return [*fence, *self.states, *self.items.values()]
@@ -51,11 +51,11 @@ class Store:
         self.logs: dict[str, WorkerLog] = {}
         self._bytes: Counter[str] = Counter()
         self._live: Counter[str] = Counter()
-        self._forgotten: dict[str, Entry] = {}  # jobs, with the record that says so
+        self._forgotten: dict[str, LiveRecord] = {}  # jobs, with the record that says so
         self._dead: dict[str, int] = {}  # segments, with how many groups there were when the last record in them died
         for head, place in self.segments.scan():
             self._bytes[place.segment] += place.length
-            self._index(Entry(head, place))
+            self._index(LiveRecord(head, place))
         self.damage = "; ".join(self.segments.damage)
 
     def fence(self, name: str) -> int:
@@ -91,7 +91,7 @@ class Store:
         """Append records; OSError leaves everything as it was."""
         for (head, _), place in zip(group, self.segments.append(group)):
             self._bytes[place.segment] += place.length
-            self._index(Entry(head, place))
+            self._index(LiveRecord(head, place))
 
     def restore(self, name: str) -> tuple[list[tuple[Head, memoryview]], str]:
         """The newest whole state first, if there is one, then the items of later epochs in order; what is damaged."""
@@ -162,7 +162,7 @@ class Store:
         if moved:
             self.append([(head, [body]) for head, body in moved])
 
-    def _whole(self, entry: Entry) -> tuple[Head, memoryview] | None:
+    def _whole(self, entry: LiveRecord) -> tuple[Head, memoryview] | None:
         """A record, None when it is damaged; a fence is all in its head."""
         if entry.head.kind == "fence":
             return entry.head, memoryview(b"")
@@ -173,7 +173,7 @@ class Store:
         del self._bytes[name], self._dead[name]
         self._live.pop(name, None)
 
-    def _index(self, entry: Entry) -> None:
+    def _index(self, entry: LiveRecord) -> None:
         head = entry.head
         if head.kind == "forget":
             self._index_end(entry)
@@ -203,7 +203,7 @@ class Store:
         if len(log.states) == STATES_KEPT:
             self._trim(log, min(e.head.epoch for e in log.states))
 
-    def _index_end(self, entry: Entry) -> None:
+    def _index_end(self, entry: LiveRecord) -> None:
         job = entry.head.name
         self._release(filter(None, [self._forgotten.get(job)]))
         self._forgotten[job] = entry
@@ -215,7 +215,7 @@ class Store:
         over = [key for key, item in log.items.items() if item.head.epoch <= epoch]
         self._release(log.items.pop(key) for key in over)
 
-    def _forget(self, log: WorkerLog, entry: Entry) -> None:
+    def _forget(self, log: WorkerLog, entry: LiveRecord) -> None:
         """Leave a damaged record out, and note it."""
         head = entry.head
         self.damage = "; ".join(filter(None, [self.damage, f"the {head.kind} of {head.name}'s epoch {head.epoch}"]))
@@ -223,6 +223,6 @@ class Store:
         log.states = [state for state in log.states if state != entry]
         log.items = {key: item for key, item in log.items.items() if item != entry}
 
-    def _release(self, entries: Iterable[Entry]) -> None:
+    def _release(self, entries: Iterable[LiveRecord]) -> None:
         for entry in entries:
             self._live[entry.place.segment] -= entry.place.length

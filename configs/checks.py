@@ -10,8 +10,8 @@ from pathlib import Path
 
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
 from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection
-from riprap.configs.schemes import SCHEMES, Scheme
-from riprap.configs.shape import Edge, Shape
+from riprap.configs.schemes import SCHEMES, SchemeOptions
+from riprap.configs.shape import Shape, StageEdge
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Parts:
     """Every name of a stage that an edge mentions, sound or not, and where."""
     whole: bool
     """All stages and all edges are sound, so that what is missing is missing from the file."""
-    fault_tolerance: Scheme | None
+    fault_tolerance: SchemeOptions | None
     input: InputSection | None
     backup: BackupSection | None
 
@@ -153,7 +153,7 @@ def _check_parallelism(shape: Shape) -> Iterator[Problem]:
         yield from _check_one_to_one(edge, shape.parallelism)
 
 
-def _check_one_to_one(edge: Edge, parallelism: Mapping[str, int]) -> Iterator[Problem]:
+def _check_one_to_one(edge: StageEdge, parallelism: Mapping[str, int]) -> Iterator[Problem]:
     upstream, downstream = parallelism[edge.upstream], parallelism[edge.downstream]
     if edge.partitioning == "one_to_one" and upstream != downstream:
         yield Problem(

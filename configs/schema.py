@@ -10,7 +10,7 @@ from riprap.codec.ids import JOB_NAME, STAGE_NAME
 from riprap.configs.base import Section
 from riprap.configs.problems import FieldPath
 from riprap.configs.schemes import FaultTolerance
-from riprap.configs.shape import Edge
+from riprap.configs.shape import StageEdge
 
 JobName = Annotated[str, StringConstraints(pattern=f"^{JOB_NAME.pattern}$")]
 StageName = Annotated[str, StringConstraints(pattern=f"^{STAGE_NAME.pattern}$")]
@@ -73,10 +73,10 @@ class EdgeSection(Section):
     consistency: Literal["bsp", "ssp", "asp"] = "bsp"
     staleness: int = Field(default=0, ge=0, le=1_000_000)
 
-    def edge(self, index: int) -> Edge:
+    def edge(self, index: int) -> StageEdge:
         """The edge this section describes; feedback goes to all tasks unless the file says otherwise."""
         partitioning = self.partitioning or "full"
-        return Edge(
+        return StageEdge(
             index, self.upstream, self.downstream, partitioning, self.feedback, self.consistency, self.staleness
         )
 

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from riprap.codec.codes import BLOCKS_MAX
 from riprap.configs.base import Section
 from riprap.configs.problems import Problem
-from riprap.configs.shape import Edge, Shape
+from riprap.configs.shape import Shape, StageEdge
 from riprap.configs.three_stage import three_stage_problems
 
 CODES = ("vandermonde", "stable", "xor", "gf256")
@@ -27,7 +27,7 @@ K_MAX = 16
 """The most data blocks of a row where none are given: of longer rows more has to be fetched to decode one block."""
 
 
-class Scheme(Section):
+class SchemeOptions(Section):
     """What all schemes share: they may look at the topology's shape and say what does not fit."""
 
     needs_backup: ClassVar[bool] = False
@@ -42,13 +42,13 @@ class Scheme(Section):
         return {}
 
 
-class NoScheme(Scheme):
+class NoScheme(SchemeOptions):
     """Nothing is protected: what a dead worker held is lost and counted."""
 
     scheme: Literal["none"]
 
 
-class ThreeStage(Scheme):
+class ThreeStage(SchemeOptions):
     """Works on one stage of sources, one of processors, one of sinks."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
@@ -118,7 +118,7 @@ class Erasure(ThreeStage):
         return self.k if self.k is not None else max(1, min(K_MAX, tasks - r)), r
 
 
-def _stripes(shape: Shape) -> list[Edge]:
+def _stripes(shape: Shape) -> list[StageEdge]:
     return [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
 
 
@@ -160,7 +160,7 @@ class Reactive(ThreeStage):
     needs_backup: ClassVar[bool] = True
 
 
-class Dataflow(Scheme):
+class Dataflow(SchemeOptions):
     """Works on any topology of dataflow operators; what is not striped."""
 
     needs_backup: ClassVar[bool] = True
@@ -173,7 +173,7 @@ class Dataflow(Scheme):
                 yield Problem(("edges", edge.index, "partitioning"), "is stripe", f"{fitting} with this scheme")
 
 
-class Approximate(Dataflow):
+class ApproximateOptions(Dataflow):
     """Backups when what would be lost exceeds a threshold (AF 3.4): Theta of state divergence, L unprocessed items,
     Gamma unacknowledged items, over all workers and failures together; within a window if there are windows.
     """
@@ -189,13 +189,13 @@ class Approximate(Dataflow):
     window_epochs: int = Field(default=1, ge=1)
 
 
-class MiniBatch(Dataflow):
+class MiniBatchOptions(Dataflow):
     """Items and state of each micro-batch are saved (AF 4.1, after Spark Streaming)."""
 
     scheme: Literal["mini_batch"]
 
 
-class UpstreamBackup(Dataflow):
+class UpstreamBackupOptions(Dataflow):
     """Senders keep and save every item until a saved state of the receiver includes it (AF 4.1)."""
 
     scheme: Literal["upstream_backup"]
@@ -203,10 +203,10 @@ class UpstreamBackup(Dataflow):
 
 
 FaultTolerance = Annotated[
-    NoScheme | Erasure | Replication | Reactive | Approximate | MiniBatch | UpstreamBackup,
+    NoScheme | Erasure | Replication | Reactive | ApproximateOptions | MiniBatchOptions | UpstreamBackupOptions,
     Field(discriminator="scheme"),
 ]
 
-SCHEMES: dict[str, type[Scheme]] = {
+SCHEMES: dict[str, type[SchemeOptions]] = {
     get_args(model.model_fields["scheme"].annotation)[0]: model for model in get_args(get_args(FaultTolerance)[0])
 }

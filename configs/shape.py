@@ -9,7 +9,7 @@ from functools import cached_property
 
 
 @dataclass(frozen=True)
-class Edge:
+class StageEdge:
     """One edge between two stages; `index` is its place in the topology's list, counted from 0."""
 
     index: int
@@ -40,18 +40,18 @@ class Shape:
     """
 
     parallelism: Mapping[str, int]
-    edges: tuple[Edge, ...]
+    edges: tuple[StageEdge, ...]
 
-    def in_edges(self, stage: str) -> tuple[Edge, ...]:
+    def in_edges(self, stage: str) -> tuple[StageEdge, ...]:
         """All edges that end at `stage`, feedback among them, in the topology's order."""
         return tuple(edge for edge in self.edges if edge.downstream == stage)
 
-    def out_edges(self, stage: str) -> tuple[Edge, ...]:
+    def out_edges(self, stage: str) -> tuple[StageEdge, ...]:
         """All edges that start at `stage`, feedback among them, in the topology's order."""
         return tuple(edge for edge in self.edges if edge.upstream == stage)
 
     @cached_property
-    def data_edges(self) -> tuple[Edge, ...]:
+    def data_edges(self) -> tuple[StageEdge, ...]:
         """The edges that carry the stream forward."""
         return tuple(edge for edge in self.edges if not edge.feedback)
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from riprap.codec.ids import WorkerId
-from riprap.configs.shape import Edge, Shape
+from riprap.configs.shape import Shape, StageEdge
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageOptions:
     """A named operator (`module:Class`), its constructor's keyword arguments, and how many tasks run it."""
 
     name: str
@@ -45,7 +45,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkOptions:
     """How data moves: the size of a block, how many epochs may be under way at once, whether payloads may pass by
     reference between workers of one host ("auto") or go over sockets ("zeromq"), and how much memory one worker may
     share for that."""
@@ -57,7 +57,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Backup:
+class BackupOptions:
     """Backup servers: how many to start, or the addresses of those that run; how these keep what they get; and what
     backups may take of the CPU time that a task uses."""
 
@@ -74,7 +74,7 @@ class Backup:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterOptions:
     """Deadlines of the control plane, in seconds, and when it gives up restarting a worker (controller/limits.py)."""
 
     heartbeat_timeout_s: float
@@ -115,12 +115,12 @@ class Topology:
     input: Input
     micro_batch: int
     seed: int
-    stages: Mapping[str, Stage]
-    edges: tuple[Edge, ...]
+    stages: Mapping[str, StageOptions]
+    edges: tuple[StageEdge, ...]
     fault_tolerance: Mapping[str, Any]
-    links: Links
-    backup: Backup
-    cluster: Cluster
+    links: LinkOptions
+    backup: BackupOptions
+    cluster: ClusterOptions
     output: Output | None = None
 
     @cached_property
@@ -176,11 +176,11 @@ class Topology:
         stages = {name: replace(stage, operator=name_of(stage.operator)) for name, stage in self.stages.items()}
         return replace(self, stages=MappingProxyType(stages))
 
-    def in_edges(self, stage: str) -> tuple[Edge, ...]:
+    def in_edges(self, stage: str) -> tuple[StageEdge, ...]:
         """All edges that end at `stage`, feedback among them."""
         return self.shape.in_edges(stage)
 
-    def out_edges(self, stage: str) -> tuple[Edge, ...]:
+    def out_edges(self, stage: str) -> tuple[StageEdge, ...]:
         """All edges that start at `stage`, feedback among them."""
         return self.shape.out_edges(stage)
 
@@ -220,9 +220,9 @@ class Topology:
             stages=MappingProxyType({name: _stage(name, stage) for name, stage in data["stages"].items()}),
             edges=tuple(_edge(index, edge) for index, edge in enumerate(data["edges"])),
             fault_tolerance=MappingProxyType(dict(data["fault_tolerance"])),
-            links=Links(**data["links"]),
-            backup=Backup(**data["backup"]),
-            cluster=Cluster(**data["cluster"]),
+            links=LinkOptions(**data["links"]),
+            backup=BackupOptions(**data["backup"]),
+            cluster=ClusterOptions(**data["cluster"]),
             output=Output(**data["output"]) if data.get("output") else None,
         )
 
@@ -238,10 +238,10 @@ class Draft:
     """The scheme that the file names, though its options may be wrong; None where there is no such scheme."""
 
 
-def _stage(name: str, data: Mapping[str, Any]) -> Stage:
+def _stage(name: str, data: Mapping[str, Any]) -> StageOptions:
     own, cpus = data.get("input"), data.get("cpus")
     options = MappingProxyType(deepcopy(dict(data["options"])))
-    return Stage(
+    return StageOptions(
         name,
         data["operator"],
         data["parallelism"],
@@ -252,7 +252,7 @@ def _stage(name: str, data: Mapping[str, Any]) -> Stage:
     )
 
 
-def _stage_dict(stage: Stage) -> dict[str, Any]:
+def _stage_dict(stage: StageOptions) -> dict[str, Any]:
     return {
         "operator": stage.operator,
         "parallelism": stage.parallelism,
@@ -263,12 +263,12 @@ def _stage_dict(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _edge(index: int, data: Mapping[str, Any]) -> Edge:
+def _edge(index: int, data: Mapping[str, Any]) -> StageEdge:
     consistency, staleness = data.get("consistency", "bsp"), data.get("staleness", 0)
-    return Edge(index, data["from"], data["to"], data["partitioning"], data["feedback"], consistency, staleness)
+    return StageEdge(index, data["from"], data["to"], data["partitioning"], data["feedback"], consistency, staleness)
 
 
-def _edge_dict(edge: Edge) -> dict[str, Any]:
+def _edge_dict(edge: StageEdge) -> dict[str, Any]:
     return {
         "from": edge.upstream,
         "to": edge.downstream,

@@ -11,12 +11,12 @@ from riprap.configs.checks import Parts
 from riprap.configs.explain import explain
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
-from riprap.configs.schemes import FaultTolerance, Scheme
+from riprap.configs.schemes import FaultTolerance, SchemeOptions
 from riprap.configs.shape import Shape
 
 INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
 BACKUP = TypeAdapter(BackupSection)
-FAULT_TOLERANCE: TypeAdapter[Scheme] = TypeAdapter(FaultTolerance)
+FAULT_TOLERANCE: TypeAdapter[SchemeOptions] = TypeAdapter(FaultTolerance)
 
 
 def section_problems(values: dict[str, Any]) -> list[Problem]:

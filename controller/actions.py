@@ -7,7 +7,7 @@ from typing import Any
 
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.messages import Message
-from riprap.controller.record import Record
+from riprap.controller.record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Persist:
     """Write a job's record, and with `create` its spec; answer with `persisted` or `persist_failed`."""
 
     spec: JobSpec
-    record: Record
+    record: JobRecord
     create: bool
 
 
@@ -45,7 +45,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class SumUp:
     """A job has ended, durably, with this status: sum it up."""
 
     spec: JobSpec
@@ -59,4 +59,4 @@ class Purge:
     name: str
 
 
-Action = Persist | Send | Reply | Log | End | Purge
+Action = Persist | Send | Reply | Log | SumUp | Purge

@@ -23,7 +23,7 @@ from riprap.controller.children import Children
 from riprap.controller.deltas import Writer
 from riprap.controller.election import Leader
 from riprap.controller.inbox import Inbox
-from riprap.controller.membership import Membership
+from riprap.controller.membership import HostMembership
 from riprap.controller.messages import MESSAGE_BYTES_MAX, Message
 from riprap.controller.reports import AgentReport
 from riprap.controller.spawner import Spawner
@@ -65,7 +65,7 @@ def run_agent(
     inbox = Inbox()
     try:
         about = {"instance": report.instance, "address": address, "pid": report.pid}
-        membership = Membership(zookeeper, host, about, inbox)
+        membership = HostMembership(zookeeper, host, about, inbox)
         try:
             Agent(report, spawner, inbox, root, membership.learn_keys).run(ended)
         finally:

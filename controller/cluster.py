@@ -14,7 +14,7 @@ SILENT_S_MAX = 60.0  # how long a report of an agent that is no member is kept
 
 
 @dataclass(slots=True)
-class Agent:
+class KnownAgent:
     """One agent process, and what this leader last told it."""
 
     report: AgentReport
@@ -35,7 +35,7 @@ class Cluster:
     def __init__(self, members: Mapping[str, str], clock: str = "") -> None:
         self.clock = clock
         self.members = dict(members)
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, KnownAgent] = {}
 
     def set_members(self, members: Mapping[str, str]) -> None:
         """The whole current membership, host -> instance."""
@@ -48,7 +48,7 @@ class Cluster:
             return False
         ahead_s = 0.0 if report.clock == self.clock else now - report.sent_at
         if known is None:
-            self.agents[report.instance] = known = Agent(report, now, ahead_s)
+            self.agents[report.instance] = known = KnownAgent(report, now, ahead_s)
         known.report, known.heard_at, known.ahead_s = report, now, min(known.ahead_s, ahead_s)
         if known.ahead_s:
             for row in report.rows:

@@ -14,16 +14,16 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.ids import Incarnation, WorkerId
-from riprap.controller.actions import Action, End, Persist, Purge, Reply, Send
+from riprap.controller.actions import Action, Persist, Purge, Reply, Send, SumUp
 from riprap.controller.cluster import Cluster
 from riprap.controller.desired import hosted_by_agents, tell
 from riprap.controller.handover import Handover
-from riprap.controller.job import Job
+from riprap.controller.job import LedJob
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.last_words import ReadLastWords, nothing_said
 from riprap.controller.phases import TERMINAL, Phase
 from riprap.controller.reconcile import Pass
-from riprap.controller.record import UNASSIGNED, Record
+from riprap.controller.record import UNASSIGNED, JobRecord
 from riprap.controller.reports import EXITED, AgentReport
 from riprap.controller.status import describe, describe_unreadable
 from riprap.controller.steps import Plan, PlanFor, Step
@@ -48,7 +48,7 @@ class Core:
         term: int,
         controller: str,
         plan_for: PlanFor,
-        stored: Mapping[str, tuple[JobSpec, Record]],
+        stored: Mapping[str, tuple[JobSpec, JobRecord]],
         members: Mapping[str, str],
         now: float,
         last_words: ReadLastWords = nothing_said,
@@ -60,12 +60,12 @@ class Core:
         self._last_words = last_words
         self.cluster = Cluster(members, clock)
         self._handover = Handover()
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, LedJob] = {}
         self.unreadable: dict[str, RiprapError] = {}
         self._forgetting: dict[str, list[tuple[Any, dict[str, str]]]] = {}  # unreadable jobs: whom to answer
         """Why a job was set aside: nothing is decided about it, and no other job notices."""
         for name, (spec, record) in stored.items():
-            self.jobs[name] = Job(spec, _stored_plan(plan_for, spec), record, now)
+            self.jobs[name] = LedJob(spec, _stored_plan(plan_for, spec), record, now)
             self.jobs[name].durable = record
         self._takeover_until: float | None = now + TAKEOVER_S
 
@@ -109,7 +109,7 @@ class Core:
         for job in self.jobs.values():
             job.detector.observer_slept(seconds)
 
-    def persisted(self, name: str, record: Record, now: float) -> list[Action]:
+    def persisted(self, name: str, record: JobRecord, now: float) -> list[Action]:
         """A record that was to be written is durable."""
         job = self.jobs.get(name)
         if job is None:
@@ -139,7 +139,7 @@ class Core:
         if known is not None and known.purging:
             raise ConfigError(f"job {name} is being forgotten", "submit it again in a moment")
         if known is None or (known.phase in TERMINAL and known.spec.submission != spec.submission):
-            job = Job(spec, self._plan_for(spec.topology), self._successor(spec, now), now)
+            job = LedJob(spec, self._plan_for(spec.topology), self._successor(spec, now), now)
             self.jobs[name] = job
         elif not known.spec.asks_the_same(spec):
             raise ConfigError(
@@ -238,7 +238,7 @@ class Core:
             result[host] = {"instance": instance, "pid": report.pid, "address": report.address, "workers": workers}
         return result
 
-    def _job(self, name: str) -> Job:
+    def _job(self, name: str) -> LedJob:
         job = self.jobs.get(name)
         if name in self.unreadable:
             raise _refusal(name, self.unreadable[name])
@@ -247,7 +247,7 @@ class Core:
             raise ConfigError(f"there is no job {name}", f"choose one of the known jobs: {known}")
         return job
 
-    def _successor(self, spec: JobSpec, now: float) -> Record:
+    def _successor(self, spec: JobSpec, now: float) -> JobRecord:
         """A blank record; incarnations go on from those of a former job of that name, whose processes may linger.
 
         Of one that was forgotten, agents still tell for a while.
@@ -259,7 +259,7 @@ class Core:
                 if row.job == spec.name:
                     tasks[row.id] = Incarnation(max(tasks.get(row.id, 0), row.incarnation))
         blank = {worker: UNASSIGNED._replace(incarnation=number) for worker, number in tasks.items()}
-        return Record(started_at=now, clock=self.cluster.clock, tasks=blank)
+        return JobRecord(started_at=now, clock=self.cluster.clock, tasks=blank)
 
     def _settle(self, now: float) -> list[Action]:
         """Decide about every job, then act."""
@@ -285,7 +285,7 @@ class Core:
                 actions.append(Send(instance, message))
         return actions
 
-    def _decide(self, job: Job, load: Counter[str], now: float) -> list[Action]:
+    def _decide(self, job: LedJob, load: Counter[str], now: float) -> list[Action]:
         actions: list[Action] = [*Pass(job, self.cluster, load, now, self._last_words).run()]
         if job.purging:
             return actions
@@ -293,12 +293,12 @@ class Core:
             job.final = describe(job, self.controller, self.cluster.clock)
         return [*actions, *self._make_durable(job, now), *self._end(job)]
 
-    def _end(self, job: Job) -> list[Action]:
+    def _end(self, job: LedJob) -> list[Action]:
         """Make the end of a job known, once in this leadership, when it is durable."""
         if job.ended or job.final is None or job.durable is None or job.durable.phase not in TERMINAL:
             return []
         job.ended = True
-        return [End(job.spec, job.final)]
+        return [SumUp(job.spec, job.final)]
 
     def _taking_over(self, now: float) -> bool:
         """Whether to hold still because agents have not reported yet: what they run is not known."""
@@ -310,7 +310,7 @@ class Core:
             self._takeover_until = None
         return self.takes_over
 
-    def _make_durable(self, job: Job, now: float) -> list[Action]:
+    def _make_durable(self, job: LedJob, now: float) -> list[Action]:
         record = job.record()
         if job.durable is not None and job.durable.decides() == record.decides():
             replies: list[Action] = [Reply(*ticket) for ticket in job.tickets]

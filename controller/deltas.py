@@ -42,7 +42,7 @@ class Writer:
         return {"number": number, "base": base, "changes": difference(before, state)}
 
 
-class Reader:
+class DeltaReader:
     """The receiving end; keeps the newest state."""
 
     def __init__(self) -> None:

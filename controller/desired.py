@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from riprap.controller.cluster import Agent
+from riprap.controller.cluster import KnownAgent
 from riprap.controller.injection import orders_for
-from riprap.controller.job import Job
+from riprap.controller.job import LedJob
 from riprap.controller.messages import Message
 from riprap.controller.phases import TERMINAL
 from riprap.controller.reports import EXITED, UP
@@ -19,7 +19,7 @@ Hosted = Mapping[str, Mapping[str, int]]
 """Job -> worker -> the incarnation that may run, on one agent."""
 
 
-def hosted_by_agents(jobs: Iterable[Job]) -> Mapping[str, Hosted]:
+def hosted_by_agents(jobs: Iterable[LedJob]) -> Mapping[str, Hosted]:
     """By the agents' instances, what each may run."""
     hosted: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for job in jobs:
@@ -31,7 +31,7 @@ def hosted_by_agents(jobs: Iterable[Job]) -> Mapping[str, Hosted]:
     return hosted
 
 
-def desired_jobs(agent: Agent, jobs: Mapping[str, Job], hosted: Hosted) -> dict[str, Any]:
+def desired_jobs(agent: KnownAgent, jobs: Mapping[str, LedJob], hosted: Hosted) -> dict[str, Any]:
     """The jobs that concern an agent, each with the incarnations that it may run; it kills whatever else it runs."""
     running = {row.job for row in agent.report.rows if row.state != EXITED}
     desired = {}
@@ -52,14 +52,14 @@ def desired_jobs(agent: Agent, jobs: Mapping[str, Job], hosted: Hosted) -> dict[
     return desired
 
 
-def _view(agent: Agent, job: Job, workers: Collection[str]) -> dict[str, Any]:
+def _view(agent: KnownAgent, job: LedJob, workers: Collection[str]) -> dict[str, Any]:
     """What the agent's workers must see of the job, under the revision at which that last changed."""
     view = job.view.of(_interest(agent, job.spec.name, workers))
     told = agent.told.get(job.spec.name, {}).get("view")
     return told if told is not None and {**told, "revision": 0} == {**view, "revision": 0} else view
 
 
-def _interest(agent: Agent, job: str, workers: Collection[str]) -> set[str] | None:
+def _interest(agent: KnownAgent, job: str, workers: Collection[str]) -> set[str] | None:
     """Whom its workers must know, and they themselves; None for all of them."""
     names = set(workers)
     for row in agent.report.rows:
@@ -70,7 +70,7 @@ def _interest(agent: Agent, job: str, workers: Collection[str]) -> set[str] | No
     return names
 
 
-def tell(agent: Agent, jobs: Mapping[str, Job], hosted: Hosted, term: int, now: float) -> Message | None:
+def tell(agent: KnownAgent, jobs: Mapping[str, LedJob], hosted: Hosted, term: int, now: float) -> Message | None:
     """The message that the agent needs now, None when it has (or will soon have) applied the last one."""
     desired = desired_jobs(agent, jobs, hosted)
     if desired != agent.told or agent.sequence == 0:

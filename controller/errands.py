@@ -13,7 +13,7 @@ from riprap.codec.errors import DataError
 from riprap.controller.actions import Persist
 from riprap.controller.inbox import Inbox
 from riprap.controller.membership import read_agents
-from riprap.controller.store import Deposed, Store
+from riprap.controller.store import Deposed, JobStore
 
 RETRY_S = 0.1
 
@@ -25,7 +25,7 @@ class Errands:
     ("purge_failed", name), ("deposed", why), ("unreadable", (name, error)).
     """
 
-    def __init__(self, client: KazooClient, store: Store, inbox: Inbox) -> None:
+    def __init__(self, client: KazooClient, store: JobStore, inbox: Inbox) -> None:
         self._client = client
         self._store = store
         self._inbox = inbox

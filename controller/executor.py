@@ -10,7 +10,7 @@ import zmq
 from riprap.codec.errors import FrameError, RiprapError
 from riprap.codec.events import EventLog
 from riprap.controller import messages
-from riprap.controller.actions import Action, End, Log, Persist, Purge, Reply, Send
+from riprap.controller.actions import Action, Log, Persist, Purge, Reply, Send, SumUp
 from riprap.controller.after_end import Endings
 from riprap.controller.deltas import Writer
 from riprap.controller.errands import Errands
@@ -59,7 +59,7 @@ class Executor:
                     self._log(action)
                 case Purge(name):
                     self._errands.purge(name)
-                case End(spec, status):
+                case SumUp(spec, status):
                     self._endings.begin(spec.topology, spec.run_dir, status)
 
     def answer(self, ticket: Ticket, result: Any) -> None:

@@ -61,7 +61,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """How far a job is, as far as faults care; `seconds` (since the first item) is negative before that item."""
 
     epochs: int = 0
@@ -69,7 +69,7 @@ class Progress:
     seconds: float = -1.0
 
 
-def is_due(when: When, progress: Progress) -> bool:
+def is_due(when: When, progress: JobProgress) -> bool:
     """Whether the moment has come; `%` must have been turned into items."""
     return {"epoch": progress.epochs, "items": progress.items, "seconds": progress.seconds}[when.kind] >= when.value
 

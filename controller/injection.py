@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from riprap.codec.ids import WorkerId
-from riprap.controller.faults import Fault, Progress, is_due
-from riprap.controller.job import Job
+from riprap.controller.faults import Fault, JobProgress, is_due
+from riprap.controller.job import LedJob
 from riprap.controller.moment import Moment
 from riprap.controller.reports import EXITED
 
@@ -37,17 +37,17 @@ def note_faults_that_never_came(run: Moment) -> None:
             run.log("fault_not_injected", fault=str(fault))
 
 
-def progress_of(job: Job, now: float) -> Progress:
+def progress_of(job: LedJob, now: float) -> JobProgress:
     """How far the job is, as its sinks last said."""
     rows = [row for sink in job.spec.sinks if (row := job.row(sink)) is not None]
     if len(rows) < len(job.spec.sinks):
-        return Progress()
+        return JobProgress()
     began = min((at for row in rows if (at := row.stats.get("first_emit_at"))), default=None)
     seconds = -1.0 if began is None else now - began
-    return Progress(min(row.epoch for row in rows), sum(row.accounted for row in rows), seconds)
+    return JobProgress(min(row.epoch for row in rows), sum(row.accounted for row in rows), seconds)
 
 
-def orders_for(job: Job, instance: str) -> list[dict[str, Any]]:
+def orders_for(job: LedJob, instance: str) -> list[dict[str, Any]]:
     """The durable orders for the workers that an agent runs now."""
     if job.durable is None:
         return []

@@ -10,7 +10,7 @@ from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller.detector import Detector
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.phases import STOPPING, Phase, check_move
-from riprap.controller.record import UNASSIGNED, Assignment, Record
+from riprap.controller.record import UNASSIGNED, Assignment, JobRecord
 from riprap.controller.reports import EXITED, WorkerReport
 from riprap.controller.reports import UP as REPORTED_UP
 from riprap.controller.steps import Plan
@@ -21,7 +21,7 @@ FAILURES_MAX = 200
 
 
 @dataclass(slots=True)
-class Task:
+class DecidedTask:
     """One worker, as decided. Incarnations grow by one with each assignment."""
 
     assignment: Assignment = UNASSIGNED
@@ -39,10 +39,10 @@ class Task:
     """When incarnations died without having processed an item, since the last that did."""
 
 
-class Job:
+class LedJob:
     """All that the leader knows of a job. A pass (`reconcile.py`) changes it, the core its `durable` and `writing`."""
 
-    def __init__(self, spec: JobSpec, plan: Plan, record: Record, now: float) -> None:
+    def __init__(self, spec: JobSpec, plan: Plan, record: JobRecord, now: float) -> None:
         self.spec = spec
         self.plan = plan
         self.phase = record.phase
@@ -60,8 +60,8 @@ class Job:
         """On which `started_at` is."""
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
-        self.durable: Record | None = None
-        self.writing: Record | None = None
+        self.durable: JobRecord | None = None
+        self.writing: JobRecord | None = None
         self.retry_at = 0.0
         self.revision = 0
         self.view = View(0, self.phase)
@@ -74,11 +74,11 @@ class Job:
         """Clients to answer, each with its result, when what is decided now is durable."""
         self.refresh_view()
 
-    def _restored(self, worker: WorkerId, assignment: Assignment | None, now: float) -> Task:
+    def _restored(self, worker: WorkerId, assignment: Assignment | None, now: float) -> DecidedTask:
         if assignment is None or not assignment.host:
-            return Task(assignment or UNASSIGNED)
+            return DecidedTask(assignment or UNASSIGNED)
         restarts = sum(failure["worker"] == str(worker) for failure in self.failures)
-        return Task(assignment, wanted=False, assigned_at=now, restarts=restarts)
+        return DecidedTask(assignment, wanted=False, assigned_at=now, restarts=restarts)
 
     def move(self, phase: Phase, now: float) -> None:
         """Go to another phase; raises IllegalMove when the table does not list the move."""
@@ -104,13 +104,13 @@ class Job:
             return
         self.rows[row.id, incarnation] = row
 
-    def record(self) -> Record:
+    def record(self) -> JobRecord:
         """What is decided now."""
         tasks = {worker: task.assignment for worker, task in self.tasks.items()}
         failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
         injected = tuple(dict(order) for order in self.injected)
         head = (self.phase, self.error, self.remedy, tasks, self.started_at)
-        return Record(*head, failures, self.final, injected, self.clock)
+        return JobRecord(*head, failures, self.final, injected, self.clock)
 
     def may_run(self, worker: WorkerId) -> bool:
         """Whether an agent may hold the worker's process: its assignment is durable and not shut out."""

@@ -11,7 +11,7 @@ from riprap.codec.ids import JOB_NAME, STAGE_NAME, WorkerId
 from riprap.codec.trust.paths import problem_with_path
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
-from riprap.controller.limits import Limits
+from riprap.controller.limits import JobLimits
 
 WORKERS_MAX = 4096
 
@@ -33,7 +33,7 @@ class JobSpec:
     workers: tuple[WorkerId, ...]
     sinks: frozenset[WorkerId]
     """The workers that say `done`; when all have, the job is finished."""
-    limits: Limits
+    limits: JobLimits
     submission: str = ""
     """Tells a request that is made again from a new one for the same job."""
     expected: Expected = field(default_factory=Expected)
@@ -63,7 +63,7 @@ class JobSpec:
         if problem := problem_with_path(run_dir):
             raise ConfigError(f"the run directory {run_dir!r}: {problem}", "name another with --out")
         workers = _workers(topology.get("stages"))
-        limits, expected = Limits.from_topology(topology), Expected.from_topology(topology)
+        limits, expected = JobLimits.from_topology(topology), Expected.from_topology(topology)
         faults = _faults(topology, workers)
         return cls(name, run_dir, topology, workers, _sinks(topology, workers), limits, submission, expected, faults)
 

@@ -26,7 +26,7 @@ from riprap.controller.last_words import read_last_words
 from riprap.controller.messages import Message
 from riprap.controller.report_reader import ReportReader
 from riprap.controller.steps import PlanFor
-from riprap.controller.store import Store
+from riprap.controller.store import JobStore
 from riprap.controller.welcome import REQUESTS, Welcome
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Leadership:
     ) -> None:
         self._router, self._endpoint, self._welcome, self._check = router, endpoint, welcome, check
         self._inbox = inbox
-        store = Store(client, term)
+        store = JobStore(client, term)
         jobs, members = store.load(), read_members(client)
         now = time.monotonic()
         self._core = Core(term, endpoint, plan_for, jobs, members, now, read_last_words, clock_id())

@@ -10,7 +10,7 @@ from riprap.codec.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JobLimits:
     """The deadlines of one job, in seconds, and when restarting it again and again is given up."""
 
     heartbeat_timeout_s: float = 2.0
@@ -30,7 +30,7 @@ class Limits:
     restarts_window_s: float = 60.0
 
     @classmethod
-    def from_topology(cls, topology: Mapping[str, Any]) -> Limits:
+    def from_topology(cls, topology: Mapping[str, Any]) -> JobLimits:
         """Read the section, with defaults for what is absent; ConfigError names a value that is no positive number."""
         section = topology.get("cluster") or {}
         if not isinstance(section, Mapping):

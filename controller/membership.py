@@ -25,7 +25,7 @@ JOIN_TIMEOUT_S = 5.0  # past the session of a dead predecessor
 CHECK_S = 1.0  # how often the node is looked for, should a notice be lost
 
 
-class Membership:
+class HostMembership:
     """Registers `about` under the host's name, again after every lost session, on a thread of its own.
 
     Leaves (Leader, term) in the inbox whenever another leader is there. Raises ConfigError when ZooKeeper does not

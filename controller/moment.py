@@ -6,7 +6,7 @@ from typing import Any
 
 from riprap.controller.actions import Log
 from riprap.controller.cluster import Cluster
-from riprap.controller.job import Job
+from riprap.controller.job import LedJob
 from riprap.controller.last_words import ReadLastWords
 from riprap.controller.phases import EndReason, Phase
 from riprap.controller.reports import EXITED, WorkerReport
@@ -18,7 +18,7 @@ class Moment:
     `last_words` is asked before a job is failed: it may be complete without anybody having been told.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, now: float, last_words: ReadLastWords) -> None:
+    def __init__(self, job: LedJob, cluster: Cluster, now: float, last_words: ReadLastWords) -> None:
         self.job = job
         self.cluster = cluster
         self.now = now

@@ -14,7 +14,7 @@ from riprap.controller import injection, recovery
 from riprap.controller.actions import Log
 from riprap.controller.cluster import Cluster
 from riprap.controller.completeness import Account
-from riprap.controller.job import Job
+from riprap.controller.job import LedJob
 from riprap.controller.last_words import ReadLastWords
 from riprap.controller.moment import Moment
 from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, EndReason, FailureReason, Phase
@@ -25,7 +25,9 @@ from riprap.controller.reports import EXITED, UP
 class Pass(Moment):
     """One pass at one moment; `load` counts the tasks of each host."""
 
-    def __init__(self, job: Job, cluster: Cluster, load: Counter[str], now: float, last_words: ReadLastWords) -> None:
+    def __init__(
+        self, job: LedJob, cluster: Cluster, load: Counter[str], now: float, last_words: ReadLastWords
+    ) -> None:
         super().__init__(job, cluster, now, last_words)
         self.load = load
 

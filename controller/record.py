@@ -28,7 +28,7 @@ UNASSIGNED = Assignment(Incarnation(0), "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JobRecord:
     """A job as decided. Invariant: no worker is started with an incarnation that is not in the stored record.
 
     `failures` are its losses so far and `final` its last status; they ride along for those who ask after a failover.
@@ -69,7 +69,7 @@ class Record:
         return data
 
     @classmethod
-    def from_json(cls, data: bytes, path: str) -> tuple[Record, int]:
+    def from_json(cls, data: bytes, path: str) -> tuple[JobRecord, int]:
         """The record and the term of its writer; DataError names the znode when it holds something else."""
         try:
             fields = json.loads(data)

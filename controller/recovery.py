@@ -7,7 +7,7 @@ from typing import Any
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
 from riprap.controller.endings import describe_end, ended_itself
-from riprap.controller.job import Job
+from riprap.controller.job import LedJob
 from riprap.controller.moment import Moment
 from riprap.controller.phases import EndReason, FailureReason, Phase
 from riprap.controller.steps import Announce, Fence, Respawn, Step
@@ -97,7 +97,7 @@ def _give_up_restarting(run: Moment, worker: WorkerId, reason: FailureReason) ->
     run.fail(EndReason.STORM, message, remedy)
 
 
-def _apply(job: Job, step: Step) -> None:
+def _apply(job: LedJob, step: Step) -> None:
     task = job.tasks[step.worker]
     match step:
         case Fence():
@@ -128,7 +128,7 @@ def fill_in_failures(run: Moment) -> None:
                 run.log(event, worker=failure["worker"], incarnation=row.incarnation, monotonic=at)
 
 
-def _explain(job: Job, failure: dict[str, Any]) -> None:
+def _explain(job: LedJob, failure: dict[str, Any]) -> None:
     """An exit is acted on at once; how it came about may be heard a moment later."""
     row = job.rows.get((WorkerId.parse(failure["worker"]), failure["incarnation"]))
     if row is None or row.status is None:

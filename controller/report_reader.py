@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from riprap.controller import messages
-from riprap.controller.deltas import Reader
+from riprap.controller.deltas import DeltaReader
 from riprap.controller.messages import Message
 from riprap.controller.reports import AgentReport
 
@@ -14,12 +14,12 @@ class ReportReader:
     """Keeps the last report of each agent process."""
 
     def __init__(self) -> None:
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, DeltaReader] = {}
 
     def read(self, message: Message) -> AgentReport | None:
         """The whole report after a message; None for an old one. Raises Gap, and FrameError for what is malformed."""
         instance = messages.text(message, "instance")
-        reader = self._readers.get(instance, Reader())
+        reader = self._readers.get(instance, DeltaReader())
         state = reader.decode(message)
         if state is None:
             return None

@@ -7,11 +7,11 @@ from typing import Any
 
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
-from riprap.controller.job import Job
+from riprap.controller.job import LedJob
 from riprap.controller.phases import Phase
 
 
-def describe(job: Job, controller: str, clock: str) -> dict[str, Any]:
+def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
     """The answer to `status`. All moments are on the controller's clock, but for failures and faults of another
     `clock`; `started_at` is None where that is another's.
 
@@ -50,7 +50,7 @@ def describe_unreadable(name: str, error: RiprapError, controller: str) -> dict[
     return {**known, "workers": {}, "past": {}, "failures": [], "run_dir": "", "started_at": None}
 
 
-def _worker(job: Job, worker: WorkerId) -> dict[str, Any]:
+def _worker(job: LedJob, worker: WorkerId) -> dict[str, Any]:
     seen, task, row = job.view.workers[worker], job.tasks[worker], job.row(worker)
     return {
         "incarnation": seen.incarnation,

@@ -13,7 +13,7 @@ from riprap.codec.json_text import to_json
 from riprap.controller import paths
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.phases import TERMINAL
-from riprap.controller.record import REMEDY, VERSION, Record, check_version
+from riprap.controller.record import REMEDY, VERSION, JobRecord, check_version
 
 TRIES = 5
 
@@ -22,7 +22,7 @@ class Deposed(Exception):
     """A later leader has taken over the job's record; this one must stop."""
 
 
-class Store:
+class JobStore:
     """The records of all jobs, for the leader of `term`. Calls block until ZooKeeper answers, so make them on a thread
     that may wait; they raise KazooException when it did not answer (the write may have happened all the same).
     """
@@ -34,7 +34,7 @@ class Store:
         self.unreadable: dict[str, DataError] = {}
         """Why a job that is there was not loaded."""
 
-    def load(self) -> dict[str, tuple[JobSpec, Record]]:
+    def load(self) -> dict[str, tuple[JobSpec, JobRecord]]:
         """All jobs that can be read, those that have not ended marked with our term. Raises Deposed."""
         jobs = {}
         for name in self._client.get_children(paths.JOBS):
@@ -48,7 +48,7 @@ class Store:
                 self.unreadable[name] = error
         return jobs
 
-    def save(self, spec: JobSpec, record: Record, create: bool) -> None:
+    def save(self, spec: JobSpec, record: JobRecord, create: bool) -> None:
         """Make a record durable, with `create` its spec too. Raises Deposed, and DataError for a bad node."""
         data = record.to_json(self._term)
         for _ in range(TRIES):
@@ -99,17 +99,17 @@ class Store:
     def _adopt(self, name: str) -> None:
         """Learn the version of a record that is ours or older; raises Deposed when it is a later leader's."""
         data, stat = self._client.get(paths.job_state(name))
-        _, term = Record.from_json(data, paths.job_state(name))
+        _, term = JobRecord.from_json(data, paths.job_state(name))
         if term > self._term:
             raise Deposed(f"job {name} is in the hands of the leader of term {term}")
         self._versions[name] = stat.version
 
-    def _claim(self, name: str) -> Record:
+    def _claim(self, name: str) -> JobRecord:
         """The record of a job, after no earlier leader can write it any more."""
         path = paths.job_state(name)
         for _ in range(TRIES):
             data, stat = self._client.get(path)
-            record, term = Record.from_json(data, path)
+            record, term = JobRecord.from_json(data, path)
             if term > self._term:
                 raise Deposed(f"job {name} is in the hands of the leader of term {term}")
             self._versions[name] = stat.version

@@ -8,7 +8,7 @@ from riprap.codec.errors import ConfigError, FrameError
 from riprap.codec.ids import JOB_NAME, WorkerId
 from riprap.codec.trust.paths import problem_with_path
 from riprap.controller import messages
-from riprap.controller.deltas import Gap, Reader
+from riprap.controller.deltas import DeltaReader, Gap
 from riprap.controller.faults import Fault
 from riprap.controller.messages import Message
 
@@ -44,7 +44,7 @@ class Wishes:
         self.sequence = 0
         self.behind = False
         """A later one has been missed: the leader must send the whole."""
-        self._reader = Reader()
+        self._reader = DeltaReader()
 
     def take(self, message: Message) -> dict[str, Wish] | None:
         """All jobs after a message, None when it brought nothing new. Raises FrameError when it is malformed."""
@@ -52,7 +52,7 @@ class Wishes:
         if term < self.term:
             return None  # of a deposed leader
         if term > self.term:
-            self.term, self.sequence, self._reader = term, 0, Reader()
+            self.term, self.sequence, self._reader = term, 0, DeltaReader()
         try:
             state = self._reader.decode(message)
         except Gap:

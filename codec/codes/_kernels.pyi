@@ -23,7 +23,7 @@ def gf256_product(a: int, b: int) -> int:
 def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """An uninitialised array at an address divisible by 64, whose memory is reused when the last view of it is gone."""
 
-class Matrix:
+class Coefficients:
     """Compiled coefficients, rows x columns; immutable, so threads may share it."""
 
     rows: int
@@ -37,10 +37,10 @@ class Matrix:
         at least `end` bytes long (ValueError otherwise); no output overlaps another or an input. Runs without the GIL.
         """
 
-class RealMatrix(Matrix):
+class RealMatrix(Coefficients):
     """Multiplies and adds float64; sums are rounded term by term in the order of columns, the same at every level."""
 
-class ByteMatrix(Matrix):
+class ByteMatrix(Coefficients):
     """Multiplies and adds bytes in GF(2^8) with polynomial 0x11d."""
 
 class Sums:
@@ -50,7 +50,7 @@ class Sums:
     """
 
     def __init__(
-        self, matrix: Matrix, shape: tuple[int, ...], dtype: np.dtype, outputs: list[np.ndarray] | None = None
+        self, matrix: Coefficients, shape: tuple[int, ...], dtype: np.dtype, outputs: list[np.ndarray] | None = None
     ) -> None:
         """The outputs, one for each row of the matrix, get this shape and dtype, in the memory of the arrays `outputs`
         if there are any. ValueError when these are of another number or size."""

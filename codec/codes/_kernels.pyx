@@ -119,7 +119,7 @@ cdef class Views:
         free(self.addresses)
 
 
-cdef class Matrix:
+cdef class Coefficients:
     """Common part of the two kinds of matrices."""
 
     cdef readonly int rows
@@ -148,14 +148,14 @@ cdef class Sums:
     stand for zeros. So the first block is written, not added to zeros.
     """
 
-    cdef Matrix matrix
+    cdef Coefficients matrix
     cdef tuple shape
     cdef object dtype
     cdef Py_ssize_t size, filled
     cdef list buffers
     cdef Views outputs
 
-    def __cinit__(self, Matrix matrix, tuple shape, dtype, list outputs=None):
+    def __cinit__(self, Coefficients matrix, tuple shape, dtype, list outputs=None):
         self.matrix = matrix
         self.shape = shape
         self.dtype = dtype
@@ -192,7 +192,7 @@ cdef class Sums:
         return [np.ndarray(self.shape, self.dtype, buffer) for buffer in self.buffers]
 
 
-cdef class RealMatrix(Matrix):
+cdef class RealMatrix(Coefficients):
     """Coefficients of float64."""
 
     cdef double *coef
@@ -216,7 +216,7 @@ cdef class RealMatrix(Matrix):
                             self.coef + column, self.columns, begin // sizeof(double), end // sizeof(double), add)
 
 
-cdef class ByteMatrix(Matrix):
+cdef class ByteMatrix(Coefficients):
     """Coefficients of GF(2^8)."""
 
     cdef riprap_gf256_coef *coef

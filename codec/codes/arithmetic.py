@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from riprap.codec.codes import gf256
-from riprap.codec.codes._kernels import ByteMatrix, Matrix, RealMatrix
+from riprap.codec.codes._kernels import ByteMatrix, Coefficients, RealMatrix
 
 
 class Arithmetic(ABC):
@@ -21,7 +21,7 @@ class Arithmetic(ABC):
         """ValueError unless blocks of this dtype can be coded."""
 
     @abstractmethod
-    def compiled(self, coefficients: np.ndarray) -> Matrix:
+    def compiled(self, coefficients: np.ndarray) -> Coefficients:
         """The matrix whose kernel combines blocks by these coefficients."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class RealArithmetic(Arithmetic):
         if dtype != np.float64:
             raise ValueError(f"real-number codes take float64, not {dtype}; use a byte code (gf256, xor)")
 
-    def compiled(self, coefficients: np.ndarray) -> Matrix:
+    def compiled(self, coefficients: np.ndarray) -> Coefficients:
         return RealMatrix(coefficients)
 
     def recovery(self, of_lost: np.ndarray, of_present: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ class ByteArithmetic(Arithmetic):
         if dtype.hasobject:
             raise ValueError(f"byte codes take arrays of plain bytes, not {dtype} with references to objects")
 
-    def compiled(self, coefficients: np.ndarray) -> Matrix:
+    def compiled(self, coefficients: np.ndarray) -> Coefficients:
         return ByteMatrix(coefficients)
 
     def recovery(self, of_lost: np.ndarray, of_present: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from riprap.codec.codes._kernels import Matrix, Sums
+from riprap.codec.codes._kernels import Coefficients, Sums
 from riprap.codec.codes.arithmetic import Arithmetic
 from riprap.codec.codes.encoder import Encoder, check_fits
 
@@ -92,13 +92,13 @@ class Code:
         parity = [i - self.k for i in kept if i >= self.k]
         return self._arithmetic.condition(np.concatenate([np.eye(self.k)[data], self._coefficients[parity]]))
 
-    def _new_recovery(self, lost: tuple[int, ...], parity: tuple[int, ...]) -> Matrix:
+    def _new_recovery(self, lost: tuple[int, ...], parity: tuple[int, ...]) -> Coefficients:
         rows = self._coefficients[[i - self.k for i in parity]]
         present = [i for i in range(self.k) if i not in lost]
         return self._arithmetic.compiled(self._arithmetic.recovery(rows[:, lost], rows[:, present]))
 
     def _sums_like(
-        self, matrix: Matrix, like: np.ndarray, blocks: Sequence[np.ndarray], out: list[np.ndarray] | None = None
+        self, matrix: Coefficients, like: np.ndarray, blocks: Sequence[np.ndarray], out: list[np.ndarray] | None = None
     ) -> Sums:
         self._arithmetic.check(like.dtype)
         for block in blocks:

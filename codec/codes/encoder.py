@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from riprap.codec.codes._kernels import Matrix, Sums
+from riprap.codec.codes._kernels import Coefficients, Sums
 
 
 class Encoder:
@@ -13,7 +13,7 @@ class Encoder:
     Made by `Code.encoder`. It keeps no reference to the data, and none to the parity after `reset`. Not thread-safe.
     """
 
-    def __init__(self, matrix: Matrix, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def __init__(self, matrix: Coefficients, shape: tuple[int, ...], dtype: np.dtype) -> None:
         """Parity blocks get `shape` and `dtype`; the columns of `matrix` are the data blocks."""
         self._matrix = matrix
         self._shape = shape

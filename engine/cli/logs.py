@@ -35,18 +35,18 @@ def command(job: str, worker: str | None, follow: bool, zookeeper: str | None) -
         raise ConfigError(
             f"{folder} has no log of {worker}; it has {one_of(sorted(names))}", suggestion(worker, names) or "name one"
         )
-    tails: dict[Path, Tail] = {}
+    tails: dict[Path, LogTail] = {}
     while True:
         for path in sorted(folder.glob(f"{worker or '*'}.log")):
             prefix = "" if worker else f"{path.stem:<14} "
-            for line in tails.setdefault(path, Tail(path)).lines(final=not follow):
+            for line in tails.setdefault(path, LogTail(path)).lines(final=not follow):
                 click.echo(prefix + line)
         if not follow:
             return
         time.sleep(FOLLOW_EVERY_S)
 
 
-class Tail:
+class LogTail:
     """Hands out a growing file's lines, each once."""
 
     def __init__(self, path: Path) -> None:

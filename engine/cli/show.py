@@ -40,11 +40,11 @@ def command(
     """
     from riprap.engine.flow.table_files import write_table
     from riprap.engine.show.results import RECORDS, results
-    from riprap.engine.show.run import Run
+    from riprap.engine.show.run import RunFiles
     from riprap.engine.show.screen import print_table
     from riprap.operators.tables import Table
 
-    run = Run(Path(run_dir))
+    run = RunFiles(Path(run_dir))
     found = {} if what in RECORDS else results(run)
     for note in run.notes:
         click.echo(f"note: {note}", err=True)

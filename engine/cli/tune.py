@@ -12,7 +12,7 @@ from riprap.engine.cli.options import json_option, set_option
 
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
-    from riprap.engine.tune.pilots import Outcome, Pilots, Quantity
+    from riprap.engine.tune.pilots import PilotOutcome, Pilots, Quantity
     from riprap.engine.tune.report import Tuning
     from riprap.engine.tune.search import Measured, Setting
 
@@ -139,7 +139,7 @@ def _measure(
 
 
 def _search(
-    pilots: Pilots, quantity: Quantity, reference: Outcome, target: float, items: int,
+    pilots: Pilots, quantity: Quantity, reference: PilotOutcome, target: float, items: int,
     asked: tuple[int, tuple[str, ...]],
 ) -> list[Measured]:  # fmt: skip
     from riprap.engine.tune.search import search
@@ -159,7 +159,7 @@ def _search(
         return measured
 
 
-def _growth(pilots: Pilots, quantity: Quantity, reference: Outcome, items: int) -> float:
+def _growth(pilots: Pilots, quantity: Quantity, reference: PilotOutcome, items: int) -> float:
     """From an undisturbed pilot of half the length."""
     from riprap.engine.tune.loss import growth
 
@@ -168,7 +168,7 @@ def _growth(pilots: Pilots, quantity: Quantity, reference: Outcome, items: int) 
     return growth(quantity.sizes(shorter), quantity.sizes(reference), items / half)
 
 
-def _run(pilots: Pilots, name: str, section: Any, items: int, disturbed: bool) -> Outcome:
+def _run(pilots: Pilots, name: str, section: Any, items: int, disturbed: bool) -> PilotOutcome:
     from riprap.engine.tune.pilots import flow
 
     click.echo(f"{name}: {flow(section)}", err=True)
@@ -181,7 +181,7 @@ def _start_of(section: Any) -> Setting:
     return Setting(*(float(section[name]) for name in Setting._fields))
 
 
-def _measured(setting: Setting, outcome: Outcome, loss: float) -> Measured:
+def _measured(setting: Setting, outcome: PilotOutcome, loss: float) -> Measured:
     from riprap.engine.tune.search import Measured
 
     summary, saved = outcome.summary, outcome.summary["backups"]

@@ -16,7 +16,14 @@ from riprap.codec.errors import RiprapError
 from riprap.codec.json_text import to_json
 from riprap.controller import ensemble
 from riprap.engine.cli.options import json_option, own_ensemble_option
-from riprap.engine.services.state import State, read_state, remove_state, started_ticks, state_folder, write_state
+from riprap.engine.services.state import (
+    ServiceState,
+    read_state,
+    remove_state,
+    started_ticks,
+    state_folder,
+    write_state,
+)
 
 if TYPE_CHECKING:
     from riprap.engine.services.host import Services
@@ -86,7 +93,7 @@ def _own_address(given: str, zookeeper: str | None) -> str:
     return ONE_HOST if is_loopback(seen) else seen
 
 
-def _start(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> State:
+def _start(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> ServiceState:
     """Start the supervisor detached from this terminal, and wait until it has written its state."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -136,7 +143,7 @@ def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups
         remove_state()
 
 
-def _follow_keys(services: Services, state: State) -> State:
+def _follow_keys(services: Services, state: ServiceState) -> ServiceState:
     """Bring the services under the keys that have followed theirs, if any have; the state that is true then."""
     from riprap.codec.trust.keys import is_off, keys_folder
     from riprap.codec.trust.rotation import promoted_since
@@ -154,10 +161,10 @@ def _follow_keys(services: Services, state: State) -> State:
     return state
 
 
-def _own_state(zookeeper: str, folder: Path, backups: list[str], keys: str) -> State:
+def _own_state(zookeeper: str, folder: Path, backups: list[str], keys: str) -> ServiceState:
     ticks = started_ticks(os.getpid())
     assert ticks is not None
-    return State(os.getpid(), ticks, zookeeper, str(folder), backups, ensemble.file_in_use(), keys)
+    return ServiceState(os.getpid(), ticks, zookeeper, str(folder), backups, ensemble.file_in_use(), keys)
 
 
 def _note_restart(name: str, code: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from riprap.codec.ids import WorkerId
-from riprap.configs.shape import Edge as StageEdge
+from riprap.configs.shape import StageEdge
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
 

@@ -15,7 +15,7 @@ from riprap.codec.clock import opened
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import DataflowLayout, Joint
-from riprap.engine.flow.progress import At, Cause, Heard, LinkKey, Progress, link_key
+from riprap.engine.flow.progress import At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from riprap.engine.flow.port import Port  # whose package imports this module
 
 
-class OutLink:
+class OutletLink:
     """One link out of a task: what waits for it, and what is on the way (for the bound on unacknowledged items)."""
 
     def __init__(self, joint: Joint, to: WorkerId) -> None:
@@ -94,10 +94,10 @@ class OutLink:
 class Leave(Protocol):
     """The part of a scheme that is about what leaves (engine/flow/scheme.py)."""
 
-    def on_emit(self, link: OutLink, block: Block) -> None:
+    def on_emit(self, link: OutletLink, block: Block) -> None:
         """A block stands last on a link, waiting to leave."""
 
-    def may_leave(self, link: OutLink, block: Block) -> bool:
+    def may_leave(self, link: OutletLink, block: Block) -> bool:
         """Whether the block may be sent now."""
 
     @property
@@ -112,9 +112,9 @@ class Outlet:
 
     scheme: Leave
 
-    def __init__(self, layout: DataflowLayout, port: Port, progress: Progress, files: WindowFiles) -> None:
+    def __init__(self, layout: DataflowLayout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
-        self.links = {link_key(j.edge, to): OutLink(j, to) for j in layout.outputs for to in j.workers}
+        self.links = {link_key(j.edge, to): OutletLink(j, to) for j in layout.outputs for to in j.workers}
         self.epoch = Epoch(0)
         self._files = files
         self._forward = [joint for joint in layout.outputs if not joint.feedback]
@@ -178,7 +178,7 @@ class Outlet:
         turn = self._dealt % len(joint.workers)
         return joint.workers[turn : turn + 1]
 
-    def _put(self, link: OutLink, block: Block) -> None:
+    def _put(self, link: OutletLink, block: Block) -> None:
         cause, number = self._cause
         sibling = self._siblings.get(link.key, -1) + 1
         self._siblings[link.key] = sibling
@@ -226,7 +226,7 @@ class Outlet:
                 link.waiting.popleft()
                 link.sent(block.items)
 
-    def of_worker(self, worker: WorkerId) -> Iterator[OutLink]:
+    def of_worker(self, worker: WorkerId) -> Iterator[OutletLink]:
         """The links to a worker."""
         return (link for link in self.links.values() if link.to == worker)
 
@@ -235,12 +235,12 @@ class Outlet:
         for link in self.of_worker(worker):
             link.take_back(self.port.kept(link.joint.edge, worker))
 
-    def place(self, link: OutLink, heard: Heard) -> None:
+    def place(self, link: OutletLink, heard: Heard) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice."""
         link.place(heard)
         self._repeat_last(link, heard)
 
-    def _repeat_last(self, link: OutLink, heard: Heard) -> None:
+    def _repeat_last(self, link: OutletLink, heard: Heard) -> None:
         """A receiver that has lost the last punctuation or feedback would wait for it for ever."""
         last = link.last
         if last is None or (heard.known and heard.at.number >= last.key.row) or last in link.waiting:

@@ -86,7 +86,7 @@ class Heard:
 
 
 @dataclass
-class Progress:
+class TaskProgress:
     """What a task has processed and put out; saved with its state."""
 
     received: int = 0
@@ -142,7 +142,7 @@ class Progress:
         }
 
     @classmethod
-    def unpack(cls, fields: dict[str, Any]) -> Progress:
+    def unpack(cls, fields: dict[str, Any]) -> TaskProgress:
         """What `pack` wrote."""
         return cls(
             fields["received"],

@@ -11,7 +11,7 @@ from riprap.codec.clock import opened
 from riprap.codec.ids import Epoch
 
 
-class Input(Protocol):
+class InputPart(Protocol):
     """A part of the job's input (operators/inputs/job_input.py): the same items each time."""
 
     items: int
@@ -27,7 +27,7 @@ class Reader:
     A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every life.
     """
 
-    def __init__(self, source: Input, windows: int, block_bytes: int) -> None:
+    def __init__(self, source: InputPart, windows: int, block_bytes: int) -> None:
         self.source, self.windows = source, windows
         self.block_items = max(1, int(block_bytes / max(1.0, source.item_bytes)))
         self.position = 0

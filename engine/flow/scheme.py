@@ -15,9 +15,9 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
-from riprap.engine.flow.outlet import Outlet, OutLink
+from riprap.engine.flow.outlet import Outlet, OutletLink
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import LinkKey, Progress
+from riprap.engine.flow.progress import LinkKey, TaskProgress
 from riprap.engine.flow.receipts import Receipts
 from riprap.operators.dataflow import DataflowOperator
 
@@ -29,7 +29,7 @@ class Bench:
     layout: DataflowLayout
     port: Port
     operator: DataflowOperator
-    progress: Progress
+    progress: TaskProgress
     outlet: Outlet
     inbox: Sequence[Entry]
     """What was received and is not processed, oldest first."""
@@ -86,10 +86,10 @@ class DataflowScheme:
     def on_window(self, epoch: int) -> None:
         """The operator has closed a window."""
 
-    def on_emit(self, link: OutLink, block: Block) -> None:
+    def on_emit(self, link: OutletLink, block: Block) -> None:
         """A block stands last on a link, waiting to leave."""
 
-    def may_leave(self, link: OutLink, block: Block) -> bool:
+    def may_leave(self, link: OutletLink, block: Block) -> bool:
         """Whether the block may be sent now."""
         return True
 

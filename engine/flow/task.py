@@ -18,7 +18,7 @@ from riprap.engine.flow.losses import Limits, recovery_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
-from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, Progress, identity, link_key
+from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, TaskProgress, identity, link_key
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import DataflowScheme
 from riprap.engine.flow.threads import ComputeThreads
@@ -52,7 +52,7 @@ class DataflowTask:
         self.layout, self.port, self.operator, self.outlet, self.pace = layout, port, operator, outlet, pace
         self.reader, self.journal = reader, journal
         self.threads = threads or ComputeThreads(operator)
-        self.progress: Progress = outlet.progress
+        self.progress: TaskProgress = outlet.progress
         self.inbox: deque[Entry] = deque()
         self.feedback: deque[Entry] = deque()
         self.scheme: DataflowScheme

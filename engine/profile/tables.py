@@ -13,7 +13,7 @@ SHARE_MIN = 0.0005
 """What would be shown as 0.0 %."""
 
 
-class Row(NamedTuple):
+class ShareRow(NamedTuple):
     """What stands in the first two columns, the shares, and whether a line is drawn above."""
 
     first: str
@@ -43,17 +43,17 @@ but others had the CPU, or a lock or the memory made it wait. Much of it tells o
 </div></section>{_unrecorded(unrecorded, job)}"""
 
 
-def thread_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> Iterator[Row]:
+def thread_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> Iterator[ShareRow]:
     """A row for each thread that recorded anything."""
     worker = ""
     for lane, share in zip(lanes, found):
         if share is not None:
             begins = lane.name != worker
-            yield Row(lane.name if begins else "", lane.thread, share, begins)
+            yield ShareRow(lane.name if begins else "", lane.thread, share, begins)
             worker = lane.name
 
 
-def stage_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> Iterator[Row]:
+def stage_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> Iterator[ShareRow]:
     """The compute threads of each stage together."""
     known = [
         (lane.worker.partition(".")[0], share)
@@ -62,7 +62,7 @@ def stage_rows(lanes: Sequence[ThreadSpans], found: Sequence[Shares | None]) -> 
     ]
     for stage, members in groupby(known, key=lambda entry: entry[0]):
         each = [share for _, share in members]
-        yield Row(stage, str(len(each)), together(each), True)
+        yield ShareRow(stage, str(len(each)), together(each), True)
 
 
 def together(each: Sequence[Shares]) -> Shares:
@@ -71,12 +71,12 @@ def together(each: Sequence[Shares]) -> Shares:
     return Shares(seconds, {kind: sum(one.of[kind] * one.seconds for one in each) / seconds for kind in SPENT})
 
 
-def _table(rows: Iterable[Row], *heading: str) -> str:
+def _table(rows: Iterable[ShareRow], *heading: str) -> str:
     heads = "".join(f"<th>{name}</th>" for name in (*heading, "", *SPENT))
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(map(_line, rows))}</tbody></table>"
 
 
-def _line(row: Row) -> str:
+def _line(row: ShareRow) -> str:
     of = row.shares.of
     return (
         f"<tr{' class=first' if row.begins else ''}><td>{html.escape(row.first)}</td><td>{html.escape(row.second)}</td>"

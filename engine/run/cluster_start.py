@@ -11,7 +11,7 @@ from riprap.codec.errors import ConfigError
 from riprap.controller.client import Client
 from riprap.controller.ensemble import file_in_use
 from riprap.controller.phases import ENDED
-from riprap.engine.run.preflight import Job, check_job
+from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.start import committed_epochs, refuse_to_resume
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
@@ -22,7 +22,7 @@ from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
 class ClusterStart:
     """A job that may be submitted; `servers` are the backup servers that keep what its workers save."""
 
-    job: Job
+    job: CheckedJob
     run_dir: Path
     attempt: Attempt
     servers: Sequence[str]
@@ -42,7 +42,7 @@ class ClusterStart:
         return values | {"resume": resume, "before": [list(epochs) for epochs in self.attempt.before], "faults": faults}
 
 
-def submit_anew(job: Job, out: str | None, servers: Sequence[str]) -> ClusterStart:
+def submit_anew(job: CheckedJob, out: str | None, servers: Sequence[str]) -> ClusterStart:
     """The first attempt at a job, with these backup servers unless it names its own; ConfigError for a bad `out`."""
     check_output_is_free(job.topology)
     run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
@@ -78,7 +78,7 @@ def submit_again(
         return ClusterStart(job, run_dir, attempts.begin(before, servers), servers)
 
 
-def check_faults(job: Job) -> None:
+def check_faults(job: CheckedJob) -> None:
     """ConfigError for a fault in what is no worker: agents hit none but their own workers."""
     workers = {str(worker) for worker in job.topology.workers()}
     for fault in job.faults:

@@ -10,7 +10,7 @@ from typing import Any
 
 from riprap.codec.events import EventLog
 from riprap.controller.effects import TICK_S, Effect, Victim, begin
-from riprap.controller.faults import Fault, Progress, When, is_due
+from riprap.controller.faults import Fault, JobProgress, When, is_due
 from riprap.engine.run.summary import Injected
 from riprap.engine.run.targets import Targets
 from riprap.engine.run_directory.epochs import Committed
@@ -65,7 +65,7 @@ class Injector(threading.Thread):
         """One look at the progress; faults whose target is not running yet stay pending."""
         self._committed.refresh()
         seconds = now - self.first_item_at if self.first_item_at is not None else -1.0
-        progress = Progress(self._committed.epoch, self._committed.items, seconds)
+        progress = JobProgress(self._committed.epoch, self._committed.items, seconds)
         for fault in [fault for fault in self.pending if is_due(fault.when, progress)]:
             self._due.add(str(fault))
             victim = self._targets.find(fault.target)

@@ -15,7 +15,7 @@ from riprap.codec.errors import RiprapError
 from riprap.configs.checks import fitting_schemes
 from riprap.configs.problems import FieldPath, Problem, one_of
 from riprap.configs.three_stage import thread_problems, three_stage_problems
-from riprap.configs.topology import Draft, Stage, Topology
+from riprap.configs.topology import Draft, StageOptions, Topology
 from riprap.engine.run.dataflow_preflight import stage_problems as dataflow_stage_problems
 from riprap.engine.run.window_output import output_problems
 from riprap.engine.schemes import DATAFLOW_SCHEMES, SCHEMES
@@ -140,7 +140,7 @@ def _wanted(draft: Draft, name: str) -> type[Operator]:
     return next((base for position, base in POSITIONS.items() if name in getattr(shape, position)), Operator)
 
 
-def _made_problems(topology: Topology, name: str, stage: Stage) -> Iterator[Problem]:
+def _made_problems(topology: Topology, name: str, stage: StageOptions) -> Iterator[Problem]:
     try:
         made = make_operator(stage.operator, stage.options)
     except RiprapError as error:

@@ -36,7 +36,7 @@ from riprap.operators.names import full_name
 from riprap.operators.returns import WrongReturn
 
 T = TypeVar("T")
-OpenAll = Callable[[Topology, tuple[str, ...]], "Schema | DataflowSchema"]
+OpenAll = Callable[[Topology, tuple[str, ...]], "JobSchema | DataflowSchema"]
 
 NAMES_MAX = 8
 SAMPLE_ITEMS = 256
@@ -44,7 +44,7 @@ SAMPLE_ITEMS = 256
 
 
 @dataclass(frozen=True)
-class Schema:
+class JobSchema:
     """What the opened sources say: the columns of an item, the label among them, and how many items there are.
 
     `classes` are the labels of the two classes, where the processors tell two apart.
@@ -69,7 +69,7 @@ class Schema:
 
 
 @dataclass(frozen=True)
-class Job:
+class CheckedJob:
     """What may be started, and the faults to inject into it.
 
     `unprotected` says why a lost sink cannot be restored, nor the job be resumed; empty when both can be done.
@@ -77,7 +77,7 @@ class Job:
     """
 
     topology: Topology
-    schema: Schema | DataflowSchema
+    schema: JobSchema | DataflowSchema
     faults: list[Fault]
     unprotected: str = ""
     cautions: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Job:
 
 def check_job(
     path: str, sets: Iterable[str], fault_specs: Iterable[str] = (), faults_file: str | None = None, verify: bool = True
-) -> Job:
+) -> CheckedJob:
     """Load a topology, make and open its operators once, settle its faults; any problem is a RiprapError.
 
     Without `verify` no input is read beforehand, whatever the topology says.
@@ -122,7 +122,7 @@ def check_job(
     schema = _opened(partial(open_all, topology, verified))
     faults = plan_faults(faults, topology, schema.items)
     told = (*dropped, *old_names(given), *cautions(topology), *_unlearnt(schema))
-    return Job(topology, schema, faults, _unprotected(topology), told)
+    return CheckedJob(topology, schema, faults, _unprotected(topology), told)
 
 
 def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:
@@ -162,7 +162,7 @@ def verify_inputs(topology: Topology) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(filter(None, verified)), tuple(notes)
 
 
-def open_operators(topology: Topology, verified: tuple[str, ...]) -> Schema:
+def open_operators(topology: Topology, verified: tuple[str, ...]) -> JobSchema:
     """Open all sources and one operator of each other stage, as workers will."""
     sources = [
         _open_source(topology, index, verified) for index in range(topology.stages[topology.sources[0]].parallelism)
@@ -180,7 +180,7 @@ def open_operators(topology: Topology, verified: tuple[str, ...]) -> Schema:
     sink.open(_context(topology, topology.sinks[0], 0, columns, label))
     features = [index for index, name in enumerate(columns) if name != label]
     moments = second_moments(_samples(sources, len(columns)), features) if sink.wants_moments else None
-    return Schema(columns, label, items, verified, classes, moments)
+    return JobSchema(columns, label, items, verified, classes, moments)
 
 
 def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
@@ -227,7 +227,7 @@ def _classes(sources: Sequence[Source], columns: Sequence[str], label: str) -> C
     return labels.classes()
 
 
-def _unlearnt(schema: Schema | DataflowSchema) -> Iterator[str]:
+def _unlearnt(schema: JobSchema | DataflowSchema) -> Iterator[str]:
     """Features whose weights are not learnt, for want of a step."""
     if isinstance(schema, DataflowSchema) or schema.moments is None:
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.run.preflight import Job, check_job
+from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, submit_again_command
 from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
@@ -20,7 +20,7 @@ from riprap.operators import by_value
 class Start:
     """A job that may be started in its run directory, which `lock` keeps other launchers out of."""
 
-    job: Job
+    job: CheckedJob
     run_dir: Path
     attempt: Attempt
     backups: list[BackupServer]
@@ -57,7 +57,7 @@ def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -
         raise
 
 
-def _begin(job: Job, run_dir: Path, attempts: Attempts) -> Start:
+def _begin(job: CheckedJob, run_dir: Path, attempts: Attempts) -> Start:
     before = committed_epochs(job, run_dir)
     if any(before):
         _check_can_go_on(job, run_dir, attempts)
@@ -65,7 +65,7 @@ def _begin(job: Job, run_dir: Path, attempts: Attempts) -> Start:
     return Start(job, run_dir, attempt, servers_of_run(job.topology, run_dir, attempt.run), attempts)
 
 
-def committed_epochs(job: Job, run_dir: Path) -> list[int]:
+def committed_epochs(job: CheckedJob, run_dir: Path) -> list[int]:
     """The last epoch that each sink has committed."""
     committed = Committed(run_dir, sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks))
     committed.refresh()
@@ -92,7 +92,7 @@ def _check_is_no_clusters(run_dir: Path, attempts: Attempts) -> None:
         )
 
 
-def _check_can_go_on(job: Job, run_dir: Path, attempts: Attempts) -> None:
+def _check_can_go_on(job: CheckedJob, run_dir: Path, attempts: Attempts) -> None:
     """Without the sink's state a job that has committed epochs could only begin again, and repeat them."""
     why = job.unprotected
     storages = [server.storage for server in servers_of_run(job.topology, run_dir, attempts.run)]

@@ -13,7 +13,7 @@ import numpy as np
 from riprap.configs.topology import Topology
 from riprap.engine.flow.layout import targets
 from riprap.engine.run.dataflow_preflight import DataflowSchema
-from riprap.engine.run.preflight import Job, Schema, check_job
+from riprap.engine.run.preflight import CheckedJob, JobSchema, check_job
 from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.worker.build import graph_context, input_of
 from riprap.engine.worker.build_three_stage import context_of
@@ -38,7 +38,7 @@ NEVER = "What takes several processes (links, failures, speed) is not checked: r
 class Trial:
     """A job whose operators are tried on at most `items` items of its stream."""
 
-    job: Job
+    job: CheckedJob
     items: int = ITEMS
     _complaints: set[Cause] = field(default_factory=set)
 
@@ -76,7 +76,7 @@ def unchecked(outcomes: Sequence[Outcome]) -> list[str]:
     return [f"{stage}: {what} ({why})" for (stage, why), what in told.items()] + [NEVER]
 
 
-def _of_three_stages(topology: Topology, schema: Schema, items: int, complaints: set[Cause]) -> Iterator[Outcome]:
+def _of_three_stages(topology: Topology, schema: JobSchema, items: int, complaints: set[Cause]) -> Iterator[Outcome]:
     names = (topology.sources[0], topology.processors[0], topology.sinks[0])
     makes = [partial(make_operator, topology.stages[name].operator, topology.stages[name].options) for name in names]
     contexts = [_context(topology, schema, name) for name in names]
@@ -101,7 +101,7 @@ def _of_three_stages(topology: Topology, schema: Schema, items: int, complaints:
     yield from try_laws(names[2], pair, sink.LAWS, complaints)
 
 
-def _context(topology: Topology, schema: Schema, stage: str) -> Context:
+def _context(topology: Topology, schema: JobSchema, stage: str) -> Context:
     """As a worker of the first task has it; a source is opened before its columns are known."""
     context = context_of(topology, schema.fields(), topology.tasks(stage)[0])
     return replace(context, columns=(), label=None) if stage in topology.sources else context

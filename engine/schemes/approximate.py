@@ -28,7 +28,7 @@ from typing import Any
 from riprap.codec.blocks import Block, Kind
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.outlet import OutLink
+from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import LinkKey, link_key
 from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.schemes.parts.pacing import Pacing
@@ -307,7 +307,7 @@ class Approximate(DataflowScheme):
         self._emptied |= state is not None and state.cleared
         self._set_limits()
 
-    def may_leave(self, link: OutLink, block: Block) -> bool:
+    def may_leave(self, link: OutletLink, block: Block) -> bool:
         if self.bench.layout.is_source or link.joint.feedback or not block.items:
             return True
         if not self._counted:

@@ -17,7 +17,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.outlet import OutLink
+from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import INPUT, LinkKey
 from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
@@ -66,7 +66,7 @@ class UpstreamBackup(DataflowScheme):
             self._unsaved.append((INPUT, entry.block))
             self._save_waiting()
 
-    def on_emit(self, link: OutLink, block: Block) -> None:
+    def on_emit(self, link: OutletLink, block: Block) -> None:
         self._unsaved.append((link.key, block))
         self._stays.add(id(block))
         self._save_waiting()
@@ -106,7 +106,7 @@ class UpstreamBackup(DataflowScheme):
         self._save_waiting()
         return not self.recorder.full and not self._unsaved
 
-    def may_leave(self, link: OutLink, block: Block) -> bool:
+    def may_leave(self, link: OutletLink, block: Block) -> bool:
         return id(block) not in self._stays
 
     def on_processed(self, entry: Entry) -> None:

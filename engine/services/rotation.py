@@ -34,7 +34,7 @@ from riprap.controller import session
 from riprap.controller.ownership import depose_others, give_to
 from riprap.controller.phases import TERMINAL
 from riprap.engine.services.cluster import open_client
-from riprap.engine.services.state import State, find_zookeeper, read_state
+from riprap.engine.services.state import ServiceState, find_zookeeper, read_state
 
 SETTLE_S = 60.0
 LOOK_EVERY_S = 0.1
@@ -62,7 +62,7 @@ def rotate() -> Rotated:
         return Rotated(hosts, _foreign_backups(state))
 
 
-def find_cluster() -> State:
+def find_cluster() -> ServiceState:
     """The services of this host; ConfigError when there are none, or their keys are not ours to change."""
     if is_off():
         raise ConfigError("security is off here, so there are no keys to be changed", f"unset {FOLDER_VARIABLE}")
@@ -130,7 +130,7 @@ def _ensemble() -> Iterator[KazooClient]:
         session.disconnect(nodes)
 
 
-def _foreign_backups(state: State) -> list[str]:
+def _foreign_backups(state: ServiceState) -> list[str]:
     """The backup servers that jobs use, and the services of this host do not have."""
     used: set[str] = set()
     with open_client(None) as client:

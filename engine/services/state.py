@@ -19,7 +19,7 @@ PF_EXITING = 0x4  # <linux/sched.h>
 
 
 @dataclass(frozen=True)
-class State:
+class ServiceState:
     """The supervisor of the services (`started_ticks` tells it from a later process of the same pid), and where.
 
     `backups` are the addresses of the backup servers among the services; `zookeeper_auth` is the file that says how the
@@ -42,15 +42,15 @@ def state_folder() -> Path:
     return Path(runtime) / "riprap" if runtime else Path.home() / ".riprap"
 
 
-def write_state(state: State) -> None:
+def write_state(state: ServiceState) -> None:
     """Replace the state file in one step."""
     replace(state_folder() / "up.json", to_json(asdict(state)))
 
 
-def read_state() -> State | None:
+def read_state() -> ServiceState | None:
     """The services that run now; None when nothing does, whatever an old file says."""
     try:
-        state = State(**json.loads((state_folder() / "up.json").read_text()))
+        state = ServiceState(**json.loads((state_folder() / "up.json").read_text()))
     except (OSError, ValueError, TypeError):
         return None
     return state if started_ticks(state.pid) == state.started_ticks else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from riprap.engine.run_directory.directory import read_summary
 from riprap.engine.run_directory.epochs import Committed
-from riprap.engine.show.run import Run
+from riprap.engine.show.run import RunFiles
 from riprap.operators.tables import Table, texts
 
 FAILURE = ("worker", "incarnation", "action", "ended", "detected_ms", "restored_ms", "caught_up_ms")
@@ -22,7 +22,7 @@ OF_TEXT = {"worker", "action", "ended", "state"}
 UNFINISHED = "the run has written no summary.json (yet): its job has not ended"
 
 
-def epochs(run: Run) -> Table:
+def epochs(run: RunFiles) -> Table:
     """A row for each committed epoch of each sink."""
     sinks = sum(run.topology.stages[stage].parallelism for stage in run.topology.sinks)
     rows = Committed(run.path, sinks).refresh()
@@ -32,24 +32,24 @@ def epochs(run: Run) -> Table:
     return Table(columns)
 
 
-def metrics(run: Run) -> Table:
+def metrics(run: RunFiles) -> Table:
     """How well the job did, by name."""
     values = read_summary(run.path).get("metrics") or {}
     return Table({"metric": texts(values), "value": _numbers(values.values())}, _note(run))
 
 
-def failures(run: Run) -> Table:
+def failures(run: RunFiles) -> Table:
     """Each failure: who, how it ended, and when it was noticed and made good."""
     return Table(_columns(read_summary(run.path).get("failures") or (), FAILURE), _note(run))
 
 
-def recoveries(run: Run) -> Table:
+def recoveries(run: RunFiles) -> Table:
     """What each recovery may lack (docs/dataflow.md says what the columns mean)."""
     lost = read_summary(run.path).get("lost") or {}
     return Table(_columns(lost.get("recoveries") or (), RECOVERY), _note(run))
 
 
-def _note(run: Run) -> str:
+def _note(run: RunFiles) -> str:
     return "" if read_summary(run.path) else UNFINISHED
 
 

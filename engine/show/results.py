@@ -12,14 +12,14 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.codec.importing import own_line
 from riprap.engine.show.records import epochs, failures, metrics, recoveries
-from riprap.engine.show.run import Run, arrays_of
+from riprap.engine.show.run import RunFiles, arrays_of
 from riprap.operators.base import Operator, Sink
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.tables import Table, joined, length_of
 
 Read = Callable[[], Table]
 T = TypeVar("T")
-RECORDS: dict[str, Callable[[Run], Table]] = {
+RECORDS: dict[str, Callable[[RunFiles], Table]] = {
     "metrics": metrics,
     "epochs": epochs,
     "failures": failures,
@@ -27,7 +27,7 @@ RECORDS: dict[str, Callable[[Run], Table]] = {
 }
 
 
-def results(run: Run) -> dict[str, Read]:
+def results(run: RunFiles) -> dict[str, Read]:
     """The results of each destination, and the rows that it put out; what is known of any run is in RECORDS."""
     found: dict[str, Read] = {}
     stages = run.topology.sinks
@@ -38,7 +38,7 @@ def results(run: Run) -> dict[str, Read]:
     return found
 
 
-def _of_stage(run: Run, stage: str) -> dict[str, Read]:
+def _of_stage(run: RunFiles, stage: str) -> dict[str, Read]:
     operator = run.operator(stage)
     found: dict[str, Read] = {}
     if models := run.numbered(stage, "model.npz"):

@@ -19,7 +19,7 @@ from riprap.operators.loading import load_operator
 from riprap.operators.tables import Schema
 
 
-class Run:
+class RunFiles:
     """A run directory that is read only. ConfigError when it is none."""
 
     def __init__(self, path: Path) -> None:

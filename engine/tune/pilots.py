@@ -25,7 +25,7 @@ PILOT_ITEMS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PilotOutcome:
     """A pilot that completed: its summary, and what its destinations wrote."""
 
     summary: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Pilots:
     folder: Path
     faults: tuple[str, ...]
 
-    def run(self, name: str, section: Mapping[str, Any], items: int, disturbed: bool) -> Outcome:
+    def run(self, name: str, section: Mapping[str, Any], items: int, disturbed: bool) -> PilotOutcome:
         """Run one to its end; JobFailed when it does not complete."""
         sets = [f"fault_tolerance={flow(section)}", "output=null", *_limits(self.topology, items)]
         faults, out = self.faults if disturbed else (), str(self.folder / name)
@@ -49,7 +49,7 @@ class Pilots:
         summary, failure = run_to_end(start, NoDisplay(), None, 0)
         if failure is not None:
             raise failure
-        return Outcome(summary, _results(summary))
+        return PilotOutcome(summary, _results(summary))
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Quantity:
 
     name: str | None
 
-    def sizes(self, outcome: Outcome) -> dict[str, float]:
+    def sizes(self, outcome: PilotOutcome) -> dict[str, float]:
         """The absolute value of the metric, or the L1 norm of each array. ConfigError when there is no such thing."""
         metrics, found = outcome.summary["metrics"], sizes(outcome.results)
         if self.name in metrics:
@@ -70,7 +70,7 @@ class Quantity:
             raise ConfigError("the job's destinations have no numbers as results", "name a metric with --metric")
         return {self.name: found[self.name]} if self.name is not None else found
 
-    def loss(self, reference: Outcome, found: Outcome) -> float:
+    def loss(self, reference: PilotOutcome, found: PilotOutcome) -> float:
         """How much of it was lost, relative to the undisturbed pilot; of several arrays the one that lost most."""
         before, after = reference.summary["metrics"], found.summary["metrics"]
         if self.name in before:

@@ -2,7 +2,7 @@
 
 from typing_extensions import Buffer
 
-class View(Buffer):
+class SlotView(Buffer):
     """Bytes of a slot, read-only; the slot is released when the last view of it is gone."""
 
     nbytes: int
@@ -19,7 +19,7 @@ class Borrowed:
         """Whether the lender still counts on this life. If not, what was read last may have been overwritten: nothing
         that was made of it may leave."""
 
-    def view(self, index: int, generation: int, offset: int, nbytes: int) -> View:
+    def view(self, index: int, generation: int, offset: int, nbytes: int) -> SlotView:
         """Hold a slot; FrameError when it is not there (any more)."""
 
     @property

@@ -11,7 +11,7 @@ from riprap.engine.wire._segment cimport SLOTS, Lane, Segment, generations, lane
 
 @cython.final
 @cython.no_gc_clear
-cdef class View:
+cdef class SlotView:
     """Bytes of a slot, read-only; the slot is released when the last view of it is gone."""
 
     cdef Borrowed segment
@@ -59,7 +59,7 @@ cdef class Borrowed:
         elif self.held[index] != generation:
             raise FrameError("a slot with two generations")
         self.views[index] += 1
-        cdef View view = View.__new__(View)
+        cdef SlotView view = SlotView.__new__(SlotView)
         view.segment, view.index, view.start, view.nbytes = self, index, offset, nbytes
         return view
 

@@ -24,7 +24,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.engine.wire.arena import Arena, Slot
-from riprap.engine.wire.borrowed import Borrowed, View
+from riprap.engine.wire.borrowed import Borrowed, SlotView
 
 SLOT_BYTES_MIN = 16 * 1024  # a smaller payload travels faster as a frame than by a slot
 RESIDENT_BYTES = 256 << 20  # of input files, before their pages go back to the page cache
@@ -286,7 +286,7 @@ class Borrower:
 
 def is_borrowed(array: np.ndarray) -> bool:
     """Whether the bytes of an array are another worker's, who may write over them when this life is over."""
-    return isinstance(_origin(array), View)
+    return isinstance(_origin(array), SlotView)
 
 
 def _origin(array: Any) -> Any:

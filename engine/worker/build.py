@@ -13,7 +13,7 @@ from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import Progress, link_key
+from riprap.engine.flow.progress import TaskProgress, link_key
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.task import DataflowTask, WindowJournal
@@ -22,7 +22,7 @@ from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator
-from riprap.operators.inputs.job_input import Input, open_input
+from riprap.operators.inputs.job_input import TaskInput, open_input
 from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.loading import load_operator, make_operator
 
@@ -42,7 +42,9 @@ def graph_context(topology: Topology, me: WorkerId) -> Context:
     )
 
 
-def input_of(topology: Topology, stage: str, verified: Sequence[str], index: int = 0, parallelism: int = 1) -> Input:
+def input_of(
+    topology: Topology, stage: str, verified: Sequence[str], index: int = 0, parallelism: int = 1
+) -> TaskInput:
     """The part of the input that a task of a source reads; DataError when it cannot be read.
 
     What is `verified` (see operators/inputs/shard_checks.py) is not looked at again.
@@ -78,7 +80,7 @@ class DataflowParts:
         assert isinstance(operator, DataflowOperator), "checked before the job was submitted"
         operator.open(graph_context(topology, layout.me))
         files = WindowFiles(run_dir, layout.me.index, type(operator), topology.output if layout.is_sink else None)
-        outlet = Outlet(layout, port, Progress(), files)
+        outlet = Outlet(layout, port, TaskProgress(), files)
         stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}
         links = [(joint.edge, worker) for joint in layout.inputs if joint.feedback for worker in joint.workers]
         pace = Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})

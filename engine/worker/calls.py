@@ -18,7 +18,7 @@ _HELPERS = "prepare"  # how the names of the threads begin that call an operator
 
 
 @dataclass(frozen=True)
-class Call:
+class OpenCall:
     """A call that has not returned: the function that the engine called, the line it is at, and since when (s)."""
 
     name: str
@@ -58,7 +58,7 @@ class CallWatch:
         self._since = 0.0
         self.told = Told()
 
-    def look(self, turns: int, now: float) -> Call | None:
+    def look(self, turns: int, now: float) -> OpenCall | None:
         """The call that has lasted for SLOW_CALL_S or longer."""
         calls = _stack(self._compute) if turns == self._turns else []
         frame = calls[-1] if calls else None
@@ -67,7 +67,7 @@ class CallWatch:
         self._turns = turns
         if frame is None or now - self._since < SLOW_CALL_S:
             return None
-        return Call(frame.f_code.co_name, _own_line(calls), now - self._since)
+        return OpenCall(frame.f_code.co_name, _own_line(calls), now - self._since)
 
 
 def _stack(compute: int) -> list[FrameType]:

@@ -16,7 +16,7 @@ from riprap.codec.ids import Epoch
 from riprap.codec.trust.keys import WorkerKeys
 
 
-class Store(Protocol):
+class RecordStore(Protocol):
     """Where a worker's states and items are kept (backupserver.BackupClient)."""
 
     @property
@@ -71,7 +71,7 @@ def open_store(
     keys: WorkerKeys,
     deadline_s: float,
     wake: Callable[[], None],
-) -> tuple[Store, Restored]:
+) -> tuple[RecordStore, Restored]:
     """Shut former lives of the worker out, and fetch what they saved; without servers there is nothing.
 
     Raises a RiprapError that names the servers when they do not answer in time.

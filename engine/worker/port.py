@@ -21,7 +21,7 @@ from riprap.engine.flow.links import LinkPort, Links, Window
 from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 from riprap.engine.wire.sharing import Borrower, Lender, is_borrowed
-from riprap.engine.worker.persistence import NoStore, Store
+from riprap.engine.worker.persistence import NoStore, RecordStore
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
@@ -50,7 +50,7 @@ class WorkerPort(LinkPort):
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
         self.bytes_shared: Counter[str] = Counter()
-        self.store: Store = NoStore()
+        self.store: RecordStore = NoStore()
         self.confirm_s = float("inf")
         """How long the backup servers may confirm nothing of what was saved, before the worker gives up."""
         self._by_frames = False

@@ -34,7 +34,7 @@ from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
 from riprap.engine.worker.build import DataflowParts
 from riprap.engine.worker.build_three_stage import ThreeStageParts
-from riprap.engine.worker.calls import Call, CallWatch
+from riprap.engine.worker.calls import CallWatch, OpenCall
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
 from riprap.engine.worker.membership import Membership
@@ -95,7 +95,7 @@ class Worker:
         self._doubtful = False
         """Whether a heartbeat could not get the metrics."""
         self.calls = CallWatch(threading.get_ident())
-        self._call: Call | None = None
+        self._call: OpenCall | None = None
         self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE
         self._beaten = (0, 0.0)  # what `turns` was at the last heartbeat, and when
         self.first_item_at = self.caught_up_at = 0.0

@@ -16,7 +16,7 @@ from riprap.operators.inputs.shards import FORMAT as MATRIX
 from riprap.operators.inputs.shards import open_shards
 
 
-class Input:
+class TaskInput:
     """The items that one of `parallelism` source tasks streams: the same ones, with the same bytes, each time.
 
     The rows are dealt out in contiguous ranges; a task streams its range `repeat` times. A `limit` counts the items of
@@ -65,7 +65,7 @@ class Input:
 def open_input(
     path: str | os.PathLike[str], repeat: int = 1, limit: int | None = None, index: int = 0, parallelism: int = 1,
     checks: Checks = NOTHING,
-) -> Input:  # fmt: skip
+) -> TaskInput:  # fmt: skip
     """Open what task `index` of `parallelism` streams of a directory of shards, of a .txt(.gz) file or a directory.
 
     ConfigError for numbers out of range, DataError when the input is neither, or is not whole.
@@ -75,7 +75,7 @@ def open_input(
     if not 0 <= index < parallelism:
         raise ConfigError(f"task {index} of {parallelism} source tasks", "Tasks are numbered from 0.")
     rows, schema = _open_rows(os.fspath(path), checks)
-    return Input(rows, schema, repeat, limit, index, parallelism)
+    return TaskInput(rows, schema, repeat, limit, index, parallelism)
 
 
 def verify_input(path: str, checks: Checks) -> tuple[str, int]:

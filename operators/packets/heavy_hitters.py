@@ -99,7 +99,7 @@ class LocalSketch(DataflowOperator):
 
 
 @dataclass
-class Window:
+class SketchWindow:
     """Sketches of one window, added up; `unsaved` is what the last backup lacks. `candidates`: flow -> its ends."""
 
     totals: np.ndarray
@@ -126,7 +126,7 @@ class MergedSketches(State):
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.windows: dict[int, Window] = {}
+        self.windows: dict[int, SketchWindow] = {}
         self.found = np.empty(0, FOUND)
         self._found_saved = 0
         self._fresh, self._closed = True, False
@@ -138,7 +138,7 @@ class MergedSketches(State):
             raise ValueError(f"counters of {totals.dtype} {totals.shape}, not int64 {shape}")
         if len(of_bytes(ends)) != len(candidates):
             raise ValueError(f"{len(candidates)} flows between {len(ends)} pairs of ends")
-        window = self.windows.setdefault(epoch, Window(np.zeros(shape, np.int64), np.zeros(shape, np.int64)))
+        window = self.windows.setdefault(epoch, SketchWindow(np.zeros(shape, np.int64), np.zeros(shape, np.int64)))
         window.totals += totals
         window.unsaved += totals
         window.add(candidates, ends)
@@ -176,7 +176,9 @@ class MergedSketches(State):
 
     def recover_state(self, backup: Backup) -> None:
         epochs, totals, counts, candidates, ends, found = self._checked(backup.arrays)
-        self.windows = {int(epoch): Window(part.copy(), np.zeros_like(part)) for epoch, part in zip(epochs, totals)}
+        self.windows = {
+            int(epoch): SketchWindow(part.copy(), np.zeros_like(part)) for epoch, part in zip(epochs, totals)
+        }
         stops = np.cumsum(counts)
         for window, start, stop in zip(self.windows.values(), stops - counts, stops, strict=True):
             window.add(candidates[start:stop], ends[start:stop])

@@ -112,7 +112,7 @@ class Outbox:
 
 
 @dataclass
-class Task:
+class TrialTask:
     """One task: its operator, started, and all calls of it."""
 
     stage: str
@@ -179,14 +179,15 @@ class Graph:
     def __init__(
         self, stages: Mapping[str, Sequence[Context]], routes: Sequence[Route], make: Callable[[str], DataflowOperator]
     ) -> None:
-        self.stages: dict[str, list[Task]] = {}
+        self.stages: dict[str, list[TrialTask]] = {}
         self.epoch = 0
-        self.broken: Task | None = None
+        self.broken: TrialTask | None = None
         """The task whose last call raised."""
         self._make, self._routes = make, routes
         for name, contexts in stages.items():
             self.stages[name] = [
-                Task(name, context, self.started(name, context), self.outbox(name, context)) for context in contexts
+                TrialTask(name, context, self.started(name, context), self.outbox(name, context))
+                for context in contexts
             ]
 
     def started(self, stage: str, context: Context) -> DataflowOperator:
@@ -211,7 +212,7 @@ class Graph:
             for task in tasks:
                 self._deliver(deque([(task, "punctuation", self.epoch)]))
 
-    def _deliver(self, queue: deque[tuple[Task, Kind, Items | int]]) -> None:
+    def _deliver(self, queue: deque[tuple[TrialTask, Kind, Items | int]]) -> None:
         for _ in range(MESSAGES_MAX):
             if not queue:
                 return

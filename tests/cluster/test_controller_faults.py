@@ -14,7 +14,7 @@ from cluster_harness import PROGRAM, Cluster, await_death, await_that, is_alive,
 
 from riprap.codec.errors import ConfigError, JobFailed, RiprapError
 from riprap.controller.client import Client
-from riprap.controller.limits import Limits
+from riprap.controller.limits import JobLimits
 from riprap.controller.session import disconnect, open_client
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 
@@ -199,7 +199,7 @@ def test_a_worker_that_dies_again_and_again_fails_the_job(cluster: Cluster) -> N
         cluster.client.wait("toy", timeout_s=120)
     # a death counts as its own doing once its status is known, which may come after the next life was begun
     died = cluster.status()["workers"]["processor.1"]["incarnation"]
-    assert f"died {died} times" in str(raised.value) and 3 <= died <= Limits().restarts_max + 1
+    assert f"died {died} times" in str(raised.value) and 3 <= died <= JobLimits().restarts_max + 1
 
 
 def test_an_operator_error_fails_the_job_at_once(cluster: Cluster) -> None:

@@ -18,16 +18,16 @@ from riprap.controller import paths, session
 from riprap.controller.election import try_to_lead
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.phases import Phase
-from riprap.controller.record import Assignment, Record
-from riprap.controller.store import Deposed, Store
+from riprap.controller.record import Assignment, JobRecord
+from riprap.controller.store import Deposed, JobStore
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 SPEC = JobSpec.read("job", {"stages": {"sink": {"parallelism": 1}}}, "/run")
 SINK = WorkerId("sink", 0)
 
 
-def record(incarnation: int) -> Record:
-    return Record(Phase.RUNNING, tasks={SINK: Assignment(Incarnation(incarnation), "h", "i")})
+def record(incarnation: int) -> JobRecord:
+    return JobRecord(Phase.RUNNING, tasks={SINK: Assignment(Incarnation(incarnation), "h", "i")})
 
 
 def test_a_killed_server_comes_back_with_its_data_and_sessions(tmp_path: Path) -> None:
@@ -108,32 +108,32 @@ def test_terms_grow_and_one_leads(chroot: str) -> None:
 
 def test_a_store_gives_back_what_was_saved(chroot: str) -> None:
     client = session.connect(chroot)
-    store = Store(client, term=5)
+    store = JobStore(client, term=5)
     store.save(SPEC, record(1), create=True)
     store.save(SPEC, record(2), create=False)
-    assert Store(client, term=6).load() == {"job": (SPEC, record(2))}
+    assert JobStore(client, term=6).load() == {"job": (SPEC, record(2))}
     session.disconnect(client)
 
 
 def test_a_former_leader_cannot_write_any_more(chroot: str) -> None:
     client = session.connect(chroot)
-    old = Store(client, term=5)
+    old = JobStore(client, term=5)
     old.save(SPEC, record(1), create=True)
-    new = Store(client, term=6)
+    new = JobStore(client, term=6)
     new.load()
     with pytest.raises(Deposed):
         old.save(SPEC, record(2), create=False)
     with pytest.raises(Deposed):
-        Store(client, term=5).load()
+        JobStore(client, term=5).load()
     assert new.load()["job"][1] == record(1)
     session.disconnect(client)
 
 
 def test_a_write_whose_answer_was_lost_is_made_again(chroot: str) -> None:
     client = session.connect(chroot)
-    store = Store(client, term=5)
+    store = JobStore(client, term=5)
     store.save(SPEC, record(1), create=True)
-    same_leader = Store(client, term=5)  # as if it had not heard of its first write
+    same_leader = JobStore(client, term=5)  # as if it had not heard of its first write
     same_leader.save(SPEC, record(1), create=True)
     same_leader.save(SPEC, record(2), create=False)
     assert store.load()["job"][1] == record(2)
@@ -142,14 +142,14 @@ def test_a_write_whose_answer_was_lost_is_made_again(chroot: str) -> None:
 
 def test_jobs_that_cannot_be_read_are_named_and_the_others_loaded(chroot: str) -> None:
     client: KazooClient = session.connect(chroot)
-    leader = Store(client, term=5)
+    leader = JobStore(client, term=5)
     for name in ("job", "scribbled", "newer", "lost"):
         leader.save(replace(SPEC, name=name), record(1), create=True)
     client.set(paths.job_state("scribbled"), b"scribble")
     client.set(paths.job_spec("newer"), b'{"version": 2}')
     client.delete(paths.job_state("lost"))
     client.create(paths.job("empty"))
-    later = Store(client, term=6)
+    later = JobStore(client, term=6)
     assert later.load() == {"job": (SPEC, record(1))}
     assert later.unreadable.keys() == {"scribbled", "newer", "lost", "empty"}
     assert "znode /riprap/jobs/scribbled/state" in str(later.unreadable["scribbled"])

@@ -24,7 +24,7 @@ from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
-from riprap.engine.flow.progress import Progress, link_key
+from riprap.engine.flow.progress import TaskProgress, link_key
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.task import DataflowTask
@@ -175,7 +175,7 @@ class DataflowSimulation(Simulation):
         operator = make_operator(stage.operator, stage.options)
         operator.open(graph_context(topology, me))
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
-        outlet = Outlet(layout, node, Progress(), files)
+        outlet = Outlet(layout, node, TaskProgress(), files)
         stale = {
             link_key(joint.edge, worker): topology.edges[joint.edge.index].stale_windows
             for joint in layout.inputs

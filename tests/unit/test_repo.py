@@ -21,6 +21,7 @@ from riprap.configs.document import read_document
 from riprap.configs.loading import load
 from riprap.configs.schemes import SCHEMES
 from riprap.engine import schemes
+from riprap.operators.shipped import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 ORDER = ("codec", "configs", "operators", "backupserver", "controller", "engine")
@@ -187,6 +188,20 @@ def first_sentence(path: Path) -> str:
     text = path.read_text()
     found = re.match(r'(?:#!.*\n)?r?"""(.+)', text)
     return "an empty file needs none" if not text.strip() else found[1] if found else ""
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Shipped operators apart, whose module is part of their name, and `prep_spark`, which nothing else imports."""
+    folders = {*ORDER} - {APART}
+    shipped = {name.partition(":")[2] for names in SHIPPED.values() for name in names}
+    defined: dict[str, list[str]] = {}
+    for path in PRODUCT:
+        if path.relative_to(ROOT).parts[0] in folders:
+            for name in re.findall(r"^(?:cdef )?class (\w+)", path.read_text(), re.MULTILINE):
+                defined.setdefault(name, []).append(name_of(path))
+    assert len(defined) > 300, "classes were found at all"
+    twice = {name: paths for name, paths in defined.items() if len(paths) > 1 and name not in shipped}
+    assert not twice
 
 
 NAMED = re.compile(

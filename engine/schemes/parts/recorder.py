@@ -18,7 +18,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import WINDOW, LinkKey, Progress
+from riprap.engine.flow.progress import WINDOW, LinkKey, TaskProgress
 from riprap.operators import returns
 from riprap.operators.states.base import Backup, State
 
@@ -33,7 +33,7 @@ than those: only a whole one lets the backup server forget what came before."""
 class Recorder:
     """Saves for one task. What the store does not take at once is kept and tried again; `full` says so."""
 
-    def __init__(self, port: Port, progress: Progress, state: State | None) -> None:
+    def __init__(self, port: Port, progress: TaskProgress, state: State | None) -> None:
         self.port, self.progress, self.state = port, progress, state
         self.state_number = 0
         """The record of the newest state."""
@@ -170,7 +170,7 @@ class Recovered:
 
     def __init__(self, state: Block | None, records: Sequence[Block]) -> None:
         self.backups: list[Backup] = []
-        self.progress: Progress | None = None
+        self.progress: TaskProgress | None = None
         self._extras: dict[tuple[LinkKey, int], Block] = {}
         self.entries: list[Entry] = []
         self.version = 0
@@ -190,7 +190,7 @@ class Recovered:
         arrays, count, before = restored(part), part.meta["state"], self.progress
         if not whole and before is None:
             return  # a part of a state that is not here
-        self.version, self.progress = part.meta["version"], Progress.unpack(part.meta["progress"])
+        self.version, self.progress = part.meta["version"], TaskProgress.unpack(part.meta["progress"])
         if part.meta["what"] == "state":
             self.backups = [*([] if whole else self.backups), Backup(whole, tuple(arrays[:count]))]
         elif before is not None and self.backups:  # the state is still that of before
@@ -252,7 +252,7 @@ def _entry(record: Block) -> Entry:
     return Entry(meta["number"], tuple(meta["link"]), block, stage=meta["stage"], record=-1, acknowledged=True)
 
 
-def take_over(progress: Progress, recovered: Recovered, state: State | None) -> None:
+def take_over(progress: TaskProgress, recovered: Recovered, state: State | None) -> None:
     """Put what was saved back into a task's progress and its operator's state, and note the failure."""
     heard = progress.heard
     if recovered.progress is not None:

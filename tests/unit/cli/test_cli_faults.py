@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.topology import Topology
-from riprap.controller.faults import Fault, Progress, When, is_due
+from riprap.controller.faults import Fault, JobProgress, When, is_due
 from riprap.engine.run.fault_plan import plan_faults
 from riprap.engine.run.faults import GRAMMAR, faults_of_file, parse_fault
 
@@ -91,19 +91,19 @@ def test_a_slow_down_has_a_fraction_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("when", "before", "after"),
     [
-        (When("epoch", 3), Progress(epochs=2, items=999), Progress(epochs=3)),
-        (When("items", 500), Progress(items=499, epochs=999), Progress(items=500)),
-        (When("seconds", 0), Progress(epochs=9, items=9, seconds=-1), Progress(seconds=0)),
-        (When("seconds", 2.5), Progress(seconds=2.49), Progress(seconds=2.5)),
+        (When("epoch", 3), JobProgress(epochs=2, items=999), JobProgress(epochs=3)),
+        (When("items", 500), JobProgress(items=499, epochs=999), JobProgress(items=500)),
+        (When("seconds", 0), JobProgress(epochs=9, items=9, seconds=-1), JobProgress(seconds=0)),
+        (When("seconds", 2.5), JobProgress(seconds=2.49), JobProgress(seconds=2.5)),
     ],
 )
-def test_a_moment_comes_when_it_comes(when: When, before: Progress, after: Progress) -> None:
+def test_a_moment_comes_when_it_comes(when: When, before: JobProgress, after: JobProgress) -> None:
     assert not is_due(when, before)
     assert is_due(when, after)
 
 
 def test_start_up_is_a_moment_too() -> None:
-    assert is_due(When("epoch", 0), Progress())
+    assert is_due(When("epoch", 0), JobProgress())
 
 
 def plan(topology: Topology, *texts: str, items: int | None = 1000) -> list[Fault]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from riprap.engine.cli.logs import Tail
+from riprap.engine.cli.logs import LogTail
 from riprap.engine.cli.main import riprap
 
 
 def test_a_line_counts_once_its_end_is_there(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("one\ntw")
-    tail = Tail(path)
+    tail = LogTail(path)
     assert list(tail.lines(final=False)) == ["one"]
     with path.open("a") as stream:
         stream.write("o\nthree")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from riprap.engine.run.preflight import Job, Schema, check_job
+from riprap.engine.run.preflight import CheckedJob, JobSchema, check_job
 from riprap.operators.learning.curvature import unpacked_moments
 from riprap.prep_spark.shards import write_manifest
 
@@ -38,7 +38,7 @@ def rows() -> np.ndarray:
 
 
 @pytest.fixture
-def checked(rows: np.ndarray, tmp_path: Path) -> Job:
+def checked(rows: np.ndarray, tmp_path: Path) -> CheckedJob:
     np.save(tmp_path / "part-00000.npy", rows)
     size = (tmp_path / "part-00000.npy").stat().st_size
     entry = {"file": "part-00000.npy", "rows": ROWS, "bytes": size, "crc32": "00000000"}
@@ -47,8 +47,8 @@ def checked(rows: np.ndarray, tmp_path: Path) -> Job:
     return check_job(str(tmp_path / "job.yaml"), ())
 
 
-def test_the_moments_are_those_of_the_features_of_all_sources(checked: Job, rows: np.ndarray) -> None:
-    assert isinstance(checked.schema, Schema)
+def test_the_moments_are_those_of_the_features_of_all_sources(checked: CheckedJob, rows: np.ndarray) -> None:
+    assert isinstance(checked.schema, JobSchema)
     moments = unpacked_moments(checked.schema.fields()["moments"])
     assert moments is not None and np.isinf(moments[1, 1])
     features = np.column_stack([rows[:, [0, 3]], np.ones(ROWS)])
@@ -56,12 +56,12 @@ def test_the_moments_are_those_of_the_features_of_all_sources(checked: Job, rows
     np.testing.assert_allclose(moments[kept], features.T @ features / ROWS, rtol=1e-12)
 
 
-def test_a_feature_that_never_varies_is_told(checked: Job) -> None:
+def test_a_feature_that_never_varies_is_told(checked: CheckedJob) -> None:
     told = checked.cautions
     assert len(told) == 1 and told[0].startswith("1 of 3 features are the same in all items that were looked at")
     assert "(x1), so their weights stay 0" in told[0]
 
 
-def test_a_rate_of_ones_own_asks_for_no_sample(checked: Job, tmp_path: Path) -> None:
+def test_a_rate_of_ones_own_asks_for_no_sample(checked: CheckedJob, tmp_path: Path) -> None:
     job = check_job(str(tmp_path / "job.yaml"), ["stages.sink.options.learning_rate=0.5"])
     assert "moments" not in job.schema.fields() and job.cautions == ()

@@ -11,7 +11,7 @@ import pytest
 from riprap.codec.errors import ConfigError
 from riprap.controller import ensemble
 from riprap.engine.services.state import (
-    State,
+    ServiceState,
     find_backups,
     find_zookeeper,
     forget_jobs,
@@ -29,10 +29,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "riprap"
 
 
-def own_state(ticks_off: int = 0) -> State:
+def own_state(ticks_off: int = 0) -> ServiceState:
     ticks = started_ticks(os.getpid())
     assert ticks
-    return State(os.getpid(), ticks + ticks_off, "127.0.0.1:2181", "/tmp", ["ipc://@backup"])
+    return ServiceState(os.getpid(), ticks + ticks_off, "127.0.0.1:2181", "/tmp", ["ipc://@backup"])
 
 
 def test_a_state_is_read_back_until_it_is_removed() -> None:

@@ -14,7 +14,7 @@ from riprap.codec.codes import gf256
 from riprap.codec.codes._kernels import (
     LEVELS,
     ByteMatrix,
-    Matrix,
+    Coefficients,
     RealMatrix,
     aligned_empty,
     force_level,
@@ -44,7 +44,7 @@ def dumb_bytes(coef: np.ndarray, inputs: list[np.ndarray], out: np.ndarray, add:
     return out ^ products if add else products
 
 
-def run(matrix: Matrix, inputs: list[np.ndarray], out: np.ndarray, offset: int, add: bool) -> np.ndarray:
+def run(matrix: Coefficients, inputs: list[np.ndarray], out: np.ndarray, offset: int, add: bool) -> np.ndarray:
     """Combine at every level, into and from memory at this offset from alignment; assert that all levels agree."""
     results = set()
     for name in supported_levels():

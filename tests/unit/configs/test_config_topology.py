@@ -14,7 +14,7 @@ import pytest
 from riprap.codec.ids import WorkerId
 from riprap.configs.loading import load
 from riprap.configs.topology import Topology
-from riprap.controller.limits import Limits
+from riprap.controller.limits import JobLimits
 
 Write = Callable[..., Path]
 
@@ -31,10 +31,10 @@ def test_defaults_are_filled_in(write: Write, shards: Path) -> None:
 
 
 def test_every_limit_of_the_control_plane_can_be_set(write: Write) -> None:
-    assert asdict(load(write()).cluster) == asdict(Limits()), "and the defaults are said once more alike"
-    names = [field.name for field in fields(Limits)]
+    assert asdict(load(write()).cluster) == asdict(JobLimits()), "and the defaults are said once more alike"
+    names = [field.name for field in fields(JobLimits)]
     topology = load(write(), [f"cluster.{name}={number}" for number, name in enumerate(names, start=3)])
-    assert asdict(Limits.from_topology(topology.to_dict())) == dict(zip(names, range(3, 99)))
+    assert asdict(JobLimits.from_topology(topology.to_dict())) == dict(zip(names, range(3, 99)))
 
 
 def test_workers_and_positions(write: Write) -> None:

@@ -24,7 +24,7 @@ from riprap.controller.deltas import Gap, Writer
 from riprap.controller.executor import desired_message
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.phases import TERMINAL
-from riprap.controller.record import Record
+from riprap.controller.record import JobRecord
 from riprap.controller.report_reader import ReportReader
 from riprap.controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
 from riprap.controller.steps import restart_lost_for
@@ -133,7 +133,7 @@ class World:
         self.agents: dict[str, SimulatedAgent] = {}
         self.readers: dict[int, ReportReader] = {}
         self.writers: dict[int, defaultdict[str, Writer]] = {}
-        self.stored: dict[str, tuple[JobSpec, Record]] = {}
+        self.stored: dict[str, tuple[JobSpec, JobRecord]] = {}
         self.stored_term = 0
         self.zookeeper_away_until = 0.0
         self.started: set[Key] = set()
@@ -180,7 +180,7 @@ class World:
 
     def is_over(self) -> bool:
         """Whether the job is complete, durably, and no process is left."""
-        _, record = self.stored.get("job", (None, Record()))
+        _, record = self.stored.get("job", (None, JobRecord()))
         assert record.phase not in TERMINAL or record.phase == "COMPLETED", record.error
         return record.phase == "COMPLETED" and not any(agent.running() for agent in self.agents.values())
 
@@ -286,7 +286,7 @@ class World:
             return
         if self.now < self.zookeeper_away_until:
             return self.perform(core, core.persist_failed("job", self.now))
-        _, before = self.stored.get("job", (None, Record()))
+        _, before = self.stored.get("job", (None, JobRecord()))
         for worker, assignment in before.tasks.items():
             assert action.record.tasks[worker].incarnation >= assignment.incarnation, "an incarnation went back"
         self.stored["job"] = (action.spec, action.record)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.errors import FrameError
 from riprap.controller import messages
-from riprap.controller.deltas import Gap, Reader, Writer, applied, difference
+from riprap.controller.deltas import DeltaReader, Gap, Writer, applied, difference
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=2) | st.lists(st.integers(0, 2), max_size=2)
 KEYS = st.sampled_from("abcd")
@@ -30,7 +30,7 @@ def test_the_difference_of_two_states_makes_one_of_the_other(before: dict[str, A
 
 @given(st.lists(STATES, max_size=6), st.data())
 def test_a_reader_has_the_last_state_or_knows_that_it_missed_one(states: list[Any], data: st.DataObject) -> None:
-    writer, reader = Writer(), Reader()
+    writer, reader = Writer(), DeltaReader()
     for number, state in enumerate(states, 1):
         message = messages.unpack(messages.pack({"type": "x", **writer.encode(number, state)}))
         fate = data.draw(st.sampled_from(["arrives", "lost", "twice"]))
@@ -56,7 +56,7 @@ def test_what_did_not_change_is_not_sent() -> None:
 
 
 def test_a_message_sent_again_is_whole_and_an_old_one_is_nothing_new() -> None:
-    writer, reader = Writer(), Reader()
+    writer, reader = Writer(), DeltaReader()
     first, second = writer.encode(1, {"a": 1}), writer.encode(2, {"a": 2})
     assert writer.encode(2, {"a": 2}) == {"number": 2, "whole": {"a": 2}}
     with pytest.raises(Gap):
@@ -78,7 +78,7 @@ def test_any_changes_are_applied_or_a_frame_error(changes: Any) -> None:
     "message", [{}, {"number": -1}, {"number": 2, "whole": []}, {"number": 2, "base": 1}, {"number": 2, "base": "1"}]
 )
 def test_a_malformed_message_changes_nothing(message: dict[str, Any]) -> None:
-    reader = Reader()
+    reader = DeltaReader()
     reader.decode({"number": 1, "whole": {"a": 1}})
     with pytest.raises(FrameError):
         reader.decode(message)

@@ -10,9 +10,9 @@ import pytest
 from riprap.codec.errors import ConfigError, DataError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller.jobspec import JobSpec
-from riprap.controller.limits import Limits
+from riprap.controller.limits import JobLimits
 from riprap.controller.phases import Phase
-from riprap.controller.record import Assignment, Record
+from riprap.controller.record import Assignment, JobRecord
 
 STAGES = {"source": {"parallelism": 1}, "processor": {"parallelism": 2}, "sink": {"parallelism": 1}}
 
@@ -30,7 +30,7 @@ def test_sinks_are_named_by_stage_or_worker(named: list[str]) -> None:
 
 
 def test_limits_come_from_the_cluster_section() -> None:
-    limits = Limits.from_topology({"cluster": {"heartbeat_timeout_s": 0.5, "unknown": "ignored here"}})
+    limits = JobLimits.from_topology({"cluster": {"heartbeat_timeout_s": 0.5, "unknown": "ignored here"}})
     assert (limits.heartbeat_timeout_s, limits.recovery_timeout_s) == (0.5, 60.0)
 
 
@@ -60,25 +60,25 @@ def test_what_is_wrong_is_named(name: str, topology: Any, run_dir: str, complain
 
 def test_a_record_comes_back_as_it_was_stored() -> None:
     tasks = {WorkerId("sink", 0): Assignment(Incarnation(3), "h1", "abc")}
-    record = Record(Phase.RECOVERING, "e", "r", tasks, 1.5, ({"worker": "sink.0", "incarnation": 2},), None)
-    assert Record.from_json(record.to_json(7), "/x") == (record, 7)
+    record = JobRecord(Phase.RECOVERING, "e", "r", tasks, 1.5, ({"worker": "sink.0", "incarnation": 2},), None)
+    assert JobRecord.from_json(record.to_json(7), "/x") == (record, 7)
 
 
 def test_a_record_too_large_for_a_znode_goes_without_its_last_status() -> None:
-    record = Record(final={"stats": "x" * 2_000_000}, error="kept")
+    record = JobRecord(final={"stats": "x" * 2_000_000}, error="kept")
     data = record.to_json(1)
     assert len(data) < 1_000_000
-    assert Record.from_json(data, "/x")[0].error == "kept"
+    assert JobRecord.from_json(data, "/x")[0].error == "kept"
 
 
 def stored(**changes: Any) -> bytes:
-    return json.dumps({**json.loads(Record().to_json(1)), **changes}).encode()
+    return json.dumps({**json.loads(JobRecord().to_json(1)), **changes}).encode()
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"tasks": {"x": 1}}', b"\xff", b"[" * 100_000])
 def test_a_node_that_is_no_record_is_named(data: bytes) -> None:
     with pytest.raises(DataError, match="/riprap/jobs/a/state"):
-        Record.from_json(data, "/riprap/jobs/a/state")
+        JobRecord.from_json(data, "/riprap/jobs/a/state")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,6 @@ def test_a_node_that_is_no_record_is_named(data: bytes) -> None:
     ],
 )
 def test_a_record_with_a_field_of_another_kind_is_refused(changes: dict[str, Any]) -> None:
-    assert Record.from_json(stored(), "/x")[0] == Record()
+    assert JobRecord.from_json(stored(), "/x")[0] == JobRecord()
     with pytest.raises(DataError, match="znode /x is not a job's state"):
-        Record.from_json(stored(**changes), "/x")
+        JobRecord.from_json(stored(**changes), "/x")

@@ -14,7 +14,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import Outlet
-from riprap.engine.flow.progress import INPUT, WINDOW, Heard, Progress, link_key
+from riprap.engine.flow.progress import INPUT, WINDOW, Heard, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
 from riprap.engine.schemes.parts.pacing import RECORD_S
@@ -50,7 +50,7 @@ class Table:
 
     def __init__(self, of: Topology | None = None, me: str = "b.0", **options: Any) -> None:
         self.layout = layout_of(of or chain(("a", 1), ("b", 1), ("c", 2)), me)
-        self.port, self.progress, self.operator = DataflowPort(self.layout), Progress(), Sum()
+        self.port, self.progress, self.operator = DataflowPort(self.layout), TaskProgress(), Sum()
         self.outlet = Outlet(self.layout, self.port, self.progress, no_files())
         self.inbox: list[Entry] = []
         self.options = options

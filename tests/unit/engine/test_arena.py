@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from riprap.codec.errors import FrameError
 from riprap.engine.wire.arena import Arena, Slot
-from riprap.engine.wire.borrowed import Borrowed, View
+from riprap.engine.wire.borrowed import Borrowed, SlotView
 
 MIB = 1 << 20
 
@@ -54,7 +54,7 @@ def test_a_slot_is_free_when_the_lender_and_all_borrowers_let_go() -> None:
     place = slot.place
     for link in range(2):
         assert arena.lend(slot, link)
-    views: list[View] = [segment.view(*place, 100) for segment in segments]
+    views: list[SlotView] = [segment.view(*place, 100) for segment in segments]
     del slot
     assert arena.collect() == 1
     views.pop()

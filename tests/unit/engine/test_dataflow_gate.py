@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.gate import BACK, FORWARD, REPLY, DataflowGate
-from riprap.engine.flow.progress import At, Heard, Progress
+from riprap.engine.flow.progress import At, Heard, TaskProgress
 
 LOOP = topology({"a": 2, "b": 2}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
 GATE = DataflowGate(layout_of(LOOP, "b.1"))
@@ -124,7 +124,7 @@ COUNT = st.integers(0, 2**40)
 AT = st.tuples(COUNT, COUNT).map(lambda pair: At(*pair))
 HEARDS = st.builds(Heard, AT, st.dictionaries(LINK, st.tuples(COUNT, COUNT), max_size=4), st.booleans(), COUNT)
 PROGRESS = st.builds(
-    Progress,
+    TaskProgress,
     received=COUNT,
     included=COUNT,
     epoch=COUNT,
@@ -143,9 +143,9 @@ def test_heard_survives_the_wire(heard: Heard) -> None:
 
 
 @given(PROGRESS)
-def test_progress_survives_a_record(progress: Progress) -> None:
+def test_progress_survives_a_record(progress: TaskProgress) -> None:
     """All of it does, but for what was heard and is not processed: that may come again."""
-    found = Progress.unpack(msgpack.unpackb(msgpack.packb(progress.pack()), strict_map_key=False))
+    found = TaskProgress.unpack(msgpack.unpackb(msgpack.packb(progress.pack()), strict_map_key=False))
     assert found.heard == found.done
     found.heard = progress.heard
     assert found == progress

@@ -13,8 +13,8 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.flow.outlet import Outlet, OutLink
-from riprap.engine.flow.progress import WINDOW, At, Heard, Progress
+from riprap.engine.flow.outlet import Outlet, OutletLink
+from riprap.engine.flow.progress import WINDOW, At, Heard, TaskProgress
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow import DataflowOperator
 
@@ -31,18 +31,18 @@ class Gatekeeper:
         self.open = True
         self.emitted: list[tuple[Any, int]] = []
 
-    def on_emit(self, link: OutLink, block: Block) -> None:
+    def on_emit(self, link: OutletLink, block: Block) -> None:
         assert link.waiting[-1] is block, "it stands last"
         self.emitted.append((link.key, block.key.row))
 
-    def may_leave(self, link: OutLink, block: Block) -> bool:
+    def may_leave(self, link: OutletLink, block: Block) -> bool:
         return self.open
 
 
 def outlet(of: Topology | None = None, me: str = "b.0", placed: bool = True, window: int = 64) -> Outlet:
     """The outlet of b.0 in a -> b -> c with two tasks each, its receivers fresh."""
     layout = layout_of(of or chain(("a", 1), ("b", 2), ("c", 2)), me)
-    made = Outlet(layout, DataflowPort(layout, window), Progress(), no_files())
+    made = Outlet(layout, DataflowPort(layout, window), TaskProgress(), no_files())
     made.scheme = Gatekeeper()
     for link in made.links.values() if placed else ():
         made.place(link, Heard())
@@ -340,7 +340,7 @@ def test_a_file_that_a_former_life_has_written_stays(tmp_path: Path) -> None:
     """The next life closes the window once more, perhaps with less: what the world has seen does not change."""
     layout = layout_of(chain(("a", 1), ("b", 2), ("c", 2)), "c.1")
     files = [WindowFiles(tmp_path, 1, DataflowOperator) for _ in range(2)]
-    former, later = (Outlet(layout, DataflowPort(layout), Progress(), one) for one in files)
+    former, later = (Outlet(layout, DataflowPort(layout), TaskProgress(), one) for one in files)
     for value in (1, 2):
         former.begin(Epoch(1), WINDOW, 1)
         former.write("found", {"value": np.array([value])})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
-from riprap.engine.flow.progress import WINDOW, At, Heard, Progress
+from riprap.engine.flow.progress import WINDOW, At, Heard, TaskProgress
 from riprap.engine.schemes.parts import recorder as module
 from riprap.engine.schemes.parts.recorder import (
     Recorder,
@@ -48,7 +48,7 @@ class Bench:
     """A recorder with a state, as a task would use it: entries come, are saved, are processed, in this order."""
 
     def __init__(self) -> None:
-        self.port, self.progress, self.state = DataflowPort(LAYOUT), Progress(), HashMap()
+        self.port, self.progress, self.state = DataflowPort(LAYOUT), TaskProgress(), HashMap()
         self.recorder = Recorder(self.port, self.progress, self.state)
         self.waiting: list[Any] = []
         self.extras: list[tuple[tuple[int, int], Block]] = []
@@ -71,8 +71,8 @@ class Bench:
             self.extras = [*self.extras[-2:], (OUT, put_out)]  # what was put out before has arrived
             self.progress.sent[OUT] = At(made.number, made.number)
 
-    def restored(self) -> tuple[Recovered, Progress, HashMap]:
-        recovered, progress, state = Recovered(*Shelf(self.port).restore()), Progress(), HashMap()
+    def restored(self) -> tuple[Recovered, TaskProgress, HashMap]:
+        recovered, progress, state = Recovered(*Shelf(self.port).restore()), TaskProgress(), HashMap()
         take_over(progress, recovered, state)
         return recovered, progress, state
 

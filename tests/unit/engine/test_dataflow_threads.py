@@ -15,7 +15,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
-from riprap.engine.flow.progress import INPUT, Progress
+from riprap.engine.flow.progress import INPUT, TaskProgress
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.flow.task import DataflowTask
@@ -87,7 +87,7 @@ def source(operator: DataflowOperator, threads: ComputeThreads, items: int = 40,
     """A source in front of one task, whose links are wide open."""
     layout = layout_of(chain(("a", 1), ("b", 1)), "a.0")
     port = DataflowPort(layout, 1000)
-    outlet = Outlet(layout, port, Progress(), no_files())
+    outlet = Outlet(layout, port, TaskProgress(), no_files())
     for link in outlet.links.values():
         link.placed = True
     reader = Reader(Numbers(items), windows, BLOCK_ITEMS)
@@ -258,7 +258,7 @@ def test_blocks_that_wait_at_a_task_are_prepared_and_processed_in_parts(
     operator = Sum()
     layout = layout_of(chain(("a", 1), ("b", 1)), "b.0")
     port = DataflowPort(layout)
-    outlet = Outlet(layout, port, Progress(), no_files())
+    outlet = Outlet(layout, port, TaskProgress(), no_files())
     task = DataflowTask(layout, port, operator, outlet, Pace({}), None, None, True, opened(operator, 3))
     task.use(DataflowScheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, 9), {}))
     task.scheme.on_crossed = operator.state.backup_state  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dataflow_parts import DataflowPort, chain, layout_of
 
-from riprap.engine.flow.progress import Progress
+from riprap.engine.flow.progress import TaskProgress
 from riprap.engine.schemes import DATAFLOW_SCHEMES
 
 
@@ -18,7 +18,7 @@ def test_an_operator_is_told_that_nothing_is_lacking(scheme: str) -> None:
     operator = SimpleNamespace(state=None, recovered=lambda theta, items: told.append((theta, items)))
     outlet = SimpleNamespace(put_back=list, put_back_logged=list)
     layout = layout_of(chain(("a", 1), ("b", 1)), "b.0")
-    parts = {"layout": layout, "port": DataflowPort(layout), "progress": Progress(), "items": 1000}
+    parts = {"layout": layout, "port": DataflowPort(layout), "progress": TaskProgress(), "items": 1000}
     bench: Any = SimpleNamespace(operator=operator, outlet=outlet, **parts)
     DATAFLOW_SCHEMES[scheme](bench, {"memory_bytes": 1}).restore(None, [])
     assert told == [(0.0, 0)]

@@ -16,7 +16,7 @@ from riprap.configs.overrides import parse_set
 from riprap.configs.topology import Topology
 from riprap.engine.run.fault_plan import plan_faults
 from riprap.engine.run.faults import parse_fault
-from riprap.engine.tune.pilots import Outcome, Quantity, _limits, flow, kills, pilot_items
+from riprap.engine.tune.pilots import PilotOutcome, Quantity, _limits, flow, kills, pilot_items
 from riprap.engine.tune.report import Tuning, document, text
 from riprap.engine.tune.search import Measured, Setting
 
@@ -82,9 +82,9 @@ def test_a_section_on_one_line_is_read_back_as_it_was() -> None:
     assert parse_set(f"fault_tolerance={flow(section)}") == (("fault_tolerance",), section)
 
 
-def outcome(x: float, accuracy: float) -> Outcome:
+def outcome(x: float, accuracy: float) -> PilotOutcome:
     results = {"a": {"x": np.array([x, 1.0]), "y": np.array([1.0])}}
-    return Outcome({"metrics": {"accuracy": accuracy}}, results)
+    return PilotOutcome({"metrics": {"accuracy": accuracy}}, results)
 
 
 @pytest.mark.parametrize(("name", "wanted"), [(None, 0.5), ("x", 0.5), ("y", 0.0), ("accuracy", 0.25)])
@@ -99,7 +99,7 @@ def test_a_metric_that_nobody_reports_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match="the job reports accuracy, x, y"):
         Quantity("recall").sizes(outcome(3.0, 0.8))
     with pytest.raises(ConfigError, match="have no numbers as results"):
-        Quantity(None).sizes(Outcome({"metrics": {}}, {}))
+        Quantity(None).sizes(PilotOutcome({"metrics": {}}, {}))
 
 
 def tuning(chosen: bool = True, growth: float | None = 1.0, failures: int = 4) -> Tuning:

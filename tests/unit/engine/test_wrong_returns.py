@@ -19,7 +19,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.outlet import Outlet
-from riprap.engine.flow.progress import Progress
+from riprap.engine.flow.progress import TaskProgress
 from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.flow.three_stage.sink import SinkTask
 from riprap.engine.schemes import make_scheme
@@ -157,7 +157,7 @@ def test_what_a_sink_recomputes() -> None:
 @pytest.mark.parametrize("call", ["send", "feed_back"])
 def test_what_an_operator_sends(call: str) -> None:
     layout = layout_of(chain(("a", 1), ("b", 1)), "a.0")
-    outlet = Outlet(layout, DataflowPort(layout), Progress(), Path("/nonexistent"))
+    outlet = Outlet(layout, DataflowPort(layout), TaskProgress(), Path("/nonexistent"))
     with pytest.raises(WrongReturn, match=rf"^out.{call} was given an array of float64 .*\({HERE}:\d+\)\n"):
         getattr(outlet, call)(np.zeros(3), 3)
 
@@ -173,7 +173,7 @@ class WrongBackup(State):
 def test_what_a_state_saves() -> None:
     port = DataflowPort(layout_of(chain(("a", 1), ("b", 1)), "a.0"))
     with pytest.raises(WrongReturn, match=r"^WrongBackup.backup_all returned a list of 1; expected a Backup"):
-        Recorder(port, Progress(), WrongBackup()).save_state([])
+        Recorder(port, TaskProgress(), WrongBackup()).save_state([])
     assert not port.saved
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
-from riprap.operators.inputs.job_input import Input, open_input
+from riprap.operators.inputs.job_input import TaskInput, open_input
 from riprap.operators.inputs.raw_text import split_lines
 
 DESCR = [["time_ns", "<i8"], ["source", "|u1", [4]], ["size", "<u4"]]
@@ -71,7 +71,7 @@ def texts_of(arrays: tuple[np.ndarray, ...]) -> list[bytes]:
     return [data[low:high].tobytes() for low, high in pairwise(offsets)]
 
 
-def numbers_of(part: Input, start: int, stop: int) -> list[int]:
+def numbers_of(part: TaskInput, start: int, stop: int) -> list[int]:
     """Which rows of the input some items are."""
     arrays = part.read(start, stop)
     if part.kind == "matrix":
