@@ -9,7 +9,7 @@ import numpy as np
 
 from riprap.prep_spark.capture import Capture
 from riprap.prep_spark.errors import PrepError
-from riprap.prep_spark.packet_records import DTYPE, KEPT, REASONS
+from riprap.prep_spark.packet_records import DTYPE, REASONS
 from riprap.prep_spark.raw_files import DamagedFile, read_chunks
 
 BATCH_RECORDS = 1 << 16
@@ -63,11 +63,3 @@ class CaptureFile:
     def counts(self) -> Counter[str]:
         """How many packets there were, by what became of them (packet_records.REASONS)."""
         return Counter({reason: count for reason, count in zip(REASONS, self._capture.counts) if count})
-
-
-def read_capture(path: str) -> tuple[np.ndarray, Counter[str]]:
-    """All records of one file that fits in memory, and its counts. PrepError when it is no capture."""
-    file = CaptureFile(path)
-    records = np.concatenate([np.empty(0, DTYPE), *file])
-    assert len(records) == file.counts[KEPT], f"{path}: {len(records)} records, {file.counts}"
-    return records, file.counts

@@ -25,11 +25,6 @@ def inverse(a: np.ndarray) -> np.ndarray:
     return _INVERSES[a]
 
 
-def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The matrix product of an (l, m) and an (m, n) matrix."""
-    return np.bitwise_xor.reduce(product(a[:, :, None], b[None, :, :]), axis=1)
-
-
 def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The x with a x = b, for a square `a`, by Gauss-Jordan elimination; ZeroDivisionError if `a` is singular."""
     work = np.concatenate([a, b], axis=1)

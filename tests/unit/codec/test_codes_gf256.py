@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from dumb_gf256 import matmul
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def test_solve_inverts_matmul(size: int, width: int, seed: int) -> None:
     a = rng.integers(0, 256, (size, size), np.uint8)
     x = rng.integers(0, 256, (size, width), np.uint8)
     try:
-        solved = gf256.solve(a, gf256.matmul(a, x))
+        solved = gf256.solve(a, matmul(a, x))
     except ZeroDivisionError:
         assert singular(a)
         return

@@ -42,10 +42,10 @@ from packet_builder import (
     tcp,
     udp,
 )  # fmt: skip
+from whole_captures import read_capture
 
 from riprap.prep_spark import synth
 from riprap.prep_spark.capture import Capture
-from riprap.prep_spark.capture_files import read_capture
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.packet_records import DTYPE, FRAGMENT, LATER_FRAGMENT, REASONS, flow_hash
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packet_builder import ethernet, ipv4, pcap, udp
+from whole_captures import read_capture
 
 from riprap.operators.inputs.job_input import open_input
 from riprap.operators.inputs.raw_text import split_lines as raw_lines
 from riprap.prep_spark import packets, synth, text
-from riprap.prep_spark.capture_files import read_capture
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.lines import part_of, pieces, split_lines
 from riprap.prep_spark.packet_records import DTYPE
