@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -77,10 +78,13 @@ def test_a_model_that_diverges_ends_the_job_with_its_epoch(cli: Cli) -> None:
     write_topology(cli.directory / "job.yaml", f"{module}:Gradient", sets)
     ended = cli.run("run", "job.yaml", "--out", "out", "--set", "input.repeat=20", "--set", "micro_batch=100")
     assert ended.returncode == 1
-    assert "sink.0: the model of epoch" in ended.stderr and "is not finite: 3 of 3 coefficients" in ended.stderr
+    found = re.search(r"sink\.0: the model of epoch (\d+) is not finite: 3 of 3 coefficients", ended.stderr)
+    assert found, ended.stderr
     assert "lower the learning rate" in ended.stderr and "Traceback" not in ended.stderr
     summary = strict(cli.directory / "out/summary.json")
-    assert not summary["completed"] and 0 < summary["epochs"] < 1000
+    assert not summary["completed"] and summary["epochs"] < int(found[1]) < 1000, (
+        "what was durable, perhaps nothing yet"
+    )
     assert not (cli.directory / "out/model.npz").exists()
     cli.await_no_process()
 
