@@ -39,6 +39,8 @@ def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[C
     if not isinstance(values, dict):
         problem = Problem((), "is not a mapping", "a topology with job, input, stages, edges, ...")
         raise config_error(where, document.file, [problem])
+    if isinstance(scheme := values.get("fault_tolerance"), str):
+        values["fault_tolerance"] = {"scheme": scheme}
     problems = apply_sets(values, [(field, value) for field, value, _ in given])
     problems += check_values(values, checks)
     if problems:

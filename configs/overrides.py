@@ -15,12 +15,17 @@ SCHEME_PATH: FieldPath = ("fault_tolerance", "scheme")
 
 
 def parse_set(text: str) -> tuple[FieldPath, Any]:
-    """Split `stages.processor.parallelism=6` into path and value; numbers in a path are places in a list."""
+    """Split `stages.processor.parallelism=6` into path and value; numbers in a path are places in a list.
+
+    `fault_tolerance=NAME` sets the scheme.
+    """
     name, equals, value = text.partition("=")
     parts = name.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(f"--set {text!r}; expected PATH=VALUE", "write for example --set fault_tolerance.k=5")
-    return tuple(int(part) if part.isdecimal() else part for part in parts), parse_scalar(value)
+    path: FieldPath = tuple(int(part) if part.isdecimal() else part for part in parts)
+    found = parse_scalar(value)
+    return (SCHEME_PATH if path == SCHEME_PATH[:1] and isinstance(found, str) else path), found
 
 
 def apply_sets(values: dict[str, Any], sets: Iterable[tuple[FieldPath, Any]]) -> list[Problem]:

@@ -153,24 +153,17 @@ class Replication(ThreeStage):
                 )
 
 
-class Reactive(ThreeStage):
-    """Items and states of processors are persisted on the backup servers, and restored (LEC V-A, after Spark)."""
+class Reactive(SchemeOptions):
+    """Items and states are persisted on the backup servers, and restored (LEC V-A, after Spark)."""
 
     scheme: Literal["reactive"]
     needs_backup: ClassVar[bool] = True
 
 
 class Dataflow(SchemeOptions):
-    """Works on any topology of dataflow operators; what is not striped."""
+    """Works on any topology. A striped edge is dealt in turn, for nothing is coded."""
 
     needs_backup: ClassVar[bool] = True
-
-    def problems(self, shape: Shape) -> Iterator[Problem]:
-        """Stripes belong to erasure coding."""
-        for edge in shape.data_edges:
-            if edge.partitioning == "stripe":
-                fitting = "one_to_one, split, merge or full"
-                yield Problem(("edges", edge.index, "partitioning"), "is stripe", f"{fitting} with this scheme")
 
 
 class ApproximateOptions(Dataflow):

@@ -40,6 +40,8 @@ class MatrixSchema(Section):
     verified: list[str] = Field(default_factory=list)
     classes: Annotated[list[float], Field(min_length=2, max_length=2)]
     moments: Annotated[str, StringConstraints(pattern="^[12]:[A-Za-z0-9+/]*={0,2}$")] | None = None
+    windows: Count | None = None
+    """Where tasks of general topologies run the operators."""
 
 
 class WindowSchema(Section):
@@ -67,7 +69,7 @@ class Additions(Section):
 
 
 ADDITIONS = TypeAdapter(Additions)
-SCHEMAS: dict[str, TypeAdapter[Any]] = {"windows": TypeAdapter(WindowSchema), "columns": TypeAdapter(MatrixSchema)}
+SCHEMAS: dict[str, TypeAdapter[Any]] = {"columns": TypeAdapter(MatrixSchema), "windows": TypeAdapter(WindowSchema)}
 
 
 def check_submission(job: str, submitted: dict[str, Any]) -> None:
@@ -162,7 +164,7 @@ def _form_problems(schema: Any, parts: Parts) -> Iterator[Problem]:
     if not isinstance(schema, dict) or parts.fault_tolerance is None:
         return
     is_general = "windows" in schema
-    if not is_general:
+    if "columns" in schema:
         yield from three_stage_problems(parts.shape)
         yield from thread_problems({name: stage.threads for name, stage in parts.stages.items()})
     if isinstance(parts.fault_tolerance, ThreeStage if is_general else Dataflow):

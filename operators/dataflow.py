@@ -111,6 +111,13 @@ class DataflowOperator(Operator):
         An operator whose guarantee is one-sided compensates here (AF 6.1.2, Experiment 3).
         """
 
+    def outputs(self) -> np.ndarray | None:
+        """Rows (2-D, float64) that the window just closed adds to the job's output file; None where there is none.
+
+        Asked at destinations, once after each window; the number of columns never changes.
+        """
+        return None
+
     def results(self) -> dict[str, np.ndarray]:
         """What was computed so far, by name, always in the same order; a destination's are written at the end."""
         return {}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from riprap.configs.topology import Topology
+from riprap.engine.flow.epoch_reader import cut
 from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.source import cut
 from riprap.engine.schemes import make_scheme
 from riprap.operators.base import Context, Processor, Sink
 

@@ -21,7 +21,7 @@ the job's as the last column says.
 
 def schemes_of(one: Description) -> list[str]:
     """The fault-tolerance schemes that can protect a job of such operators."""
-    return list(DATAFLOW_SCHEMES if one.kind == "dataflow" else SCHEMES)
+    return list(DATAFLOW_SCHEMES if one.kind == "dataflow" else SCHEMES | DATAFLOW_SCHEMES)
 
 
 def listing(families: Families) -> str:

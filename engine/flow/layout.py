@@ -15,9 +15,10 @@ from riprap.engine.flow.edges import Edge
 def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:
     """The tasks of the downstream stage that task `index` of the upstream stage sends to.
 
-    one_to_one: its partner; merge: several to one; split: one to several; full: all to all (AF 2.4, PPA III).
+    one_to_one: its partner; merge: several to one; split: one to several; full: all to all (AF 2.4, PPA III); stripe:
+    all to all, where each block goes to one of them.
     """
-    if edge.partitioning == "full":
+    if edge.partitioning in ("full", "stripe"):
         return list(range(downstream))
     if edge.partitioning == "split":
         return [j for j in range(downstream) if j % upstream == index]

@@ -172,7 +172,7 @@ class Outlet:
             if not found:
                 raise JobFailed(f"{joint.edge.name}: no task {to} is joined to {self.layout.me}", "send to one that is")
             return found
-        if joint.partitioning != "split" or joint.feedback:
+        if joint.partitioning not in ("split", "stripe") or joint.feedback:
             return joint.workers
         self._dealt += 1  # from a place that the cause decides, so that what is computed again goes where it went
         turn = self._dealt % len(joint.workers)

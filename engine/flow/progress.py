@@ -112,6 +112,8 @@ class TaskProgress:
     """The window of the newest feedback that was taken in, by link."""
     failures: list[int] = field(default_factory=list)
     """The windows in which this worker was restored."""
+    rows: int = 0
+    """The rows that a destination has put out for the job's output file, up to the last window it closed."""
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """How many items of a block that comes (again) the state includes."""
@@ -139,6 +141,7 @@ class TaskProgress:
             "sent": [[*link, *at] for link, at in self.sent.items()],
             "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
             "failures": self.failures,
+            "rows": self.rows,
         }
 
     @classmethod
@@ -157,4 +160,5 @@ class TaskProgress:
             {(edge, task): At(number, items) for edge, task, number, items in fields["sent"]},
             {(edge, task): epoch for edge, task, epoch in fields["feedback"]},
             list(fields["failures"]),
+            fields["rows"],
         )

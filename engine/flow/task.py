@@ -33,7 +33,10 @@ class WindowJournal(Protocol):
     """What a destination tells the world of its windows (engine/worker/outputs.py)."""
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
-        """A window is closed."""
+        """A window is closed; `rows` go to the job's output file."""
+
+    def cut(self, rows: int) -> None:
+        """Only so many rows count of what a former life put out; the rest comes once more."""
 
     def durable(self, epoch: Epoch) -> None:
         """It may be announced."""
@@ -129,6 +132,8 @@ class DataflowTask:
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved."""
         entries = self.scheme.restore(state, items)
+        if self.journal is not None:
+            self.journal.cut(self.progress.rows)
         for entry in entries:
             self._tell_on_our_clock(entry.block)
         self._note_recovery(len(self.progress.failures))
@@ -320,7 +325,9 @@ class DataflowTask:
         self.progress.last = last
         self.outlet.punctuate(items, opened_at, last)
         if self.journal is not None:
-            self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, None)
+            rows = self.operator.outputs()
+            self.progress.rows += 0 if rows is None else len(rows)
+            self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, rows)
             self.journal.durable(epoch)
 
     def _end_window(self, epoch: Epoch) -> None:

@@ -12,7 +12,7 @@ from riprap.codec.codes import CODES, make_code
 from riprap.codec.codes.patterns import worst_condition
 from riprap.configs.topology import Topology
 from riprap.engine.run.inert import notes
-from riprap.engine.worker.build import is_dataflow
+from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.names import newer_name
 
 CONDITION_MAX = 1e8

@@ -9,7 +9,7 @@ from typing import Any
 from riprap.codec.errors import RiprapError
 from riprap.configs.problems import Problem
 from riprap.configs.topology import Draft, Topology
-from riprap.engine.worker.build import graph_context, input_of, windows_of
+from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 

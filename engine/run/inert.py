@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from riprap.configs.topology import Topology
-from riprap.engine.worker.build import graph_context
+from riprap.engine.worker.operators import opened_dataflow
 from riprap.operators.dataflow import DataflowOperator
-from riprap.operators.loading import make_operator
 
 BEHIND = "put states behind the source, which is then forward:Forward (docs/tune.md)"
 """How to have thresholds act."""
@@ -30,7 +29,7 @@ class Reach:
 
 def reaches(topology: Topology) -> dict[str, Reach]:
     """The reach of each threshold; of a job whose operators can be made."""
-    made = {name: _made(topology, name) for name in topology.stages}
+    made = {name: opened_dataflow(topology, topology.tasks(name)[0]) for name in topology.stages}
     theta = [name for name, operator in made.items() if operator.state is not None]
     gamma = [name for name in made if any(not edge.feedback for edge in topology.out_edges(name))]
     reasons = {name: _whole(topology, made, name) for name in made}
@@ -66,14 +65,6 @@ def acting(topology: Topology) -> tuple[str, ...]:
 def _reach(stages: list[str], reasons: dict[str, str]) -> Reach:
     acts = tuple(name for name in stages if not reasons[name])
     return Reach(acts, tuple((name, reasons[name]) for name in stages if reasons[name]))
-
-
-def _made(topology: Topology, name: str) -> DataflowOperator:
-    stage = topology.stages[name]
-    operator = make_operator(stage.operator, stage.options)
-    assert isinstance(operator, DataflowOperator), "checked before"
-    operator.open(graph_context(topology, topology.tasks(name)[0]))
-    return operator
 
 
 def _source(topology: Topology, name: str) -> str:

@@ -23,7 +23,7 @@ from riprap.engine.run.faults import faults_of_file, parse_fault
 from riprap.engine.run.operator_checks import is_hybrid, operator_problems
 from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.services.backup_servers import with_servers
-from riprap.engine.worker.build import is_dataflow
+from riprap.engine.worker.operators import is_dataflow, runs_as_graph
 from riprap.operators import returns
 from riprap.operators.base import Context, Operator, Processor, Sink, Source
 from riprap.operators.inputs.job_input import verify_input
@@ -59,13 +59,16 @@ class JobSchema:
     moments: np.ndarray | None = None
     """Second moments of the features in the sources' samples, where the sink wants them
     (operators/learning/curvature.py)."""
+    windows: int | None = None
+    """The epochs that each sink closes, where tasks of general topologies run the operators."""
 
     def fields(self) -> dict[str, Any]:
         """What workers and controllers are told of it."""
         told = {"columns": self.columns, "verified": self.verified, "classes": self.classes}
         moments = {} if self.moments is None else {"moments": packed_moments(self.moments)}
         values = {name: list(values) for name, values in told.items()}
-        return {"label": self.label, "items": self.items, **values, **moments}
+        windows = {} if self.windows is None else {"windows": self.windows}
+        return {"label": self.label, "items": self.items, **values, **moments, **windows}
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def open_operators(topology: Topology, verified: tuple[str, ...]) -> JobSchema:
     sources = [
         _open_source(topology, index, verified) for index in range(topology.stages[topology.sources[0]].parallelism)
     ]
-    items = _length(topology, sources)
+    lengths = _lengths(topology, sources)
     columns, label = returns.schema(sources[0])
     processor, sink = (_make(topology, stage) for stage in (topology.processors[0], topology.sinks[0]))
     assert isinstance(processor, Processor) and isinstance(sink, Sink)
@@ -180,7 +183,8 @@ def open_operators(topology: Topology, verified: tuple[str, ...]) -> JobSchema:
     sink.open(_context(topology, topology.sinks[0], 0, columns, label))
     features = [index for index, name in enumerate(columns) if name != label]
     moments = second_moments(_samples(sources, len(columns)), features) if sink.wants_moments else None
-    return JobSchema(columns, label, items, verified, classes, moments)
+    windows = max(-(-length // topology.micro_batch) for length in lengths) if runs_as_graph(topology) else None
+    return JobSchema(columns, label, sum(lengths), verified, classes, moments, windows)
 
 
 def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
@@ -188,8 +192,8 @@ def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
         yield from (returns.sampled(source, run, width)[1] for run in source.sample())
 
 
-def _length(topology: Topology, sources: Sequence[Source]) -> int:
-    """The items of all source tasks; ConfigError for a source without an end, or without any item."""
+def _lengths(topology: Topology, sources: Sequence[Source]) -> list[int]:
+    """The items of each source task; ConfigError for a source without an end, or without any item."""
     counts = [returns.stream_length(source) for source in sources]
     if None in counts:
         raise ConfigError(
@@ -202,7 +206,7 @@ def _length(topology: Topology, sources: Sequence[Source]) -> int:
             f"{counts.count(0)} of {len(counts)} source tasks would have no items",
             "raise input.limit or input.repeat, or lower the source's parallelism",
         )
-    return sum(count for count in counts if count is not None)
+    return [count for count in counts if count is not None]
 
 
 def _opened(opening: Callable[[], T]) -> T:
@@ -244,7 +248,7 @@ def _unprotected(topology: Topology) -> str:
     """Why a lost sink would end this job; empty when it would not."""
     if topology.backup.servers == 0:
         return "backup.servers is 0"
-    if is_dataflow(topology):
+    if runs_as_graph(topology):
         saves = dataflow_scheme(topology.fault_tolerance).saves
         return "" if saves else "the scheme is none" if topology.scheme == "none" else "all thresholds are infinite"
     name = topology.sinks[0]

@@ -15,8 +15,7 @@ from riprap.engine.flow.layout import targets
 from riprap.engine.run.dataflow_preflight import DataflowSchema
 from riprap.engine.run.preflight import CheckedJob, JobSchema, check_job
 from riprap.engine.schemes import dataflow_scheme
-from riprap.engine.worker.build import graph_context, input_of
-from riprap.engine.worker.build_three_stage import context_of
+from riprap.engine.worker.operators import context_of, graph_context, input_of
 from riprap.operators.base import Context, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator

@@ -15,7 +15,7 @@ from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
 from riprap.engine.schemes import approximate, erasure, mini_batch, none, reactive, replication, upstream_backup
 
-__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "dataflow_scheme", "make_scheme"]
+__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "STAGED_ONLY", "dataflow_scheme", "make_scheme"]
 
 MakeHalf = Callable[[Layout, Mapping[str, Any]], Scheme]
 
@@ -32,8 +32,12 @@ DATAFLOW_SCHEMES: dict[str, type[DataflowScheme]] = {
     "none": none.NoneDataflow,
     "approximate": approximate.Approximate,
     "mini_batch": mini_batch.MiniBatch,
+    "reactive": mini_batch.MiniBatch,
     "upstream_backup": upstream_backup.UpstreamBackup,
 }
+
+#: Under these, stages that are Source, Processor and Sink run in tasks of the three-stage form.
+STAGED_ONLY = frozenset(SCHEMES)
 
 
 def dataflow_scheme(fault_tolerance: Mapping[str, Any]) -> type[DataflowScheme]:

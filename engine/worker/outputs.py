@@ -16,10 +16,10 @@ from riprap.codec.clock import CLOCK
 from riprap.codec.errors import DataError
 from riprap.codec.files import append_whole, cut_torn_line, replacing, sync, write_all
 from riprap.codec.ids import WorkerId
-from riprap.engine.flow.finite import are_finite
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.worker.metrics_file import MetricsFile
+from riprap.operators.finite import are_finite
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 OTHER_CLOCK = "# another clock\n"
@@ -79,10 +79,14 @@ class SinkOutputs:
         notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
         return notes | {"left_out": self._left_out, "clock": CLOCK}
 
+    def cut(self, rows: int) -> None:
+        """Only the first so many rows count; what a former life put out behind them comes once more."""
+        self._rows.cut(rows)
+
     def resume(self, notes: Mapping[str, Any]) -> None:
         """Go on from what was saved."""
         self._pending = [(int(epoch), str(line)) for epoch, line in notes["pending"]]
-        self._rows.cut(notes["rows"])
+        self.cut(notes["rows"])
         self._left_out = notes["left_out"]
         if notes["clock"] == CLOCK:
             self._opened_at = notes["opened_at"]

@@ -29,7 +29,6 @@ from riprap.configs.topology import Topology
 from riprap.controller.last_words import write_last_words
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
-from riprap.engine.flow.finite import check_model
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
 from riprap.engine.worker.build import DataflowParts
@@ -42,6 +41,7 @@ from riprap.engine.worker.outputs import outputs_of
 from riprap.engine.worker.persistence import open_store
 from riprap.engine.worker.port import Fenced, WorkerPort
 from riprap.engine.worker.profiling import instrument
+from riprap.operators.finite import check_model
 from riprap.operators.returns import undefined
 
 CALM_TURNS = 2  # the compute thread's between two heartbeats, when it has nothing to do

@@ -11,13 +11,13 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import opened_here
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.finite import are_finite, check_model
 from riprap.engine.flow.port import Boundary, Port, Ready
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
 from riprap.engine.flow.three_stage.task import Task
 from riprap.operators import returns
 from riprap.operators.base import Sink
+from riprap.operators.finite import are_finite, check_model
 
 SAVE_EVERY_S = 0.02  # a record costs the worker and the server half a millisecond, which short epochs would feel
 SAVES_MAX = 32

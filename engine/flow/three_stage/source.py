@@ -9,6 +9,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.epoch_reader import cut
 from riprap.engine.flow.port import Port, Ready
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
@@ -17,14 +18,6 @@ from riprap.operators import returns
 from riprap.operators.base import Source
 
 Read = Callable[[int, int], np.ndarray]
-
-
-def cut(item_count: int, item_bytes: int, block_bytes: int, unit: int) -> int:
-    """Items per block, such that an epoch of `item_count` items makes equal blocks of at most about `block_bytes`,
-    their number a multiple of `unit` (where there are items enough)."""
-    count = max(1, -(-item_count * item_bytes // max(1, block_bytes)))
-    count = -(-count // unit) * unit
-    return max(1, -(-item_count // count))
 
 
 def checked(source: Source, columns: int) -> Read:

@@ -24,9 +24,10 @@ from task_parts import ERASURE, data, emit, end, feed, place, processor_task, re
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.epoch_reader import cut
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.three_stage.sink import SAVE_EVERY_S, SinkTask
-from riprap.engine.flow.three_stage.source import checked, cut
+from riprap.engine.flow.three_stage.source import checked
 from riprap.operators.base import Source
 
 

@@ -11,8 +11,8 @@ from task_parts import Listing, end, result, sink_task
 
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, Seq
-from riprap.engine.flow.finite import are_finite, check_model
 from riprap.engine.flow.three_stage.sink import SinkTask
+from riprap.operators.finite import are_finite, check_model
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

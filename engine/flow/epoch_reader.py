@@ -1,0 +1,41 @@
+"""How a source reads in epochs of `micro_batch` items each, cut into equal blocks, as jobs that train do."""
+
+from __future__ import annotations
+
+from riprap.codec.blocks import Block
+from riprap.engine.flow.reader import InputPart, Reader
+
+
+def cut(item_count: int, item_bytes: int, block_bytes: int, unit: int) -> int:
+    """Items per block, such that an epoch of `item_count` items makes equal blocks of at most about `block_bytes`,
+    their number a multiple of `unit` (where there are items enough)."""
+    count = max(1, -(-item_count * item_bytes // max(1, block_bytes)))
+    count = -(-count // unit) * unit
+    return max(1, -(-item_count // count))
+
+
+class EpochReader(Reader):
+    """Epochs of `micro_batch` items of this task, the last of them shorter; behind it empty ones, to `epochs` in all.
+
+    So every source task of a job closes equally many, though their parts may differ by an item. An epoch's blocks are
+    dealt over `unit` tasks, in turn.
+    """
+
+    def __init__(self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int) -> None:
+        super().__init__(source, epochs, block_bytes)
+        self.micro_batch, self.block_bytes, self.unit = micro_batch, block_bytes, unit
+
+    def end(self, epoch: int) -> int:
+        return min(epoch * self.micro_batch, self.source.items)
+
+    def next(self, now: float) -> Block:
+        self.block_items = self._items_of_a_block(self.epoch)
+        return super().next(now)
+
+    def turn(self, epoch: int, start: int) -> int:
+        """Whose turn it is, counted from 0, when the block of an epoch is dealt that begins at this item."""
+        return (start - self.end(epoch - 1)) // self._items_of_a_block(epoch) % self.unit
+
+    def _items_of_a_block(self, epoch: int) -> int:
+        count = self.end(epoch) - self.end(epoch - 1)
+        return cut(count, int(self.source.item_bytes), self.block_bytes, self.unit) if count else 1

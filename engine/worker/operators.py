@@ -1,0 +1,136 @@
+"""Makes and opens the operators that a worker needs, and says as what its task runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
+
+from riprap.codec.ids import WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.schemes import STAGED_ONLY
+from riprap.operators.base import Context, Empty, Operator, Processor, Sink, Source
+from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.inputs.job_input import TaskInput, open_input
+from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.learning.classes import CLASSES
+from riprap.operators.learning.curvature import unpacked_moments
+from riprap.operators.loading import load_operator, make_operator
+
+T = TypeVar("T", bound=Operator)
+
+
+def is_dataflow(topology: Topology) -> bool:
+    """Whether the stages are dataflow operators, and not Source, Processor and Sink; ConfigError when one cannot be
+    loaded."""
+    return any(issubclass(load_operator(stage.operator), DataflowOperator) for stage in topology.stages.values())
+
+
+def runs_as_graph(topology: Topology) -> bool:
+    """Whether tasks of general topologies run the stages: dataflow operators, or the others by their adapters.
+
+    Schemes that deal the blocks of an epoch themselves run Source, Processor and Sink in tasks of the three-stage form.
+    """
+    return is_dataflow(topology) or topology.scheme not in STAGED_ONLY
+
+
+def graph_of_stages(topology: Topology) -> Topology:
+    """A topology of Source, Processor and Sink as the adapters want it: each finds the task that it sends to itself."""
+    edges = tuple(replace(edge, partitioning="full") for edge in topology.edges)
+    return replace(topology, edges=edges)
+
+
+def graph_context(topology: Topology, me: WorkerId) -> Context:
+    """What a dataflow operator learns when it is opened."""
+    tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
+    upstream = {e.upstream: tasks[e.upstream] for e in topology.in_edges(me.stage) if not e.feedback}
+    downstream = {e.downstream: tasks[e.downstream] for e in topology.out_edges(me.stage) if not e.feedback}
+    return Context(
+        index=me.index, parallelism=tasks[me.stage], upstream=upstream, downstream=downstream, seed=topology.seed
+    )
+
+
+def context_of(topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> Context:
+    """What a Source, Processor or Sink learns when it is opened."""
+    return Context(
+        columns=tuple(schema["columns"]),
+        label=schema["label"],
+        seed=topology.seed,
+        index=me.index,
+        parallelism=topology.stages[me.stage].parallelism,
+        input=asdict(topology.input) | {"verified": schema.get("verified", ())},
+        classes=tuple(schema.get("classes", CLASSES)),
+        moments=unpacked_moments(schema.get("moments")),
+    )
+
+
+class Staged:
+    """The operators of a topology of Source, Processor and Sink, made and opened for one worker.
+
+    ConfigError where one cannot be made or opened.
+    """
+
+    def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId, empty: Empty) -> None:
+        self._topology = topology
+        self._context = replace(context_of(topology, schema, me), empty=empty)
+        (self._source,), (self._processor,), (self._sink,) = topology.sources, topology.processors, topology.sinks
+
+    def source(self) -> Source:
+        """The source."""
+        return self._opened(self._source, Source)
+
+    def processor(self) -> Processor:
+        """A processor, a new one each time."""
+        return self._opened(self._processor, Processor)
+
+    def sink(self) -> Sink:
+        """The sink, with a processor of its own."""
+        sink = self._made(self._sink, Sink)
+        sink.processor = self.processor()
+        sink.open(self._context)
+        return sink
+
+    @property
+    def columns(self) -> int:
+        """Columns of an item."""
+        return len(self._context.columns)
+
+    def _opened(self, stage: str, role: type[T]) -> T:
+        operator = self._made(stage, role)
+        operator.open(self._context)
+        return operator
+
+    def _made(self, stage: str, role: type[T]) -> T:
+        entry = self._topology.stages[stage]
+        operator = make_operator(entry.operator, entry.options)
+        assert isinstance(operator, role), f"{stage} is checked to be a {role.__name__} before anything starts"
+        return operator
+
+
+def opened_dataflow(topology: Topology, me: WorkerId) -> DataflowOperator:
+    """The dataflow operator of a worker; ConfigError where it cannot be made or opened."""
+    stage = topology.stages[me.stage]
+    operator = make_operator(stage.operator, stage.options)
+    assert isinstance(operator, DataflowOperator), "checked before the job was submitted"
+    operator.open(graph_context(topology, me))
+    return operator
+
+
+def input_of(
+    topology: Topology, stage: str, verified: Sequence[str], index: int = 0, parallelism: int = 1
+) -> TaskInput:
+    """The part of the input that a task of a source reads; DataError when it cannot be read.
+
+    What is `verified` (see operators/inputs/shard_checks.py) is not looked at again.
+    """
+    source = topology.input_of(stage)
+    assert source.path is not None, "checked before the job was submitted"
+    checks = Checks(source.verify, source.bad_rows, verified)
+    return open_input(source.path, source.repeat, source.limit, index, parallelism, checks)
+
+
+def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int, int]:
+    """How many windows the job has, and the items of its largest source."""
+    totals = {stage: input_of(topology, stage, verified).items for stage in topology.sources}
+    largest = max(totals.values())
+    return max(1, -(-largest // topology.micro_batch)), sum(totals.values())
