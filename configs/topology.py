@@ -42,6 +42,8 @@ class StageOptions:
     cpus: tuple[int, ...] | None = None
     threads: int = 1
     """Compute threads of each task."""
+    fault_tolerance: Mapping[str, Any] | None = None
+    """Of a stage that does not go by the job's scheme."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,10 @@ class Topology:
     def scheme(self) -> str:
         """The name of the fault-tolerance scheme."""
         return str(self.fault_tolerance["scheme"])
+
+    def scheme_of(self, stage: str) -> Mapping[str, Any]:
+        """The scheme of a stage, with its options: its own, or the job's."""
+        return self.stages[stage].fault_tolerance or self.fault_tolerance
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -249,6 +255,7 @@ def _stage(name: str, data: Mapping[str, Any]) -> StageOptions:
         Input(**own) if own else None,
         tuple(cpus) if cpus else None,
         data.get("threads", 1),
+        MappingProxyType(dict(own_scheme)) if (own_scheme := data.get("fault_tolerance")) else None,
     )
 
 
@@ -260,6 +267,7 @@ def _stage_dict(stage: StageOptions) -> dict[str, Any]:
         "input": asdict(stage.input) if stage.input else None,
         "cpus": list(stage.cpus) if stage.cpus else None,
         "threads": stage.threads,
+        "fault_tolerance": dict(stage.fault_tolerance) if stage.fault_tolerance else None,
     }
 
 

@@ -10,6 +10,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.three_stage.gate import ThreeStageGate
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION}, {Kind.FEEDBACK}, {Kind.REPLY}
 
@@ -19,10 +20,19 @@ class DataflowGate:
 
     def __init__(self, layout: DataflowLayout) -> None:
         joints = (*layout.inputs, *layout.outputs)
-        self.workers = tuple(dict.fromkeys(worker for joint in joints for worker in joint.workers))
+        parts = [ThreeStageGate(segment.layout) for segment in layout.segments]
+        joined = [
+            *(worker for joint in joints for worker in joint.workers),
+            *(w for part in parts for w in part.workers),
+        ]
+        self.workers = tuple(dict.fromkeys(joined))
         self.kinds: dict[Edge, set[Kind]] = {joint.edge: BACK if joint.feedback else FORWARD for joint in layout.inputs}
         self.kinds |= {joint.reply: REPLY for joint in layout.outputs}
+        for part in parts:
+            self.kinds |= part.kinds
         self._me = layout.me.index
+        self._parts = {worker: part for part in parts for worker in part.workers}
+        """Who sends messages of a coded segment; what else these send is a REPLY."""
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""
@@ -30,6 +40,9 @@ class DataflowGate:
         if block.kind == Kind.REPLY:
             if set(meta) != {"heard"} or not _is_heard(meta["heard"]):
                 raise FrameError("a REPLY with odd fields")
+            return
+        if sender in self._parts:
+            self._parts[sender].check(sender, block)
             return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
             raise FrameError("a key of another link")

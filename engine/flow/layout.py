@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from riprap.codec.ids import WorkerId
 from riprap.configs.shape import StageEdge
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.segment import Segment, coded_stages, segments_around
 
 
 def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:
@@ -55,13 +57,18 @@ class DataflowLayout:
     outputs: tuple[Joint, ...]
     depth: int
     """Operators on the longest way from here to a destination, this one not counted."""
+    segments: tuple[Segment, ...] = ()
+    """The coded segments that the worker is part of; inputs and outputs have their links, not what these consist of."""
 
     @classmethod
     def of(cls, topology: Topology, me: WorkerId) -> DataflowLayout:
         """The layout around one worker."""
         tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
         inputs, outputs = [], []
+        coded, segments = coded_stages(topology), tuple(segments_around(topology, me))
         for edge in topology.edges:
+            if edge.upstream in coded or edge.downstream in coded:
+                continue
             pair = (tasks[edge.upstream], tasks[edge.downstream])
             direct, awaited = Edge(edge.index, edge.name), edge.stale_windows != math.inf
             reply = Edge(len(topology.edges) + edge.index, f"{edge.downstream}->{edge.upstream}:reply")
@@ -77,31 +84,53 @@ class DataflowLayout:
                 outputs.append(
                     Joint(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, awaited)
                 )
+        for segment in segments:
+            to = (segment.layout.partner,) if not segment.computes else ()
+            joint = Joint(segment.link, segment.reply, segment.stage, "one_to_one", False, to)
+            if segment.encodes:
+                outputs.append(joint)
+            elif segment.decodes:
+                inputs.append(replace(joint, from_source=segment.layout.sources[0].stage in topology.sources))
         sinks = tuple(worker for stage in topology.sinks for worker in topology.tasks(stage))
-        return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), _depth(topology, me.stage))
+        depth = _depth(topology, me.stage)
+        return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), depth, segments)
 
     @cached_property
     def is_source(self) -> bool:
         """Whether no data edge enters: the task reads the job's input."""
-        return all(joint.feedback for joint in self.inputs)
+        return all(joint.feedback for joint in self.inputs) and not self._computes
 
     @cached_property
     def is_sink(self) -> bool:
         """Whether no data edge leaves: the task is a destination."""
-        return all(joint.feedback for joint in self.outputs)
+        return all(joint.feedback for joint in self.outputs) and not self._computes
+
+    @property
+    def _computes(self) -> bool:
+        """Whether the task is of a coded stage."""
+        return any(segment.computes for segment in self.segments)
 
     def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
         """The edges that end here, with the workers at their other end."""
-        items = {joint.edge: joint.workers for joint in self.inputs}
-        return items | {joint.reply: joint.workers for joint in self.outputs}
+        found = {joint.edge: joint.workers for joint in self.inputs}
+        found |= {joint.reply: joint.workers for joint in self.outputs}
+        for segment in self.segments:
+            found.pop(segment.link, None)
+            found |= segment.layout.incoming()
+        return found
 
     def outgoing(self) -> tuple[Edge, ...]:
         """The edges that start here."""
-        return (*(joint.edge for joint in self.outputs), *(joint.reply for joint in self.inputs))
+        links = {segment.link for segment in self.segments}
+        parts = chain.from_iterable(segment.layout.outgoing() for segment in self.segments)
+        items = (joint.edge for joint in self.outputs if joint.edge not in links)
+        return (*items, *(joint.reply for joint in self.inputs), *parts)
 
     def receivers(self) -> list[WorkerId]:
         """All workers that this one sends to, by any edge."""
-        return list(dict.fromkeys(worker for joint in (*self.outputs, *self.inputs) for worker in joint.workers))
+        joined = [worker for joint in (*self.outputs, *self.inputs) for worker in joint.workers]
+        parts = chain.from_iterable(segment.layout.receivers() for segment in self.segments)
+        return list(dict.fromkeys([*joined, *parts]))
 
 
 def _depth(topology: Topology, stage: str) -> int:

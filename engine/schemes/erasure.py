@@ -97,7 +97,8 @@ class ErasureSource(Dealer):
         absent = [data[0][:0]] * (self.k - len(data))  # behind the epoch's last block
         meta = self.stamped({"of": self.block_count, "counts": [piece.items for piece in self._row]})
         keys = [block.key._replace(s_index=self.k + j) for j in range(self.r)]
-        memory = [port.empty(data[0].shape, data[0].dtype) for _ in keys]
+        longest = max(data, key=len)
+        memory = [port.empty(longest.shape, longest.dtype) for _ in keys]
         parities = zip(keys, self.code.encode([*data, *absent], memory))
         return [Block(Kind.PARITY, block.epoch, key, arrays=(parity,), meta=meta) for key, parity in parities]
 

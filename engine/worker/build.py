@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from riprap.codec.ids import WorkerId
+from riprap.codec.ids import Incarnation, WorkerId
 from riprap.configs.topology import Topology
+from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import TaskProgress, link_key
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench
+from riprap.engine.flow.segment import Segment, coded_stages
 from riprap.engine.flow.task import DataflowTask, WindowJournal
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.spreads.coded_stage import CodedStageTask
+from riprap.engine.spreads.segment_end import SegmentEndTask, SegmentPort
+from riprap.engine.spreads.striped import StripedReceiver, StripedSender
 from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, opened_dataflow
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
 from riprap.operators.base import Empty
 from riprap.operators.dataflow import DataflowOperator
+
+
+class OwnPort(Port, Protocol):
+    """The port of one life of a worker."""
+
+    life: Incarnation
+
+
+OwnTask = DataflowTask | CodedStageTask
 
 
 class Hosted(NamedTuple):
@@ -42,23 +57,62 @@ class DataflowParts:
         self.schema = schema
         self.layout = DataflowLayout.of(self.topology, me)
         self.gate = DataflowGate(self.layout)
-        self.scheme = dataflow_scheme(topology.fault_tolerance)
-        self.window = self.scheme.window
+        self.window = window_of(self.topology)
 
-    def make_task(self, port: Port, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> DataflowTask:
+    def make_task(self, port: OwnPort, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> OwnTask:
         """The task of this worker. ConfigError where the operator cannot be made or opened."""
         topology, layout = self.topology, self.layout
+        if coded := [segment for segment in layout.segments if segment.computes]:
+            return coded_task(topology, coded[0], port)
         host = host_staged if _is_staged(self.schema) else host_dataflow
-        operator, reader = host(topology, self.schema, layout, port.empty)
-        files = WindowFiles(run_dir, layout.me.index, type(operator), topology.output if layout.is_sink else None)
-        outlet = Outlet(layout, port, TaskProgress(), files)
-        threads = ComputeThreads(operator, topology.stages[layout.me.stage].threads)
-        pace = pace_of(topology, layout)
-        task = DataflowTask(layout, port, operator, outlet, pace, reader, journal, first_life, threads)
-        parts = (layout, port, operator, outlet.progress, outlet, task.inbox)
-        bench = Bench(*parts, self.schema["items"], topology.backup.cpu_share)
-        task.use(self.scheme(bench, topology.fault_tolerance))
-        return task
+        hosted = host(topology, self.schema, layout, port.empty)
+        output = topology.output if layout.is_sink else None
+        files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
+        return hosting_task(topology, layout, port, hosted, files, journal, first_life, self.schema["items"])
+
+
+def window_of(topology: Topology) -> Window:
+    """What a link may have unacknowledged: the same at both ends, whatever their schemes."""
+    schemes = [
+        dataflow_scheme(topology.scheme_of(stage)) for stage in topology.stages if stage not in coded_stages(topology)
+    ]
+    return Window(max(scheme.window.blocks for scheme in schemes), max(scheme.window.nbytes for scheme in schemes))
+
+
+def coded_task(topology: Topology, segment: Segment, port: Port) -> CodedStageTask:
+    """The task of a coded stage."""
+    me = segment.layout.me
+    return CodedStageTask(segment, port, opened_dataflow(topology, me), segment.layout.sources[0].stage)
+
+
+def hosting_task(
+    topology: Topology, layout: DataflowLayout, port: OwnPort, hosted: Hosted, files: WindowFiles,
+    journal: WindowJournal | None, first_life: bool, items: int,
+) -> DataflowTask:  # fmt: skip
+    """The task of any other stage, joined to its scheme and to the ends of its segments."""
+    operator, reader = hosted
+    alarms = Alarms(port)
+    own_port = SegmentPort(port, alarms) if layout.segments else port
+    outlet = Outlet(layout, own_port, TaskProgress(), files)
+    stage = topology.stages[layout.me.stage]
+    make = SegmentEndTask if layout.segments else DataflowTask
+    threads, pace = ComputeThreads(operator, stage.threads), pace_of(topology, layout)
+    task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
+    if isinstance(task, SegmentEndTask):
+        task.join(alarms, [end_of(topology, segment, port, alarms) for segment in layout.segments])
+    parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)
+    bench = Bench(*parts, items, topology.backup.cpu_share)
+    options = topology.scheme_of(layout.me.stage)
+    task.use(dataflow_scheme(options)(bench, options))
+    return task
+
+
+def end_of(topology: Topology, segment: Segment, port: OwnPort, alarms: Alarms) -> StripedSender | StripedReceiver:
+    """A worker's end of a segment that starts or ends at it."""
+    if segment.encodes:
+        return StripedSender(segment, port, alarms, port.life, window_of(topology).blocks)
+    operator = opened_dataflow(topology, segment.layout.processors[0])
+    return StripedReceiver(segment, port, alarms, operator, segment.layout.sources[0].stage)
 
 
 def pace_of(topology: Topology, layout: DataflowLayout) -> Pace:

@@ -26,6 +26,7 @@ from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.flow.three_stage.sink import SinkTask
 from riprap.engine.flow.three_stage.source import SourceTask
 from riprap.engine.flow.three_stage.task import Task
+from riprap.engine.spreads.coded_stage import CodedStageTask
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.trace import Timed, Trace
 from riprap.engine.worker.port import WorkerPort
@@ -83,6 +84,8 @@ def instrument(worker: Instrumented) -> None:
             time_operator(task.operator.processor, compute)
         case DataflowTask():
             _time_dataflow(task, compute, traces)
+        case CodedStageTask():
+            time_operator(task.operator, compute)
 
 
 class Instrumented(Protocol):
@@ -93,7 +96,7 @@ class Instrumented(Protocol):
     run_dir: Path
     network: Network
     port: WorkerPort
-    task: Task | DataflowTask
+    task: Task | DataflowTask | CodedStageTask
 
 
 class Traces:

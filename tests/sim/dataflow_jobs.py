@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,15 @@ class Windowed(DataflowOperator):
             self.state.assign(keys, np.zeros(KEYS))
 
 
+class Turn(DataflowOperator):
+    """Without a state: hands the items of a block on in reverse order."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        out.send((rows[::-1].copy(),), len(rows))
+        return items.count
+
+
 def _topology(
     stages: Mapping[str, tuple[str, int, dict[str, Any]]], edges: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -99,6 +109,23 @@ def _topology(
 def _loop(**consistency: Any) -> dict[str, Any]:
     stages = {"a": ("Spread", 2, {}), "b": ("Total", 2, {"feeds_back": True})}
     return _topology(stages, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True} | consistency])
+
+
+def _coded(before: Mapping[str, Any], behind: Mapping[str, Any]) -> dict[str, Any]:
+    """A chain with a coded stage of four tasks in it."""
+    stages = {**before, "f": ("Turn", 4, {}), **behind}
+    chain = _topology(stages, [{"from": one, "to": next_one} for one, next_one in pairwise(stages)])
+    chain["stages"]["f"]["fault_tolerance"] = {
+        "scheme": "erasure",
+        "code": "gf256",
+        "k": 2,
+        "r": 2,
+        "attachment": "lazy",
+        "hedge": "none",
+        "incremental": True,
+        "rows": 1,
+    }
+    return chain
 
 
 SHAPES = {
@@ -119,6 +146,11 @@ SHAPES = {
     "bsp": _loop(consistency="bsp"),
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
+    "coded": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}),
+    "coded_end": _coded({"a": ("Spread", 1, {"by_key": False})}, {"c": ("Total", 1, {})}),
+    "coded_inside": _coded(
+        {"s": ("Spread", 2, {}), "a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}
+    ),
 }
 """full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
 are closed, behind the sources or in them; bsp, ssp, asp: a loop under each consistency model."""

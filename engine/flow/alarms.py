@@ -1,0 +1,51 @@
+"""One alarm of a port for each of several who want one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from riprap.engine.flow.port import Port
+
+SLACK_S = 1e-6
+"""Of a clock's arithmetic: an alarm that comes so much early is not set once more."""
+
+
+class Alarms:
+    """Keeps the port's one alarm at the earliest of all."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._at: dict[Hashable, float] = {}
+
+    def set(self, owner: Hashable, seconds: float) -> None:
+        """Wake this owner so much later; it takes the place of the one before."""
+        self._at[owner] = self._port.now() + seconds
+        self._arm()
+
+    def due(self) -> list[Hashable]:
+        """Whose time has come; each is told once."""
+        soon = self._port.now() + SLACK_S
+        found = [owner for owner, at in self._at.items() if at <= soon]
+        for owner in found:
+            del self._at[owner]
+        self._arm()
+        return found
+
+    def _arm(self) -> None:
+        if self._at:
+            self._port.alarm(max(0.0, min(self._at.values()) - self._port.now()))
+
+
+class AlarmedPort:
+    """The port with an alarm of the owner's own; the rest is the port's."""
+
+    def __init__(self, port: Port, alarms: Alarms, owner: Hashable) -> None:
+        self._port, self._alarms, self._owner = port, alarms, owner
+
+    def alarm(self, seconds: float) -> None:
+        """Wake the owner."""
+        self._alarms.set(self._owner, seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
