@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
+from riprap.configs.coded_stages import stage_scheme_problems
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
 from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection
 from riprap.configs.schemes import SCHEMES, SchemeOptions
@@ -62,10 +63,13 @@ def is_whole(parts: Parts) -> bool:
 def scheme_problems(parts: Parts) -> Iterator[Problem]:
     """What the scheme cannot work with, of parts that are whole."""
     scheme = parts.fault_tolerance
+    own = {name: stage.fault_tolerance for name, stage in parts.stages.items() if stage.fault_tolerance}
+    yield from stage_scheme_problems(parts.shape, scheme, own)
     if scheme is None:
         return
     yield from scheme.problems(parts.shape)
-    if scheme.needs_backup and parts.backup and parts.backup.servers == 0:
+    needs_backup = scheme.needs_backup or any(one.needs_backup for one in own.values())
+    if needs_backup and parts.backup and parts.backup.servers == 0:
         yield Problem(("backup", "servers"), "is 0", "1 or more for a scheme that persists items and states")
 
 

@@ -60,12 +60,19 @@ def general(path: FieldPath) -> FieldPath:
 
 def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:
     """The keys that a mapping at `path` may have, or None when any may stand there."""
-    if path == ("fault_tolerance",):
-        section = values.get("fault_tolerance")
+    if path[-1:] == ("fault_tolerance",):
+        section = _at(values, path)
         model: type[Section] | None = SCHEMES.get(str(section.get("scheme"))) if isinstance(section, dict) else None
         return model.keys() if model else None
     found = SECTIONS.get(general(path))
     return found.keys() if found else None
+
+
+def _at(values: Any, path: FieldPath) -> Any:
+    """What stands at a path; None where nothing does."""
+    for part in path:
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
 
 
 def explain(error: ValidationError, values: Mapping[str, Any], at: FieldPath = ()) -> Iterator[Problem]:
@@ -76,8 +83,9 @@ def explain(error: ValidationError, values: Mapping[str, Any], at: FieldPath = (
 
 def _path(location: FieldPath) -> FieldPath:
     """Take out what pydantic adds to a path: the tag of a union, and the mark of a mapping's key."""
-    if location[:1] == ("fault_tolerance",) and len(location) > 1 and location[1] in SCHEMES:
-        location = (location[0], *location[2:])
+    tags = (i for i, part in enumerate(location) if i and location[i - 1] == "fault_tolerance" and part in SCHEMES)
+    if (tag := next(tags, None)) is not None:
+        location = (*location[:tag], *location[tag + 1 :])
     return tuple(part for part in location if part != "[key]")
 
 
@@ -89,7 +97,7 @@ def _problem(path: FieldPath, details: ErrorDetails, values: Mapping[str, Any]) 
     if kind == "missing":
         return Problem(path, "missing", "a value", f"add the key {path[-1]}")
     if kind.startswith("union_tag"):
-        return _scheme_problem(details, values)
+        return _scheme_problem(path, details)
     return Problem(path, f"is {shown(details['input'])}", _expected(path, details), _fix(path, details))
 
 
@@ -108,7 +116,7 @@ def _expected(path: FieldPath, details: ErrorDetails) -> str:
 
 def _fix(path: FieldPath, details: ErrorDetails) -> str:
     kind, value = details["type"], details["input"]
-    if path == ("fault_tolerance", "code"):
+    if path[-2:] == ("fault_tolerance", "code"):
         return suggestion(str(value), CODES)
     if kind == "literal_error" and isinstance(value, str):
         names = details["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
@@ -118,9 +126,9 @@ def _fix(path: FieldPath, details: ErrorDetails) -> str:
     return ""
 
 
-def _scheme_problem(details: ErrorDetails, values: Mapping[str, Any]) -> Problem:
-    path, schemes = ("fault_tolerance", "scheme"), one_of(SCHEMES)
+def _scheme_problem(section: FieldPath, details: ErrorDetails) -> Problem:
+    path, schemes = (*section, "scheme"), one_of(SCHEMES)
     if details["type"] == "union_tag_not_found":
         return Problem(path, "missing", schemes, "add the key scheme")
-    scheme = values["fault_tolerance"]["scheme"]
+    scheme = details["input"]["scheme"]
     return Problem(path, f"is {shown(scheme)}", schemes, suggestion(str(scheme), SCHEMES))

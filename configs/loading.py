@@ -39,14 +39,21 @@ def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[C
     if not isinstance(values, dict):
         problem = Problem((), "is not a mapping", "a topology with job, input, stages, edges, ...")
         raise config_error(where, document.file, [problem])
-    if isinstance(scheme := values.get("fault_tolerance"), str):
-        values["fault_tolerance"] = {"scheme": scheme}
+    _write_out_schemes(values)
     problems = apply_sets(values, [(field, value) for field, value, _ in given])
     problems += check_values(values, checks)
     if problems:
         ordered = sorted(dict.fromkeys(problems), key=lambda problem: (not problem.leads, where.order(problem.path)))
         raise config_error(where, document.file, ordered)
     return _topology(TopologyFile.model_validate(values))
+
+
+def _write_out_schemes(values: dict[str, Any]) -> None:
+    """`fault_tolerance: NAME` is short for that scheme with its defaults, of the job and of a stage."""
+    stages = values.get("stages")
+    for section in (values, *(stages.values() if isinstance(stages, dict) else ())):
+        if isinstance(section, dict) and isinstance(scheme := section.get("fault_tolerance"), str):
+            section["fault_tolerance"] = {"scheme": scheme}
 
 
 def check_values(values: dict[str, Any], checks: Sequence[Check]) -> list[Problem]:

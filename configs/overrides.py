@@ -17,7 +17,7 @@ SCHEME_PATH: FieldPath = ("fault_tolerance", "scheme")
 def parse_set(text: str) -> tuple[FieldPath, Any]:
     """Split `stages.processor.parallelism=6` into path and value; numbers in a path are places in a list.
 
-    `fault_tolerance=NAME` sets the scheme.
+    `fault_tolerance=NAME` sets the scheme, of the job or of a stage.
     """
     name, equals, value = text.partition("=")
     parts = name.strip().split(".")
@@ -25,15 +25,15 @@ def parse_set(text: str) -> tuple[FieldPath, Any]:
         raise ConfigError(f"--set {text!r}; expected PATH=VALUE", "write for example --set fault_tolerance.k=5")
     path: FieldPath = tuple(int(part) if part.isdecimal() else part for part in parts)
     found = parse_scalar(value)
-    return (SCHEME_PATH if path == SCHEME_PATH[:1] and isinstance(found, str) else path), found
+    return ((*path, "scheme") if path[-1] == "fault_tolerance" and isinstance(found, str) else path), found
 
 
 def apply_sets(values: dict[str, Any], sets: Iterable[tuple[FieldPath, Any]]) -> list[Problem]:
     """Change `values` in place; what cannot be set is returned as problems. The scheme is set before its options."""
     problems = []
-    for path, value in sorted(sets, key=lambda item: item[0] != SCHEME_PATH):
-        if path == SCHEME_PATH:
-            _forget_other_options(values, value)
+    for path, value in sorted(sets, key=lambda item: item[0][-2:] != SCHEME_PATH):
+        if path[-2:] == SCHEME_PATH:
+            _forget_other_options(values, path, value)
         problem = _apply(values, path, value)
         if problem:
             problems.append(problem)
@@ -68,12 +68,15 @@ def _unknown(values: dict[str, Any], node: dict[str, Any], path: FieldPath, dept
     return Problem(path, f"there is no {dotted(path[: depth + 1])}", one_of(known), suggestion(str(path[depth]), known))
 
 
-def _forget_other_options(values: dict[str, Any], scheme: Any) -> None:
-    """Drop options that the file gives for its own scheme and the new one does not have.
+def _forget_other_options(values: dict[str, Any], path: FieldPath, scheme: Any) -> None:
+    """Drop options that the file gives for its own scheme, at `path`, and the new one does not have.
 
     So the scheme stays one key: `--set fault_tolerance.scheme=none` needs no second edit for k and r.
     """
-    section, model = values.get("fault_tolerance"), SCHEMES.get(str(scheme))
+    holder: Any = values
+    for part in path[:-2]:
+        holder = holder.get(part) if isinstance(holder, dict) else None
+    section, model = holder.get("fault_tolerance") if isinstance(holder, dict) else None, SCHEMES.get(str(scheme))
     if isinstance(section, dict) and model:
         kept = model.keys()
-        values["fault_tolerance"] = {key: value for key, value in section.items() if key in kept}
+        holder["fault_tolerance"] = {key: value for key, value in section.items() if key in kept}

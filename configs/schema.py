@@ -49,7 +49,7 @@ class StageSection(Section):
     """An operator, its options, and the number of its tasks; a source may have an input of its own.
 
     `threads`: the compute threads of a task of a general topology. `cpus` pins task i to the CPU cpus[i modulo their
-    number]; with several threads to the next so many of them.
+    number]; with several threads to the next so many of them. `fault_tolerance`: a scheme of the stage's own.
     """
 
     operator: OperatorPath
@@ -58,6 +58,7 @@ class StageSection(Section):
     input: InputSection | None = None
     threads: int = Field(default=1, ge=1, le=64)
     cpus: Annotated[list[Annotated[int, Field(ge=0, lt=4096)]], Field(min_length=1)] | None = None
+    fault_tolerance: FaultTolerance | None = None
 
 
 class EdgeSection(Section):

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from riprap.codec.codes import BLOCKS_MAX
 from riprap.configs.base import Section
-from riprap.configs.problems import Problem
+from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.shape import Shape, StageEdge
 from riprap.configs.three_stage import three_stage_problems
 
@@ -83,17 +83,7 @@ class Erasure(ThreeStage):
         """The code must be able to make r parities, and k + r blocks of a row need as many processors."""
         yield from super().problems(shape)
         k, r = self.counts(shape)
-        if self.code == "xor" and r > 1:
-            yield Problem(("fault_tolerance", "r"), f"is {r}", "1 with the code xor", "set r to 1 or code to gf256")
-        if self.attachment == "hybrid" and self.code in CODES and self.code not in REAL_CODES:
-            yield Problem(
-                ("fault_tolerance", "code"),
-                f"is {self.code}, which does not commute with linear functions",
-                f"{' or '.join(REAL_CODES)} with the attachment hybrid",
-                "set code to stable, or attachment to lazy, which is exact",
-            )
-        if k + r > BLOCKS_MAX:
-            yield Problem(("fault_tolerance", "k"), f"k + r is {k + r}", f"at most {BLOCKS_MAX}")
+        yield from self.code_problems(("fault_tolerance",), k, r)
         stripes = _stripes(shape)
         if not stripes:
             yield Problem(
@@ -102,7 +92,31 @@ class Erasure(ThreeStage):
                 "partitioning: stripe on the edge whose items are to be coded",
             )
         for edge in stripes:
-            yield from _wide_enough(edge.downstream, shape.parallelism[edge.downstream], k, r)
+            yield from self.width_problems(edge.downstream, shape.parallelism[edge.downstream], k, r)
+
+    def code_problems(self, at: FieldPath, k: int, r: int) -> Iterator[Problem]:
+        """What the code cannot do; the section stands at `at`."""
+        if self.code == "xor" and r > 1:
+            yield Problem((*at, "r"), f"is {r}", "1 with the code xor", "set r to 1 or code to gf256")
+        if self.attachment == "hybrid" and self.code in CODES and self.code not in REAL_CODES:
+            yield Problem(
+                (*at, "code"),
+                f"is {self.code}, which does not commute with linear functions",
+                f"{' or '.join(REAL_CODES)} with the attachment hybrid",
+                "set code to stable, or attachment to lazy, which is exact",
+            )
+        if k + r > BLOCKS_MAX:
+            yield Problem((*at, "k"), f"k + r is {k + r}", f"at most {BLOCKS_MAX}")
+
+    def width_problems(self, stage: str, parallelism: int, k: int, r: int) -> Iterator[Problem]:
+        """A stage of fewer tasks than a row has blocks."""
+        if parallelism < k + r:
+            yield Problem(
+                ("stages", stage, "parallelism"),
+                f"is {parallelism}",
+                f"at least k + r = {k + r} tasks, for the blocks of a stripe row lie on different workers",
+                f"set stages.{stage}.parallelism to {k + r}, or k and r lower",
+            )
 
     def chosen(self, shape: Shape) -> dict[str, Any]:
         """k and r."""
@@ -110,7 +124,10 @@ class Erasure(ThreeStage):
 
     def counts(self, shape: Shape) -> tuple[int, int]:
         """k and r, chosen by the tasks of the striped stage where the file leaves them out."""
-        tasks = min((shape.parallelism[edge.downstream] for edge in _stripes(shape)), default=1)
+        return self.counts_of(min((shape.parallelism[edge.downstream] for edge in _stripes(shape)), default=1))
+
+    def counts_of(self, tasks: int) -> tuple[int, int]:
+        """The same for a stage of so many tasks."""
         r = self.r
         if r is None:
             most = 1 if tasks < 4 or self.code == "xor" else 2
@@ -120,16 +137,6 @@ class Erasure(ThreeStage):
 
 def _stripes(shape: Shape) -> list[StageEdge]:
     return [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
-
-
-def _wide_enough(stage: str, parallelism: int, k: int, r: int) -> Iterator[Problem]:
-    if parallelism < k + r:
-        yield Problem(
-            ("stages", stage, "parallelism"),
-            f"is {parallelism}",
-            f"at least k + r = {k + r} tasks, for the blocks of a stripe row lie on different workers",
-            f"set stages.{stage}.parallelism to {k + r}, or k and r lower",
-        )
 
 
 class Replication(ThreeStage):

@@ -11,7 +11,7 @@ from riprap.configs.checks import Parts
 from riprap.configs.explain import explain
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
-from riprap.configs.schemes import FaultTolerance, SchemeOptions
+from riprap.configs.schemes import Erasure, FaultTolerance, SchemeOptions
 from riprap.configs.shape import Shape
 
 INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
@@ -63,6 +63,11 @@ def resolved(file: TopologyFile) -> dict[str, Any]:
     shape = Shape({name: stage.parallelism for name, stage in file.stages.items()}, tuple(edges))
     plain = file.model_dump(by_alias=True)
     plain["fault_tolerance"] |= file.fault_tolerance.chosen(shape)
+    for name, stage in file.stages.items():
+        if isinstance(stage.fault_tolerance, Erasure):
+            plain["stages"][name]["fault_tolerance"] |= dict(
+                zip("kr", stage.fault_tolerance.counts_of(stage.parallelism))
+            )
     for edge in edges:
         plain["edges"][edge.index]["partitioning"] = edge.partitioning
     return plain

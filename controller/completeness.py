@@ -35,8 +35,7 @@ class Expected:
         for name, value in given.items():
             if value is not None and (value.__class__ is not int or value < 0):
                 raise ConfigError(f"schema.{name} is {value!r}, not a count", "use `riprap run` or `riprap submit`")
-        scheme = (topology.get("fault_tolerance") or {}).get("scheme")
-        if given["windows"] is not None and scheme == "none":
+        if given["windows"] is not None and "none" in _schemes(topology):
             given["items"] = None  # a destination that died may have known of items in windows that were still open
         return cls(**given)
 
@@ -48,3 +47,9 @@ class Expected:
         if self.items is not None and items != self.items:
             return f"{items:,} of {self.items:,} items are accounted for"
         return ""
+
+
+def _schemes(topology: Mapping[str, Any]) -> set[Any]:
+    """The schemes of the job and of its stages."""
+    sections = [topology, *(topology.get("stages") or {}).values()]
+    return {(section.get("fault_tolerance") or {}).get("scheme") for section in sections}

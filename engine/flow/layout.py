@@ -11,7 +11,7 @@ from riprap.codec.ids import WorkerId
 from riprap.configs.shape import StageEdge
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.segment import Segment, coded_stages, segments_around
+from riprap.engine.flow.segment import CodedSegment, coded_stages, segments_around
 
 
 def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:
@@ -57,7 +57,7 @@ class DataflowLayout:
     outputs: tuple[Joint, ...]
     depth: int
     """Operators on the longest way from here to a destination, this one not counted."""
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[CodedSegment, ...] = ()
     """The coded segments that the worker is part of; inputs and outputs have their links, not what these consist of."""
 
     @classmethod

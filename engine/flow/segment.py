@@ -2,7 +2,7 @@
 
 Task i of the stage before the coded one and task i of the stage behind it are a pair, joined by one link as any two
 tasks are: numbered, acknowledged, replayed. Its blocks travel in stripes over the coded stage's tasks, which compute
-on the way (engine/spreads/striped.py).
+on the way (engine/segments/striped.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CODED = ("erasure",)
 
 
 @dataclass(frozen=True)
-class Segment:
+class CodedSegment:
     """A segment as one of its workers sees it. `layout` has the edges that messages really take."""
 
     stage: str
@@ -55,14 +55,14 @@ def coded_stages(topology: Topology) -> dict[str, Mapping[str, Any]]:
     return {name: options for name, options in schemes.items() if options and options["scheme"] in CODED}
 
 
-def segments_around(topology: Topology, me: WorkerId) -> Iterator[Segment]:
+def segments_around(topology: Topology, me: WorkerId) -> Iterator[CodedSegment]:
     """The segments that a worker is part of; checked topologies have one edge into a coded stage, and one out of it."""
     count = len(topology.edges)
     for stage, options in coded_stages(topology).items():
         (into,), (out,) = topology.in_edges(stage), topology.out_edges(stage)
         if me.stage not in (into.upstream, stage, out.downstream):
             continue
-        yield Segment(
+        yield CodedSegment(
             stage,
             options,
             _layout(topology, me, into, out, count),

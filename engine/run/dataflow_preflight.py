@@ -9,6 +9,7 @@ from typing import Any
 from riprap.codec.errors import RiprapError
 from riprap.configs.problems import Problem
 from riprap.configs.topology import Draft, Topology
+from riprap.engine.flow.segment import coded_stages
 from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
@@ -42,6 +43,11 @@ def stage_problems(draft: Draft, name: str, operator_is_sound: bool) -> Iterator
             if draft.whole:
                 operator.open(graph_context(topology, topology.tasks(name)[0]))
                 yield from _window_problems(topology, name, operator)
+                if name in coded_stages(topology) and operator.state is not None:
+                    where = ("stages", name, "fault_tolerance", "scheme")
+                    wrong = f"is erasure, but {stage.operator} keeps a state between blocks"
+                    fix = "set it to approximate, mini_batch, reactive or upstream_backup"
+                    yield Problem(where, wrong, "an operator without a state", fix)
             if stage.threads > 1 and not operator.prepares:
                 wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
                 yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
@@ -64,8 +70,8 @@ def _window_problems(topology: Topology, name: str, operator: DataflowOperator) 
 
     One in a source loses nothing, and needs no threshold.
     """
-    section, state = topology.fault_tolerance, operator.state
-    if topology.scheme != "approximate" or name in topology.sources or state is None:
+    section, state = topology.scheme_of(name), operator.state
+    if section["scheme"] != "approximate" or name in topology.sources or state is None:
         return
     window, epochs = section["window"], section["window_epochs"]
     if not state.forgets(window, epochs):

@@ -46,6 +46,7 @@ def operator_problems(draft: Draft) -> Iterator[Problem]:
     yield from _form_problems(draft, loaded, general)
     if not general:
         yield from _three_stage_problems(draft)
+        yield from _own_scheme_problems(draft)
     for name, operator in loaded.items():
         if issubclass(operator, DataflowOperator) == general:
             yield from _stage_problems(draft, name, operator, general)
@@ -103,6 +104,15 @@ def _output_problems(topology: Topology) -> Iterator[Problem]:
         return  # told of the stage
     writes = {name: operator.writes for name, operator in made.items() if isinstance(operator, DataflowOperator)}
     yield from output_problems(topology, writes)
+
+
+def _own_scheme_problems(draft: Draft) -> Iterator[Problem]:
+    """Schemes of single stages, which a job that trains or predicts as a whole cannot have."""
+    for name, stage in draft.topology.stages.items():
+        if stage.fault_tolerance is not None:
+            wrong = f"is given, but {stage.operator} is of the three-stage form"
+            expected = "one scheme for the job; stages of dataflow operators may have their own"
+            yield Problem(("stages", name, "fault_tolerance"), wrong, expected, "set the job's fault_tolerance")
 
 
 def _three_stage_problems(draft: Draft) -> Iterator[Problem]:

@@ -249,8 +249,9 @@ def _unprotected(topology: Topology) -> str:
     if topology.backup.servers == 0:
         return "backup.servers is 0"
     if runs_as_graph(topology):
-        saves = dataflow_scheme(topology.fault_tolerance).saves
-        return "" if saves else "the scheme is none" if topology.scheme == "none" else "all thresholds are infinite"
+        bare = [name for name in topology.sinks if not dataflow_scheme(topology.scheme_of(name)).saves]
+        none = any(topology.scheme_of(name)["scheme"] == "none" for name in bare)
+        return "" if not bare else "the scheme is none" if none else "all thresholds are infinite"
     name = topology.sinks[0]
     sink = _make(topology, name)
     assert isinstance(sink, Sink)

@@ -12,6 +12,7 @@ import numpy as np
 
 from riprap.configs.topology import Topology
 from riprap.engine.flow.layout import targets
+from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.dataflow_preflight import DataflowSchema
 from riprap.engine.run.preflight import CheckedJob, JobSchema, check_job
 from riprap.engine.schemes import dataflow_scheme
@@ -117,7 +118,7 @@ def _epochs(read: Callable[[], Source], items: int, micro_batch: int) -> list[li
 
 
 def _of_graph(topology: Topology, schema: DataflowSchema, items: int, complaints: set[Cause]) -> Iterator[Outcome]:
-    graph, scheme = graph_of(topology), dataflow_scheme(topology.fault_tolerance)
+    graph, coded = graph_of(topology), coded_stages(topology)
     _run(graph, topology, schema, items)
     for name, tasks in graph.stages.items():
         task = graph.broken if graph.broken in tasks else max(tasks, key=lambda task: len(task.calls))
@@ -126,8 +127,8 @@ def _of_graph(topology: Topology, schema: DataflowSchema, items: int, complaints
             make=partial(graph.started, name, task.context),
             outbox=partial(graph.outbox, name, task.context),
             calls=task.calls,
-            is_saved=scheme.saves,
-            is_exact=scheme.exact,
+            is_saved=name not in coded and dataflow_scheme(topology.scheme_of(name)).saves,
+            is_exact=name in coded or dataflow_scheme(topology.scheme_of(name)).exact,
             is_destination=name in topology.sinks,
             keeps_bad_rows=topology.keeps_bad_rows,
         )
@@ -142,7 +143,7 @@ def graph_of(topology: Topology) -> Graph:
     for edge in topology.edges:
         upstream, downstream = (len(contexts[name]) for name in (edge.upstream, edge.downstream))
         joined = [targets(edge, upstream, downstream, index) for index in range(upstream)]
-        in_turn = edge.partitioning == "split" and not edge.feedback
+        in_turn = edge.partitioning in ("split", "stripe") and not edge.feedback
         routes.append(Route(edge.upstream, edge.downstream, joined, edge.feedback, in_turn))
 
     def make(stage: str) -> DataflowOperator:

@@ -43,6 +43,12 @@ class Relay(Scheme):
             self._flush(port, worker)
         return ()
 
+    def flush(self, port: Port) -> None:
+        """Send what had no room before."""
+        for sink, waiting in self._waiting.items():
+            if waiting:
+                self._flush(port, sink)
+
     def _flush(self, port: Port, sink: WorkerId) -> None:
         waiting = self._waiting[sink]
         while waiting and port.send(self.layout.result, sink, waiting[0]):

@@ -19,14 +19,14 @@ from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import TaskProgress, link_key
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench
-from riprap.engine.flow.segment import Segment, coded_stages
+from riprap.engine.flow.segment import CodedSegment, coded_stages
 from riprap.engine.flow.task import DataflowTask, WindowJournal
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
-from riprap.engine.spreads.coded_stage import CodedStageTask
-from riprap.engine.spreads.segment_end import SegmentEndTask, SegmentPort
-from riprap.engine.spreads.striped import StripedReceiver, StripedSender
+from riprap.engine.segments.coded_stage import CodedStageTask
+from riprap.engine.segments.end import SegmentEndTask, SegmentPort
+from riprap.engine.segments.striped import StripedReceiver, StripedSender
 from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, opened_dataflow
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
 from riprap.operators.base import Empty
@@ -68,7 +68,9 @@ class DataflowParts:
         hosted = host(topology, self.schema, layout, port.empty)
         output = topology.output if layout.is_sink else None
         files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
-        return hosting_task(topology, layout, port, hosted, files, journal, first_life, self.schema["items"])
+        return hosting_task(
+            topology, layout, port, hosted, files, journal, first_life, self.schema["items"], self.window
+        )
 
 
 def window_of(topology: Topology) -> Window:
@@ -79,7 +81,7 @@ def window_of(topology: Topology) -> Window:
     return Window(max(scheme.window.blocks for scheme in schemes), max(scheme.window.nbytes for scheme in schemes))
 
 
-def coded_task(topology: Topology, segment: Segment, port: Port) -> CodedStageTask:
+def coded_task(topology: Topology, segment: CodedSegment, port: Port) -> CodedStageTask:
     """The task of a coded stage."""
     me = segment.layout.me
     return CodedStageTask(segment, port, opened_dataflow(topology, me), segment.layout.sources[0].stage)
@@ -87,7 +89,7 @@ def coded_task(topology: Topology, segment: Segment, port: Port) -> CodedStageTa
 
 def hosting_task(
     topology: Topology, layout: DataflowLayout, port: OwnPort, hosted: Hosted, files: WindowFiles,
-    journal: WindowJournal | None, first_life: bool, items: int,
+    journal: WindowJournal | None, first_life: bool, items: int, window: Window,
 ) -> DataflowTask:  # fmt: skip
     """The task of any other stage, joined to its scheme and to the ends of its segments."""
     operator, reader = hosted
@@ -99,7 +101,7 @@ def hosting_task(
     threads, pace = ComputeThreads(operator, stage.threads), pace_of(topology, layout)
     task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
     if isinstance(task, SegmentEndTask):
-        task.join(alarms, [end_of(topology, segment, port, alarms) for segment in layout.segments])
+        task.join(alarms, [end_of(topology, segment, port, alarms, window) for segment in layout.segments])
     parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)
     bench = Bench(*parts, items, topology.backup.cpu_share)
     options = topology.scheme_of(layout.me.stage)
@@ -107,10 +109,12 @@ def hosting_task(
     return task
 
 
-def end_of(topology: Topology, segment: Segment, port: OwnPort, alarms: Alarms) -> StripedSender | StripedReceiver:
+def end_of(
+    topology: Topology, segment: CodedSegment, port: OwnPort, alarms: Alarms, window: Window
+) -> StripedSender | StripedReceiver:
     """A worker's end of a segment that starts or ends at it."""
     if segment.encodes:
-        return StripedSender(segment, port, alarms, port.life, window_of(topology).blocks)
+        return StripedSender(segment, port, alarms, port.life, window.blocks)
     operator = opened_dataflow(topology, segment.layout.processors[0])
     return StripedReceiver(segment, port, alarms, operator, segment.layout.sources[0].stage)
 

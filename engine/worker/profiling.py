@@ -26,7 +26,7 @@ from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.flow.three_stage.sink import SinkTask
 from riprap.engine.flow.three_stage.source import SourceTask
 from riprap.engine.flow.three_stage.task import Task
-from riprap.engine.spreads.coded_stage import CodedStageTask
+from riprap.engine.segments.coded_stage import CodedStageTask
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.trace import Timed, Trace
 from riprap.engine.worker.port import WorkerPort

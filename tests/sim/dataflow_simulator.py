@@ -177,7 +177,9 @@ class DataflowSimulation(Simulation):
         reader = Reader(Rows(self.rows[me]), self.case.windows, 64) if layout.is_source else None
         journal = Ledger(self.announced[me]) if layout.is_sink else None
         hosted = Hosted(operator, reader)
-        task = hosting_task(topology, layout, node, hosted, files, journal, node.life == 1, self.items)
+        task = hosting_task(
+            topology, layout, node, hosted, files, journal, node.life == 1, self.items, Window(self.window)
+        )
         task.threads = ComputeThreads(operator, self.case.threads)
         task.scheme.window = Window(self.window)
         return task

@@ -110,7 +110,7 @@ def test_what_the_loader_makes_passes(sound: dict[str, Any]) -> None:
         (changed(0, ("fault_tolerance", "k"), None), "fault_tolerance.k: is None; expected 3"),
         (changed(0, ("fault_tolerance", "r")), "fault_tolerance.r: missing; expected 2"),
         (changed(0, ("fault_tolerance",), {"scheme": "mini_batch"}), "a scheme of that kind"),
-        (changed(2, ("fault_tolerance",), {"scheme": "reactive"}), "a scheme of that kind"),
+        (changed(2, ("fault_tolerance",), {"scheme": "replication", "copies": 2}), "a scheme of that kind"),
         (changed(3, ("schema",), MATRIX), "2 stages are sources"),
         (changed(0, ("input",)), "input: missing"),
         (changed(0, ("input", "repeat")), "input.repeat: missing"),

@@ -12,21 +12,21 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Boundary, Port, Ready
-from riprap.engine.flow.segment import Segment
+from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.schemes.erasure import LazyProcessor
-from riprap.engine.spreads.packing import computed, pack_result, unpack
+from riprap.engine.segments.packing import computed, pack_result, unpack
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
 
 
 class CodedStageTask:
-    """Nothing of it outlives it: what it held, the decoder has from others (engine/spreads/striped.py)."""
+    """Nothing of it outlives it: what it held, the decoder has from others (engine/segments/striped.py)."""
 
     saves = False
     done = False
     lost = 0
 
-    def __init__(self, segment: Segment, port: Port, operator: DataflowOperator, upstream: str) -> None:
+    def __init__(self, segment: CodedSegment, port: Port, operator: DataflowOperator, upstream: str) -> None:
         self.segment, self.layout, self.port, self.operator = segment, segment.layout, port, operator
         self._upstream = upstream
         self.scheme = LazyProcessor(segment.layout, segment.options)
@@ -88,7 +88,8 @@ class CodedStageTask:
         """It saves nothing."""
 
     def work(self) -> bool:
-        """All is done as it comes."""
+        """Send what had no room; else all is done as it comes."""
+        self.scheme.flush(self.port)
         return False
 
     def close(self) -> None:

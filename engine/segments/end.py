@@ -11,7 +11,7 @@ from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.task import DataflowTask
-from riprap.engine.spreads.striped import Spread, StripedReceiver, StripedSender, spread_edges
+from riprap.engine.segments.striped import Spread, StripedReceiver, StripedSender, spread_edges
 
 
 class SegmentPort:

@@ -30,10 +30,10 @@ from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.alarms import SLACK_S, AlarmedPort, Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Boundary, Port, Ready
-from riprap.engine.flow.segment import Segment
+from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.schemes.erasure import ErasureSource, make_sink
+from riprap.engine.segments.packing import PAD, computed, pack, unpack, unpack_result
 from riprap.engine.spreads.collector import Collector
-from riprap.engine.spreads.packing import PAD, computed, pack, unpack, unpack_result
 from riprap.operators.dataflow import DataflowOperator
 
 ROWS_MAX = 24
@@ -52,7 +52,7 @@ def first_row(life: int) -> Epoch:
 class Spread(Protocol):
     """One end of a segment, as its task sees it."""
 
-    segment: Segment
+    segment: CodedSegment
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> list[Block]:
         """A message of the segment came in; the blocks that have come through it now, in order."""
@@ -70,12 +70,13 @@ class Spread(Protocol):
 class StripedSender:
     """The encoder's end. `window`: the most blocks that may be unsafe."""
 
-    def __init__(self, segment: Segment, port: Port, alarms: Alarms, life: int, window: int) -> None:
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int) -> None:
         self.segment, self.port, self._alarms = segment, port, alarms
         self.to = segment.layout.partner
         self.scheme = ErasureSource(segment.layout, segment.options)
         self.kept: deque[Block] = deque()
-        self._window = min(window, ROWS_MAX * self.scheme.k)
+        self._rows_max = min(ROWS_MAX, window // 2)
+        self._window = min(window, self._rows_max * self.scheme.k)
         self._sent = self._safe = 0
         self._row = first_row(life)
         self._pieces = 0  # of the row that is open
@@ -97,8 +98,9 @@ class StripedSender:
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether so many rows are under way that no further one may begin."""
-        return not self._pieces and self._row - self.scheme.committed >= ROWS_MAX and self._begun
+        """Whether so many rows are under way that no further one may begin: half of the room of the link that tells of
+        them is left for what is sent again."""
+        return not self._pieces and self._begun and self._row - self.scheme.committed >= self._rows_max
 
     def _begin(self) -> bool:
         """Tell this life of the decoder with which row the stream goes on."""
@@ -127,6 +129,8 @@ class StripedSender:
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> list[Block]:
         """The decoder tells what is whole and safe, or asks for blocks of a row that lacks too many."""
+        if not self._begun:
+            return []
         self.scheme.on_receive(self.port, edge, sender, block)
         while self.kept and self._safe < block.meta.get("safe", 0):
             self.kept.popleft()
@@ -158,16 +162,30 @@ class StripedSender:
         return []
 
     def admits(self, block: Block) -> bool:
+        if not self._begun:
+            return True  # of a life that is over, which its link knows
         safe = block.meta.get("safe", 0)
         return safe.__class__ is int and 0 <= safe <= self._sent and self.scheme.admits(block)
+
+
+class ReceiverPort(AlarmedPort):
+    """The port of a decoder's scheme, whose items are bytes of pieces: those of blocks are counted by its owner."""
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Add to a statistic that is not of items."""
+        if not name.endswith("_items"):
+            self._port.count(name, n)
 
 
 class StripedReceiver:
     """The decoder's end. `operator` is one like the coded stage's, to recompute with."""
 
-    def __init__(self, segment: Segment, port: Port, alarms: Alarms, operator: DataflowOperator, upstream: str) -> None:
+    def __init__(
+        self, segment: CodedSegment, port: Port, alarms: Alarms, operator: DataflowOperator, upstream: str
+    ) -> None:
         self.segment, self.operator, self._upstream, self._alarms = segment, operator, upstream, alarms
-        self.port = cast(Port, AlarmedPort(port, alarms, self.hedge))
+        self._count = port.count
+        self.port = cast(Port, ReceiverPort(port, alarms, self.hedge))
         self.sender = segment.layout.partner
         self._scheme: Collector | None = None
         """None before the encoder's present life has begun."""
@@ -183,26 +201,21 @@ class StripedReceiver:
         self._told_at = 0.0
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> list[Block]:
+        self.port.ack(edge, sender)  # should this life end, all of it comes anew
         if block.meta.get("begin"):
-            return self._begin(edge, sender, block.epoch)
+            return self._begin(block.epoch)
         if self._is_early(block):
             self._early.append((edge, sender, self.port.incarnation(sender), block))
             return []
         assert self._scheme is not None, "what is not early has begun"
-        ready = self._scheme.on_receive(self.port, edge, sender, block)
-        if not ready:  # a parity, or what is of no use: the sender may forget it once the row is whole
-            return []
-        return self._through(ready)
+        return self._through(self._scheme.on_receive(self.port, edge, sender, block))
 
-    def _begin(self, edge: Edge, sender: WorkerId, row: Epoch) -> list[Block]:
-        self.port.ack(edge, sender)
+    def _begin(self, row: Epoch) -> list[Block]:
         self._scheme = scheme = make_sink(self.segment.layout, self.segment.options)  # type: ignore[assignment]
         scheme.on_resume(self.port, row)
         self._held.clear()
         self._next, self._whole, self._told = (row + 1, 0), row, (row, 0)
         self._delivered = self._safe = 0
-        for worker in self.segment.layout.processors:  # of what came before nothing is needed any more
-            self.port.ack(self.segment.layout.result, worker)
         early, self._early = self._early, []
         through: list[Block] = []
         for edge, sender, life, block in early:
@@ -231,7 +244,9 @@ class StripedReceiver:
             else:
                 data = unpack(block.arrays[0])
                 result = None if data is None else computed(self.operator, data, self._upstream)
-                self.port.count("recomputed_items", 0 if data is None else data.items)
+                items = 0 if data is None else data.items
+                self._count("decoded_items", items)
+                self._count("recomputed_items", items)
         except FrameError as error:  # a worker of this job wrote it, so one of us is wrong
             raise AssertionError(f"row {block.epoch} of {self.segment.stage}: {error}") from error
         self._held[block.epoch, block.key.s_index] = result
