@@ -9,9 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection
 from riprap.configs.schemes import SCHEMES, SchemeOptions
-from riprap.configs.shape import Shape, StageEdge
+from riprap.configs.sections import BackupOptions, EdgeSection, Input, StageOptions
+from riprap.configs.shape import Shape, StageEdge, place
 
 
 @dataclass(frozen=True)
@@ -19,21 +19,21 @@ class Parts:
     """The sections of a file that are sound by themselves; the others are absent, and reported already."""
 
     stage_names: tuple[str, ...]
-    stages: Mapping[str, StageSection]
+    stages: Mapping[str, StageOptions]
     edges: Mapping[int, EdgeSection]
     named: tuple[tuple[FieldPath, str], ...]
     """Every name of a stage that an edge mentions, sound or not, and where."""
     whole: bool
     """All stages and all edges are sound, so that what is missing is missing from the file."""
     fault_tolerance: SchemeOptions | None
-    input: InputSection | None
-    backup: BackupSection | None
+    input: Input | None
+    backup: BackupOptions | None
 
     @cached_property
     def shape(self) -> Shape:
         """The sound stages and edges."""
         parallelism = {name: stage.parallelism for name, stage in self.stages.items()}
-        return Shape(parallelism, tuple(edge.edge(index) for index, edge in sorted(self.edges.items())))
+        return Shape(parallelism, tuple(place(edge, index) for index, edge in sorted(self.edges.items())))
 
 
 def check_parts(parts: Parts) -> Iterator[Problem]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from riprap.configs.sections import EdgeSection
 
-@dataclass(frozen=True)
-class StageEdge:
-    """One edge between two stages; `index` is its place in the topology's list, counted from 0."""
 
-    index: int
-    upstream: str
-    downstream: str
-    partitioning: str
-    feedback: bool = False
-    consistency: str = "bsp"
-    staleness: int = 0
+@dataclass(frozen=True, kw_only=True)
+class StageEdge(EdgeSection):
+    """One edge of a topology, at its place."""
+
+    index: int = field(metadata={"alias": None})
+    """Its place in the topology's list, counted from 0; no key."""
 
     @property
     def stale_windows(self) -> float:
@@ -29,6 +26,16 @@ class StageEdge:
     def name(self) -> str:
         """`source->processor`, as statistics and the summary call it."""
         return f"{self.upstream}->{self.downstream}"
+
+
+def placed(edges: Iterable[EdgeSection]) -> tuple[StageEdge, ...]:
+    """All edges of a topology in their places."""
+    return tuple(place(edge, index) for index, edge in enumerate(edges))
+
+
+def place(edge: EdgeSection, index: int) -> StageEdge:
+    """That edge, which goes to all tasks where the file does not say otherwise."""
+    return StageEdge(**vars(edge) | {"partitioning": edge.partitioning or "full"}, index=index)
 
 
 @dataclass(frozen=True)

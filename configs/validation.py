@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,19 +12,20 @@ from pydantic import TypeAdapter, ValidationError
 from riprap.configs.checks import Parts
 from riprap.configs.explain import explain
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
 from riprap.configs.schemes import FaultTolerance, SchemeOptions
-from riprap.configs.shape import Shape
+from riprap.configs.sections import BackupOptions, EdgeSection, Input, StageOptions
+from riprap.configs.topology import Topology
 
-INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
-BACKUP = TypeAdapter(BackupSection)
+TOPOLOGY = TypeAdapter(Topology)
+INPUT, STAGE, EDGE = TypeAdapter(Input), TypeAdapter(StageOptions), TypeAdapter(EdgeSection)
+BACKUP = TypeAdapter(BackupOptions)
 FAULT_TOLERANCE: TypeAdapter[SchemeOptions] = TypeAdapter(FaultTolerance)
 
 
 def section_problems(values: dict[str, Any]) -> list[Problem]:
     """What no section permits."""
     try:
-        TopologyFile.model_validate(values)
+        TOPOLOGY.validate_python(values)
     except ValidationError as error:
         return list(explain(error, values))
     return []
@@ -57,15 +60,11 @@ def sound_parts(values: dict[str, Any]) -> Parts:
     )
 
 
-def resolved(file: TopologyFile) -> dict[str, Any]:
-    """The plain values with all defaults filled in, those that follow from the shape among them."""
-    edges = [edge.edge(index) for index, edge in enumerate(file.edges)]
-    shape = Shape({name: stage.parallelism for name, stage in file.stages.items()}, tuple(edges))
-    plain = file.model_dump(by_alias=True)
-    plain["fault_tolerance"] |= file.fault_tolerance.chosen(shape)
-    for edge in edges:
-        plain["edges"][edge.index]["partitioning"] = edge.partitioning
-    return plain
+def resolved(file: Topology) -> Topology:
+    """The same with the options of its scheme that follow from the shape."""
+    options = dict(file.fault_tolerance)
+    chosen = FAULT_TOLERANCE.validate_python(options).chosen(file.shape)
+    return replace(file, fault_tolerance=MappingProxyType(options | chosen))
 
 
 def _names(edges: dict[int, Any]) -> Iterator[tuple[FieldPath, str]]:
