@@ -29,10 +29,10 @@ class TopologySection:
         return list(cls._names())
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """The section that `to_plain` wrote, with defaults for what is absent. Checks no value."""
         names = cls._names()
-        return cls(**{names.get(key, key): value for key, value in plain.items()})
+        return cls(**{names.get(key, key): value for key, value in values.items()})
 
     def to_plain(self) -> dict[str, Any]:
         """Dicts, lists, strings and numbers, under the keys of the YAML."""
@@ -46,11 +46,11 @@ class TopologySection:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        """Without this, pydantic takes `strict` to mean that a mapping is no section."""
-        schema = handler(source)
-        found: Any = handler.resolve_ref_schema(schema)
-        found["strict"] = False
-        return schema
+        """To pydantic `strict` means that a mapping is no section either; here it is meant of the values alone."""
+        reference = handler(source)
+        schema: Any = handler.resolve_ref_schema(reference)
+        schema["strict"] = False
+        return reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,9 @@ class Bounds:
     allow_inf_nan: bool | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        return {**handler(source), **{name: bound for name, bound in vars(self).items() if bound is not None}}
+        schema = handler(source)
+        assert schema["type"] in ("int", "float", "str", "list", "dict"), "those of a union would be passed over"
+        return {**schema, **{name: bound for name, bound in vars(self).items() if bound is not None}}
 
 
 @dataclass(frozen=True)

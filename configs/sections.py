@@ -71,12 +71,12 @@ class StageOptions(TopologySection):
     """Task i is pinned to the CPU cpus[i modulo their number]; with several threads to the next so many of them."""
 
     @classmethod
-    def of(cls, plain_stage: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """The stage that `to_plain` wrote; shares nothing with it."""
-        own, cpus = plain_stage.get("input"), plain_stage.get("cpus")
-        options = MappingProxyType(plain(plain_stage.get("options", {})))
+        own, cpus = values.get("input"), values.get("cpus")
+        options = MappingProxyType(plain(values.get("options", {})))
         made = {"options": options, "input": Input.of(own) if own else None, "cpus": tuple(cpus) if cpus else None}
-        return super().of({**plain_stage, **made})
+        return super().of({**values, **made})
 
 
 @dataclass(frozen=True)

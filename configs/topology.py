@@ -14,6 +14,14 @@ from riprap.configs.limits import JobLimits
 from riprap.configs.sections import BackupOptions, EdgeSection, Input, LinkOptions, Output, StageName, StageOptions
 from riprap.configs.shape import Shape, StageEdge, placed
 
+SECTIONS: dict[str, type[TopologySection]] = {
+    "input": Input,
+    "links": LinkOptions,
+    "backup": BackupOptions,
+    "cluster": JobLimits,
+    "output": Output,
+}
+"""Those that stand right under a key."""
 STAGES_MAX, EDGES_MAX = 256, 1024
 """More than people write, and few enough to be checked within a fraction of a second."""
 JobName = Annotated[str, Bounds(pattern=f"^{JOB_NAME.pattern}$")]
@@ -131,7 +139,11 @@ class Topology(TopologySection):
         was loaded."""
         known = cls.keys()
         values = {key: value for key, value in data.items() if key in known}
-        return cls.of(values | {key: made(values[key]) for key, made in SECTIONS.items() if key in values})
+        values |= {key: section.of(values[key]) for key, section in SECTIONS.items() if values.get(key) is not None}
+        values["stages"] = MappingProxyType({name: StageOptions.of(stage) for name, stage in data["stages"].items()})
+        values["edges"] = placed(map(EdgeSection.of, data["edges"]))
+        values["fault_tolerance"] = MappingProxyType(dict(data["fault_tolerance"]))
+        return cls.of(values)
 
 
 @dataclass(frozen=True)
@@ -143,16 +155,3 @@ class Draft:
     """All stages and edges are there and well formed, so that questions about the shape make sense."""
     scheme: str | None
     """The scheme that the file names, though its options may be wrong; None where there is no such scheme."""
-
-
-SECTIONS: dict[str, Callable[[Any], Any]] = {
-    "input": Input.of,
-    "stages": lambda stages: MappingProxyType({name: StageOptions.of(stage) for name, stage in stages.items()}),
-    "edges": lambda edges: placed(map(EdgeSection.of, edges)),
-    "fault_tolerance": lambda options: MappingProxyType(dict(options)),
-    "links": LinkOptions.of,
-    "backup": BackupOptions.of,
-    "cluster": JobLimits.of,
-    "output": lambda output: Output.of(output) if output else None,
-}
-"""Makes of a plain value what a topology has under a key."""

@@ -69,7 +69,8 @@ def test_edges_know_their_place_their_name_and_their_direction(write: Write) -> 
 
 def test_the_dict_survives_json_and_names_the_sink_tasks(write: Write) -> None:
     two = [("options: {rate: 1.0e-6}", "options: {rate: [1, {a: null}]}")]
-    topology = load(write(*two), ["stages.source.parallelism=2", "stages.sink.parallelism=2"])
+    both = ["stages.source.parallelism=2", "stages.sink.parallelism=2"]
+    topology = load(write(*two), [*both, "output.path=/rows", "stages.sink.cpus=[0, 1]"])
     plain = topology.to_dict()
     assert plain["sinks"] == ["sink.0", "sink.1"]
     assert Topology.from_dict(json.loads(json.dumps(plain))) == topology
