@@ -20,6 +20,7 @@ StageName = Annotated[str, Bounds(pattern=f"^{STAGE_NAME.pattern}$")]
 OperatorPath = Annotated[str, Bounds(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 ServerAddress = Annotated[str, Bounds(pattern=r"^(tcp|ipc)://\S+$")]
 Text = Annotated[str, Bounds(min_length=1)]
+CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,7 @@ class StageOptions(TopologySection):
     """Of a source that does not read the job's."""
     threads: Annotated[int, Bounds(ge=1, le=64)] = 1
     """The compute threads of each task of a general topology."""
-    cpus: (
-        Annotated[
-            tuple[int, ...],
-            Written(lambda: Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)], tuple),
-        ]
-        | None
-    ) = None
+    cpus: Annotated[tuple[int, ...], Written(lambda: CpuList, tuple)] | None = None
     """Task i is pinned to the CPU cpus[i modulo their number]; with several threads to the next so many of them."""
 
     @classmethod
