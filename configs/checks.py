@@ -9,9 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from riprap.configs.schemes import SCHEMES, SchemeOptions
-from riprap.configs.sections import BackupOptions, EdgeSection, Input, StageOptions
-from riprap.configs.shape import Shape, StageEdge, place
+from riprap.configs.schemes import SchemeOptions, read_options
+from riprap.configs.sections import BackupOptions, Input, StageOptions
+from riprap.configs.shape import EdgeSection, Shape, StageEdge, place
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def scheme_problems(parts: Parts) -> Iterator[Problem]:
 
 def fitting_schemes(names: Iterable[str], shape: Shape | None) -> list[str]:
     """Those of some schemes that can work with a shape as it stands, by their defaults; all where there is no shape."""
-    made = {name: SCHEMES[name].model_validate({"scheme": name}) for name in names}
+    made = {name: read_options({"scheme": name}) for name in names}
     return [name for name, scheme in made.items() if shape is None or not any(scheme.problems(shape))]
 
 

@@ -12,7 +12,8 @@ from riprap.configs.declared import TopologySection
 from riprap.configs.limits import JobLimits
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
 from riprap.configs.schemes import CODES, SCHEMES
-from riprap.configs.sections import BackupOptions, EdgeSection, Input, LinkOptions, StageOptions
+from riprap.configs.sections import BackupOptions, Input, LinkOptions, StageOptions
+from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import Topology
 
 SECTIONS: dict[FieldPath, type[TopologySection]] = {

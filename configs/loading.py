@@ -16,7 +16,8 @@ from riprap.configs.document import Document, read_document
 from riprap.configs.overrides import apply_sets, parse_set
 from riprap.configs.problems import FieldPath, Problem, config_error
 from riprap.configs.schemes import SCHEMES
-from riprap.configs.sections import Input, StageName
+from riprap.configs.sections import Input
+from riprap.configs.shape import StageName
 from riprap.configs.topology import Draft, Topology
 from riprap.configs.validation import TOPOLOGY, accepted, resolved, section_problems, sound_parts
 

@@ -1,7 +1,7 @@
 """The sections of a topology file, each key declared once: its name, type, bounds, default and meaning.
 
-The keys at the top of a file are those of Topology (configs/topology.py); the sections `cluster` and `fault_tolerance`
-have files of their own (configs/limits.py, configs/schemes.py).
+The keys at the top of a file are those of Topology (configs/topology.py). Edges, `cluster` and `fault_tolerance` have
+files of their own (configs/shape.py, configs/limits.py, configs/schemes.py).
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from riprap.codec.ids import STAGE_NAME
 from riprap.configs.declared import Bounds, TopologySection, Written, plain
 
-StageName = Annotated[str, Bounds(pattern=f"^{STAGE_NAME.pattern}$")]
 OperatorPath = Annotated[str, Bounds(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 ServerAddress = Annotated[str, Bounds(pattern=r"^(tcp|ipc)://\S+$")]
 Text = Annotated[str, Bounds(min_length=1)]
@@ -37,6 +35,16 @@ class Input(TopologySection):
     """Read the shards before they are streamed, and look for damage and for bad rows."""
     bad_rows: Literal["fail", "drop", "keep"] = "fail"
     """Rows with NaN or infinity fail the job, are dropped, or kept."""
+
+
+def _schemes() -> Any:
+    from riprap.configs.schemes import FaultTolerance
+
+    return FaultTolerance
+
+
+Scheme = Annotated[Mapping[str, Any], Written(_schemes, lambda found: MappingProxyType(found.model_dump()))]
+"""A scheme, and its options (configs/schemes.py)."""
 
 
 def _json_mapping() -> Any:
@@ -72,21 +80,6 @@ class StageOptions(TopologySection):
         options = MappingProxyType(plain(values.get("options", {})))
         made = {"options": options, "input": Input.of(own) if own else None, "cpus": tuple(cpus) if cpus else None}
         return super().of({**values, **made})
-
-
-@dataclass(frozen=True)
-class EdgeSection(TopologySection):
-    """A stream of blocks between two stages."""
-
-    upstream: StageName = field(metadata={"alias": "from"})
-    downstream: StageName = field(metadata={"alias": "to"})
-    partitioning: Literal["one_to_one", "split", "merge", "full", "stripe"] | None = None
-    """How items are dealt out to tasks; feedback alone can do without saying so."""
-    feedback: bool = False
-    """Runs back, and may close a cycle."""
-    consistency: Literal["bsp", "ssp", "asp"] = "bsp"
-    """How far the receiver of feedback may run ahead of it: bsp not at all, ssp by `staleness` windows, asp freely."""
-    staleness: Annotated[int, Bounds(ge=0, le=1_000_000)] = 0
 
 
 @dataclass(frozen=True)

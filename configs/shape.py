@@ -6,8 +6,27 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated, Literal
 
-from riprap.configs.sections import EdgeSection
+from riprap.codec.ids import STAGE_NAME
+from riprap.configs.declared import Bounds, TopologySection
+
+StageName = Annotated[str, Bounds(pattern=f"^{STAGE_NAME.pattern}$")]
+
+
+@dataclass(frozen=True)
+class EdgeSection(TopologySection):
+    """A stream of blocks between two stages."""
+
+    upstream: StageName = field(metadata={"alias": "from"})
+    downstream: StageName = field(metadata={"alias": "to"})
+    partitioning: Literal["one_to_one", "split", "merge", "full", "stripe"] | None = None
+    """How items are dealt out to tasks; feedback alone can do without saying so."""
+    feedback: bool = False
+    """Runs back, and may close a cycle."""
+    consistency: Literal["bsp", "ssp", "asp"] = "bsp"
+    """How far the receiver of feedback may run ahead of it: bsp not at all, ssp by `staleness` windows, asp freely."""
+    staleness: Annotated[int, Bounds(ge=0, le=1_000_000)] = 0
 
 
 @dataclass(frozen=True, kw_only=True)

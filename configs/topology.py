@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from riprap.codec.ids import JOB_NAME, WorkerId
 from riprap.configs.declared import Bounds, TopologySection, Written
 from riprap.configs.limits import JobLimits
-from riprap.configs.sections import BackupOptions, EdgeSection, Input, LinkOptions, Output, StageName, StageOptions
-from riprap.configs.shape import Shape, StageEdge, placed
+from riprap.configs.sections import BackupOptions, Input, LinkOptions, Output, Scheme, StageOptions
+from riprap.configs.shape import EdgeSection, Shape, StageEdge, StageName, placed
 
 SECTIONS: dict[str, type[TopologySection]] = {
     "input": Input,
@@ -25,12 +25,6 @@ SECTIONS: dict[str, type[TopologySection]] = {
 STAGES_MAX, EDGES_MAX = 256, 1024
 """More than people write, and few enough to be checked within a fraction of a second."""
 JobName = Annotated[str, Bounds(pattern=f"^{JOB_NAME.pattern}$")]
-
-
-def _scheme() -> Any:
-    from riprap.configs.schemes import FaultTolerance
-
-    return FaultTolerance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +44,7 @@ class Topology(TopologySection):
     edges: Annotated[
         tuple[StageEdge, ...], Written(lambda: Annotated[list[EdgeSection], Bounds(max_length=EDGES_MAX)], placed)
     ]
-    fault_tolerance: Annotated[Mapping[str, Any], Written(_scheme, lambda found: MappingProxyType(found.model_dump()))]
-    """A scheme, and its options (configs/schemes.py)."""
+    fault_tolerance: Scheme
     links: LinkOptions = field(default_factory=LinkOptions)
     backup: BackupOptions = field(default_factory=BackupOptions)
     cluster: JobLimits = field(default_factory=JobLimits)

@@ -12,8 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from riprap.configs.checks import Parts
 from riprap.configs.explain import explain
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schemes import FaultTolerance, SchemeOptions
-from riprap.configs.sections import BackupOptions, EdgeSection, Input, StageOptions
+from riprap.configs.schemes import FaultTolerance, SchemeOptions, read_options
+from riprap.configs.sections import BackupOptions, Input, StageOptions
+from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import Topology
 
 TOPOLOGY = TypeAdapter(Topology)
@@ -62,9 +63,8 @@ def sound_parts(values: dict[str, Any]) -> Parts:
 
 def resolved(file: Topology) -> Topology:
     """The same with the options of its scheme that follow from the shape."""
-    options = dict(file.fault_tolerance)
-    chosen = FAULT_TOLERANCE.validate_python(options).chosen(file.shape)
-    return replace(file, fault_tolerance=MappingProxyType(options | chosen))
+    chosen = read_options(file.fault_tolerance).chosen(file.shape)
+    return replace(file, fault_tolerance=MappingProxyType({**file.fault_tolerance, **chosen}))
 
 
 def _names(edges: dict[int, Any]) -> Iterator[tuple[FieldPath, str]]:
