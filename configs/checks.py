@@ -10,9 +10,9 @@ from pathlib import Path
 
 from riprap.configs.coded_stages import stage_scheme_problems
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection
-from riprap.configs.schemes import SCHEMES, SchemeOptions
-from riprap.configs.shape import Shape, StageEdge
+from riprap.configs.schemes import SchemeOptions, read_options
+from riprap.configs.sections import BackupOptions, Input, StageOptions
+from riprap.configs.shape import EdgeSection, Shape, StageEdge, place
 
 
 @dataclass(frozen=True)
@@ -20,21 +20,21 @@ class Parts:
     """The sections of a file that are sound by themselves; the others are absent, and reported already."""
 
     stage_names: tuple[str, ...]
-    stages: Mapping[str, StageSection]
+    stages: Mapping[str, StageOptions]
     edges: Mapping[int, EdgeSection]
     named: tuple[tuple[FieldPath, str], ...]
     """Every name of a stage that an edge mentions, sound or not, and where."""
     whole: bool
     """All stages and all edges are sound, so that what is missing is missing from the file."""
     fault_tolerance: SchemeOptions | None
-    input: InputSection | None
-    backup: BackupSection | None
+    input: Input | None
+    backup: BackupOptions | None
 
     @cached_property
     def shape(self) -> Shape:
         """The sound stages and edges."""
         parallelism = {name: stage.parallelism for name, stage in self.stages.items()}
-        return Shape(parallelism, tuple(edge.edge(index) for index, edge in sorted(self.edges.items())))
+        return Shape(parallelism, tuple(place(edge, index) for index, edge in sorted(self.edges.items())))
 
 
 def check_parts(parts: Parts) -> Iterator[Problem]:
@@ -63,7 +63,8 @@ def is_whole(parts: Parts) -> bool:
 def scheme_problems(parts: Parts) -> Iterator[Problem]:
     """What the scheme cannot work with, of parts that are whole."""
     scheme = parts.fault_tolerance
-    own = {name: stage.fault_tolerance for name, stage in parts.stages.items() if stage.fault_tolerance}
+    given = {name: stage.fault_tolerance for name, stage in parts.stages.items()}
+    own = {name: read_options(section) for name, section in given.items() if section}
     yield from stage_scheme_problems(parts.shape, scheme, own)
     if scheme is None:
         return
@@ -75,7 +76,7 @@ def scheme_problems(parts: Parts) -> Iterator[Problem]:
 
 def fitting_schemes(names: Iterable[str], shape: Shape | None) -> list[str]:
     """Those of some schemes that can work with a shape as it stands, by their defaults; all where there is no shape."""
-    made = {name: SCHEMES[name].model_validate({"scheme": name}) for name in names}
+    made = {name: read_options({"scheme": name}) for name in names}
     return [name for name, scheme in made.items() if shape is None or not any(scheme.problems(shape))]
 
 

@@ -8,30 +8,34 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from riprap.configs.base import Section
+from riprap.configs.declared import TopologySection
+from riprap.configs.limits import JobLimits
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
-from riprap.configs.schema import (
-    PATTERNS_EXPLAINED,
-    BackupSection,
-    ClusterSection,
-    EdgeSection,
-    InputSection,
-    LinksSection,
-    StageSection,
-    TopologyFile,
-)
 from riprap.configs.schemes import CODES, SCHEMES
+from riprap.configs.sections import BackupOptions, Input, LinkOptions, StageOptions
+from riprap.configs.shape import EdgeSection
+from riprap.configs.topology import Topology
 
-SECTIONS: dict[FieldPath, type[Section]] = {
-    (): TopologyFile,
-    ("input",): InputSection,
-    ("stages", "*"): StageSection,
+SECTIONS: dict[FieldPath, type[TopologySection]] = {
+    (): Topology,
+    ("input",): Input,
+    ("stages", "*"): StageOptions,
     ("edges", "*"): EdgeSection,
-    ("links",): LinksSection,
-    ("backup",): BackupSection,
-    ("cluster",): ClusterSection,
+    ("links",): LinkOptions,
+    ("backup",): BackupOptions,
+    ("cluster",): JobLimits,
 }
-"""Which model describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
+"""What describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
+
+PATTERNS_EXPLAINED: dict[FieldPath, str] = {
+    ("job",): "a name of letters, digits, _ and -, at most 64, a letter or digit first",
+    ("stages", "*"): "a name of lower-case letters, digits and _, at most 32, a letter first",
+    ("stages", "*", "operator"): "an import path MODULE:CLASS, for example logistic_regression:Gradient",
+    ("fault_tolerance", "code"): "one of vandermonde, stable, xor, gf256, or MODULE:CLASS, a code of your own",
+    ("edges", "*", "from"): "the name of a stage",
+    ("edges", "*", "to"): "the name of a stage",
+}
+"""What people read in place of a regular expression."""
 
 FINDINGS_MAX = 500
 """More than are shown; explaining each of a hundred thousand would hold a controller up."""
@@ -44,7 +48,7 @@ TYPES = {
     "bool_type": "true or false",
     "list_type": "a list",
     "dict_type": "a mapping",
-    "model_type": "a mapping",
+    "dataclass_type": "a mapping",
     "model_attributes_type": "a mapping",
     "invalid-json-value": "numbers, text, true, false, null, lists or mappings of them",
 }
@@ -62,7 +66,7 @@ def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:
     """The keys that a mapping at `path` may have, or None when any may stand there."""
     if path[-1:] == ("fault_tolerance",):
         section = _at(values, path)
-        model: type[Section] | None = SCHEMES.get(str(section.get("scheme"))) if isinstance(section, dict) else None
+        model = SCHEMES.get(str(section.get("scheme"))) if isinstance(section, dict) else None
         return model.keys() if model else None
     found = SECTIONS.get(general(path))
     return found.keys() if found else None
@@ -91,7 +95,7 @@ def _path(location: FieldPath) -> FieldPath:
 
 def _problem(path: FieldPath, details: ErrorDetails, values: Mapping[str, Any]) -> Problem:
     kind = details["type"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         known = known_keys(path[:-1], values) or []
         return Problem(path, "unknown key", one_of(known) if known else "no such key", suggestion(str(path[-1]), known))
     if kind == "missing":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,10 +15,11 @@ from riprap.configs.checks import Parts, check_inputs, check_parts, is_whole, sc
 from riprap.configs.document import Document, read_document
 from riprap.configs.overrides import apply_sets, parse_set
 from riprap.configs.problems import FieldPath, Problem, config_error
-from riprap.configs.schema import StageName, TopologyFile
 from riprap.configs.schemes import SCHEMES
+from riprap.configs.sections import Input
+from riprap.configs.shape import StageName
 from riprap.configs.topology import Draft, Topology
-from riprap.configs.validation import accepted, resolved, section_problems, sound_parts
+from riprap.configs.validation import TOPOLOGY, accepted, resolved, section_problems, sound_parts
 
 STAGE_NAME = TypeAdapter(StageName)
 
@@ -45,7 +48,7 @@ def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[C
     if problems:
         ordered = sorted(dict.fromkeys(problems), key=lambda problem: (not problem.leads, where.order(problem.path)))
         raise config_error(where, document.file, ordered)
-    return _topology(TopologyFile.model_validate(values))
+    return _topology(TOPOLOGY.validate_python(values))
 
 
 def _write_out_schemes(values: dict[str, Any]) -> None:
@@ -73,17 +76,18 @@ def _draft(values: dict[str, Any], parts: Parts) -> Draft:
     """The topology of what is sound."""
     names = [name for name in parts.stages if accepted(STAGE_NAME, name) is not None]
     edges = [index for index, edge in parts.edges.items() if {edge.upstream, edge.downstream} <= set(names)]
-    given = {name: value for name, value in values.items() if name not in ("stages", "edges")}
+    others = set(Topology.keys()) - {"stages", "edges"}
+    given = {name: value for name, value in values.items() if name in others}
     stages_and_edges = {
         "stages": {name: values["stages"][name] for name in names},
         "edges": [values["edges"][index] for index in edges],
     }
     try:
-        file = TopologyFile.model_validate(given | stages_and_edges)
+        file = TOPOLOGY.validate_python(given | stages_and_edges)
     except ValidationError as error:
         wrong = {details["loc"][0] for details in error.errors(include_url=False)}
         sound = {name: value for name, value in given.items() if name not in wrong}
-        file = TopologyFile.model_validate(STAND_INS | sound | stages_and_edges)
+        file = TOPOLOGY.validate_python(STAND_INS | sound | stages_and_edges)
     section = values.get("fault_tolerance")
     scheme = section.get("scheme") if isinstance(section, dict) else None
     return Draft(_topology(file), is_whole(parts), scheme if isinstance(scheme, str) and scheme in SCHEMES else None)
@@ -109,15 +113,20 @@ class _Where:
         return next((self._set_texts[prefix] for prefix in prefixes if prefix in self._set_texts), None)
 
 
-def _topology(file: TopologyFile) -> Topology:
-    plain = resolved(file)
-    if file.input.path is not None:
-        plain["input"]["path"] = str(Path(file.input.path).resolve())
-    for name, stage in file.stages.items():
-        if stage.input is not None and stage.input.path is not None:
-            plain["stages"][name]["input"]["path"] = str(Path(stage.input.path).resolve())
-    if file.backup.storage and "://" not in file.backup.storage:
-        plain["backup"]["storage"] = str(Path(file.backup.storage).resolve())
-    if file.output is not None:
-        plain["output"]["path"] = str(Path(file.output.path).resolve())
-    return Topology.from_dict(plain)
+def _topology(file: Topology) -> Topology:
+    """What a sound file asks for, with paths that do not depend on where one stands."""
+    stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in file.stages.items()}
+    backup, output = file.backup, file.output
+    if backup.storage and "://" not in backup.storage:
+        backup = replace(backup, storage=str(Path(backup.storage).resolve()))
+    return replace(
+        resolved(file),
+        input=_rooted(file.input),
+        stages=MappingProxyType(stages),
+        backup=backup,
+        output=output and replace(output, path=str(Path(output.path).resolve())),
+    )
+
+
+def _rooted(section: Input) -> Input:
+    return section if section.path is None else replace(section, path=str(Path(section.path).resolve()))

@@ -5,7 +5,7 @@ To add a scheme, add its class here and to `FaultTolerance`; nothing else in thi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field
@@ -210,3 +210,8 @@ FaultTolerance = Annotated[
 SCHEMES: dict[str, type[SchemeOptions]] = {
     get_args(model.model_fields["scheme"].annotation)[0]: model for model in get_args(get_args(FaultTolerance)[0])
 }
+
+
+def read_options(section: Mapping[str, Any]) -> SchemeOptions:
+    """What a sound section says, with its defaults."""
+    return SCHEMES[section["scheme"]].model_validate(dict(section))

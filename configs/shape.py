@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated, Literal
+
+from riprap.codec.ids import STAGE_NAME
+from riprap.configs.declared import Bounds, TopologySection
+
+StageName = Annotated[str, Bounds(pattern=f"^{STAGE_NAME.pattern}$")]
 
 
 @dataclass(frozen=True)
-class StageEdge:
-    """One edge between two stages; `index` is its place in the topology's list, counted from 0."""
+class EdgeSection(TopologySection):
+    """A stream of blocks between two stages."""
 
-    index: int
-    upstream: str
-    downstream: str
-    partitioning: str
+    upstream: StageName = field(metadata={"alias": "from"})
+    downstream: StageName = field(metadata={"alias": "to"})
+    partitioning: Literal["one_to_one", "split", "merge", "full", "stripe"] | None = None
+    """How items are dealt out to tasks; feedback alone can do without saying so."""
     feedback: bool = False
-    consistency: str = "bsp"
-    staleness: int = 0
+    """Runs back, and may close a cycle."""
+    consistency: Literal["bsp", "ssp", "asp"] = "bsp"
+    """How far the receiver of feedback may run ahead of it: bsp not at all, ssp by `staleness` windows, asp freely."""
+    staleness: Annotated[int, Bounds(ge=0, le=1_000_000)] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageEdge(EdgeSection):
+    """One edge of a topology, at its place."""
+
+    index: int = field(metadata={"alias": None})
+    """Its place in the topology's list, counted from 0; no key."""
 
     @property
     def stale_windows(self) -> float:
@@ -29,6 +45,16 @@ class StageEdge:
     def name(self) -> str:
         """`source->processor`, as statistics and the summary call it."""
         return f"{self.upstream}->{self.downstream}"
+
+
+def placed(edges: Iterable[EdgeSection]) -> tuple[StageEdge, ...]:
+    """All edges of a topology in their places."""
+    return tuple(place(edge, index) for index, edge in enumerate(edges))
+
+
+def place(edge: EdgeSection, index: int) -> StageEdge:
+    """That edge, which goes to all tasks where the file does not say otherwise."""
+    return StageEdge(**vars(edge) | {"partitioning": edge.partitioning or "full"}, index=index)
 
 
 @dataclass(frozen=True)

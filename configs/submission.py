@@ -18,11 +18,10 @@ from riprap.configs.base import Section
 from riprap.configs.checks import Parts, check_parts, is_whole, scheme_problems
 from riprap.configs.explain import FINDINGS_MAX, explain
 from riprap.configs.problems import FieldPath, Problem, config_error, shown
-from riprap.configs.schema import EDGES_MAX, STAGES_MAX, TopologyFile
 from riprap.configs.schemes import Dataflow, ThreeStage
 from riprap.configs.three_stage import thread_problems, three_stage_problems
-from riprap.configs.topology import Topology
-from riprap.configs.validation import resolved, section_problems, sound_parts
+from riprap.configs.topology import EDGES_MAX, STAGES_MAX, Topology
+from riprap.configs.validation import TOPOLOGY, resolved, section_problems, sound_parts
 
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 DEPTH_MAX = 50
@@ -86,7 +85,8 @@ def _problems(job: str, submitted: dict[str, Any]) -> Iterator[Problem]:
         return
     if submitted.get("job") != job:
         yield Problem(("job",), f"is {shown(submitted.get('job'))}", f"{shown(job)}, under which it is submitted")
-    values = {name: value for name, value in submitted.items() if name in TopologyFile.model_fields}
+    keys = Topology.keys()
+    values = {name: value for name, value in submitted.items() if name in keys}
     yield from _found(ADDITIONS, {name: submitted[name] for name in submitted.keys() - values.keys() - JUDGED_APART})
     yield from _schema_problems(submitted.get("schema"))
     yield from _topology_problems(submitted, values)
@@ -104,7 +104,7 @@ def _topology_problems(submitted: dict[str, Any], values: dict[str, Any]) -> Ite
     if not wrong:
         yield from _path_problems(values)
         if is_whole(parts):
-            wanted = Topology.from_dict(resolved(TopologyFile.model_validate(file_values))).to_dict()
+            wanted = resolved(TOPOLOGY.validate_python(file_values)).to_dict()
             apart = ("sinks", "backup") if unfit else ("backup",)
             yield from _differences(submitted, {name: value for name, value in wanted.items() if name not in apart})
             yield from _differences(submitted.get("backup"), wanted["backup"] | _servers(values), ("backup",))

@@ -2,127 +2,52 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
-from riprap.codec.ids import WorkerId
-from riprap.configs.shape import Shape, StageEdge
+from riprap.codec.ids import JOB_NAME, WorkerId
+from riprap.configs.declared import Bounds, TopologySection, Written
+from riprap.configs.limits import JobLimits
+from riprap.configs.sections import BackupOptions, Input, LinkOptions, Output, Scheme, StageOptions
+from riprap.configs.shape import EdgeSection, Shape, StageEdge, StageName, placed
 
-
-@dataclass(frozen=True)
-class Input:
-    """A shard directory (absolute path; None for sources that need none), streamed `repeat` times, cut at `limit`.
-
-    `verify`: look for damage and bad rows before. `bad_rows`, those with NaN or infinity: "fail", "drop" or "keep".
-    """
-
-    path: str | None
-    repeat: int
-    limit: int | None
-    verify: bool = True
-    bad_rows: str = "fail"
-
-
-@dataclass(frozen=True)
-class StageOptions:
-    """A named operator (`module:Class`), its constructor's keyword arguments, and how many tasks run it."""
-
-    name: str
-    operator: str
-    parallelism: int
-    options: Mapping[str, Any]
-    input: Input | None = None
-    """Of a source that does not read the job's."""
-    cpus: tuple[int, ...] | None = None
-    threads: int = 1
-    """Compute threads of each task."""
-    fault_tolerance: Mapping[str, Any] | None = None
-    """Of a stage that does not go by the job's scheme."""
+SECTIONS: dict[str, type[TopologySection]] = {
+    "input": Input,
+    "links": LinkOptions,
+    "backup": BackupOptions,
+    "cluster": JobLimits,
+    "output": Output,
+}
+"""Those that stand right under a key."""
+STAGES_MAX, EDGES_MAX = 256, 1024
+"""More than people write, and few enough to be checked within a fraction of a second."""
+JobName = Annotated[str, Bounds(pattern=f"^{JOB_NAME.pattern}$")]
 
 
-@dataclass(frozen=True)
-class LinkOptions:
-    """How data moves: the size of a block, how many epochs may be under way at once, whether payloads may pass by
-    reference between workers of one host ("auto") or go over sockets ("zeromq"), and how much memory one worker may
-    share for that."""
-
-    block_bytes: int
-    window_epochs: int
-    transport: str = "auto"
-    shared_bytes: int = 1 << 27
-
-
-@dataclass(frozen=True)
-class BackupOptions:
-    """Backup servers: how many to start, or the addresses of those that run; how these keep what they get; and what
-    backups may take of the CPU time that a task uses."""
-
-    servers: int | Sequence[str]
-    storage: str | None
-    durability: str
-    interval_ms: int
-    cpu_share: float = 0.01
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """The servers that can be reached; none before the launcher has started them."""
-        return () if isinstance(self.servers, int) else tuple(self.servers)
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Deadlines of the control plane, in seconds, and when it gives up restarting a worker (controller/limits.py)."""
-
-    heartbeat_timeout_s: float
-    startup_timeout_s: float
-    recovery_timeout_s: float
-    stall_timeout_s: float
-    deployment_timeout_s: float = 60.0
-    finishing_timeout_s: float = 30.0
-    restarts_max: int = 10
-    restarts_window_s: float = 60.0
-
-
-@dataclass(frozen=True)
-class Output:
-    """Where the rows of windows go: an absolute directory, or a file with {window} in its name; and their format."""
-
-    path: str
-    format: str
-
-    def file(self, name: str, task: int | str, window: int | str) -> Path:
-        """The file of a window's rows: `NAME.TASK.WINDOW.FORMAT` in a directory; numbers may be patterns of `glob`."""
-        if not self.is_pattern:
-            return Path(self.path, f"{name}.{task}.{window}.{self.format}")
-        given = {"{name}": name, "{task}": str(task), "{window}": str(window)}
-        return Path(re.sub("|".join(map(re.escape, given)), lambda found: given[found.group()], self.path))
-
-    @property
-    def is_pattern(self) -> bool:
-        """Whether the path names a file and not a directory."""
-        return "{window}" in self.path
-
-
-@dataclass(frozen=True)
-class Topology:
+@dataclass(frozen=True, kw_only=True)
+class Topology(TopologySection):
     """A whole job: its input, stages, edges and fault-tolerance scheme, all defaults filled in."""
 
-    job: str
-    input: Input
-    micro_batch: int
-    seed: int
-    stages: Mapping[str, StageOptions]
-    edges: tuple[StageEdge, ...]
-    fault_tolerance: Mapping[str, Any]
-    links: LinkOptions
-    backup: BackupOptions
-    cluster: ClusterOptions
+    job: JobName
+    input: Input = field(default_factory=Input)
+    micro_batch: Annotated[int, Bounds(ge=1, le=1 << 31)]
+    """Items of an epoch."""
+    seed: Annotated[int, Bounds(ge=0, lt=1 << 63)] = 1
+    stages: Annotated[
+        Mapping[str, StageOptions],
+        Written(lambda: Annotated[dict[StageName, StageOptions], Bounds(max_length=STAGES_MAX)], MappingProxyType),
+    ]
+    """By their names."""
+    edges: Annotated[
+        tuple[StageEdge, ...], Written(lambda: Annotated[list[EdgeSection], Bounds(max_length=EDGES_MAX)], placed)
+    ]
+    fault_tolerance: Scheme
+    links: LinkOptions = field(default_factory=LinkOptions)
+    backup: BackupOptions = field(default_factory=BackupOptions)
+    cluster: JobLimits = field(default_factory=JobLimits)
     output: Output | None = None
 
     @cached_property
@@ -200,37 +125,22 @@ class Topology:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers: what is submitted, saved, and sent to workers."""
-        return {
-            "job": self.job,
-            "input": asdict(self.input),
-            "micro_batch": self.micro_batch,
-            "seed": self.seed,
-            "stages": {name: _stage_dict(stage) for name, stage in self.stages.items()},
-            "edges": [_edge_dict(edge) for edge in self.edges],
-            "fault_tolerance": dict(self.fault_tolerance),
-            "links": asdict(self.links),
-            "backup": asdict(self.backup),
-            "cluster": asdict(self.cluster),
-            **({} if self.output is None else {"output": asdict(self.output)}),
-            "sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)],
-        }
+        values = self.to_plain()
+        if self.output is None:
+            del values["output"]
+        return values | {"sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Topology:
-        """Rebuild what `to_dict` wrote; trusts it, for it was checked when it was loaded."""
-        return cls(
-            job=data["job"],
-            input=Input(**data["input"]),
-            micro_batch=data["micro_batch"],
-            seed=data["seed"],
-            stages=MappingProxyType({name: _stage(name, stage) for name, stage in data["stages"].items()}),
-            edges=tuple(_edge(index, edge) for index, edge in enumerate(data["edges"])),
-            fault_tolerance=MappingProxyType(dict(data["fault_tolerance"])),
-            links=LinkOptions(**data["links"]),
-            backup=BackupOptions(**data["backup"]),
-            cluster=ClusterOptions(**data["cluster"]),
-            output=Output(**data["output"]) if data.get("output") else None,
-        )
+        """Rebuild what `to_dict` wrote, and pass over what launchers add to it; trusts it, for it was checked when it
+        was loaded."""
+        known = cls.keys()
+        values = {key: value for key, value in data.items() if key in known}
+        values |= {key: section.of(values[key]) for key, section in SECTIONS.items() if values.get(key) is not None}
+        values["stages"] = MappingProxyType({name: StageOptions.of(stage) for name, stage in data["stages"].items()})
+        values["edges"] = placed(map(EdgeSection.of, data["edges"]))
+        values["fault_tolerance"] = MappingProxyType(dict(data["fault_tolerance"]))
+        return cls.of(values)
 
 
 @dataclass(frozen=True)
@@ -242,46 +152,3 @@ class Draft:
     """All stages and edges are there and well formed, so that questions about the shape make sense."""
     scheme: str | None
     """The scheme that the file names, though its options may be wrong; None where there is no such scheme."""
-
-
-def _stage(name: str, data: Mapping[str, Any]) -> StageOptions:
-    own, cpus = data.get("input"), data.get("cpus")
-    options = MappingProxyType(deepcopy(dict(data["options"])))
-    return StageOptions(
-        name,
-        data["operator"],
-        data["parallelism"],
-        options,
-        Input(**own) if own else None,
-        tuple(cpus) if cpus else None,
-        data.get("threads", 1),
-        MappingProxyType(dict(own_scheme)) if (own_scheme := data.get("fault_tolerance")) else None,
-    )
-
-
-def _stage_dict(stage: StageOptions) -> dict[str, Any]:
-    return {
-        "operator": stage.operator,
-        "parallelism": stage.parallelism,
-        "options": deepcopy(dict(stage.options)),
-        "input": asdict(stage.input) if stage.input else None,
-        "cpus": list(stage.cpus) if stage.cpus else None,
-        "threads": stage.threads,
-        "fault_tolerance": dict(stage.fault_tolerance) if stage.fault_tolerance else None,
-    }
-
-
-def _edge(index: int, data: Mapping[str, Any]) -> StageEdge:
-    consistency, staleness = data.get("consistency", "bsp"), data.get("staleness", 0)
-    return StageEdge(index, data["from"], data["to"], data["partitioning"], data["feedback"], consistency, staleness)
-
-
-def _edge_dict(edge: StageEdge) -> dict[str, Any]:
-    return {
-        "from": edge.upstream,
-        "to": edge.downstream,
-        "partitioning": edge.partitioning,
-        "feedback": edge.feedback,
-        "consistency": edge.consistency,
-        "staleness": edge.staleness,
-    }

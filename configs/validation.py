@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,19 +12,21 @@ from pydantic import TypeAdapter, ValidationError
 from riprap.configs.checks import Parts
 from riprap.configs.explain import explain
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schema import BackupSection, EdgeSection, InputSection, StageSection, TopologyFile
-from riprap.configs.schemes import Erasure, FaultTolerance, SchemeOptions
-from riprap.configs.shape import Shape
+from riprap.configs.schemes import Erasure, FaultTolerance, SchemeOptions, read_options
+from riprap.configs.sections import BackupOptions, Input, StageOptions
+from riprap.configs.shape import EdgeSection
+from riprap.configs.topology import Topology
 
-INPUT, STAGE, EDGE = TypeAdapter(InputSection), TypeAdapter(StageSection), TypeAdapter(EdgeSection)
-BACKUP = TypeAdapter(BackupSection)
+TOPOLOGY = TypeAdapter(Topology)
+INPUT, STAGE, EDGE = TypeAdapter(Input), TypeAdapter(StageOptions), TypeAdapter(EdgeSection)
+BACKUP = TypeAdapter(BackupOptions)
 FAULT_TOLERANCE: TypeAdapter[SchemeOptions] = TypeAdapter(FaultTolerance)
 
 
 def section_problems(values: dict[str, Any]) -> list[Problem]:
     """What no section permits."""
     try:
-        TopologyFile.model_validate(values)
+        TOPOLOGY.validate_python(values)
     except ValidationError as error:
         return list(explain(error, values))
     return []
@@ -57,20 +61,19 @@ def sound_parts(values: dict[str, Any]) -> Parts:
     )
 
 
-def resolved(file: TopologyFile) -> dict[str, Any]:
-    """The plain values with all defaults filled in, those that follow from the shape among them."""
-    edges = [edge.edge(index) for index, edge in enumerate(file.edges)]
-    shape = Shape({name: stage.parallelism for name, stage in file.stages.items()}, tuple(edges))
-    plain = file.model_dump(by_alias=True)
-    plain["fault_tolerance"] |= file.fault_tolerance.chosen(shape)
-    for name, stage in file.stages.items():
-        if isinstance(stage.fault_tolerance, Erasure):
-            plain["stages"][name]["fault_tolerance"] |= dict(
-                zip("kr", stage.fault_tolerance.counts_of(stage.parallelism))
-            )
-    for edge in edges:
-        plain["edges"][edge.index]["partitioning"] = edge.partitioning
-    return plain
+def resolved(file: Topology) -> Topology:
+    """The same with the options of its schemes that follow from the shape."""
+    chosen = read_options(file.fault_tolerance).chosen(file.shape)
+    stages = MappingProxyType({name: _resolved_stage(stage) for name, stage in file.stages.items()})
+    return replace(file, stages=stages, fault_tolerance=MappingProxyType({**file.fault_tolerance, **chosen}))
+
+
+def _resolved_stage(stage: StageOptions) -> StageOptions:
+    scheme = read_options(stage.fault_tolerance) if stage.fault_tolerance else None
+    if not isinstance(scheme, Erasure):
+        return stage
+    chosen = {**(stage.fault_tolerance or {}), **dict(zip("kr", scheme.counts_of(stage.parallelism)))}
+    return replace(stage, fault_tolerance=MappingProxyType(chosen))
 
 
 def _names(edges: dict[int, Any]) -> Iterator[tuple[FieldPath, str]]:

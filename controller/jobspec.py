@@ -9,9 +9,9 @@ from typing import Any
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import JOB_NAME, STAGE_NAME, WorkerId
 from riprap.codec.trust.paths import problem_with_path
+from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
-from riprap.controller.limits import JobLimits
 
 WORKERS_MAX = 4096
 

@@ -37,7 +37,7 @@ class Joint:
     edge: Edge
     reply: Edge
     stage: str
-    partitioning: str
+    partitioning: str | None
     feedback: bool
     workers: tuple[WorkerId, ...]
     awaited: bool = True

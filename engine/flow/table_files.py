@@ -60,4 +60,4 @@ WRITERS: dict[str, Callable[[IO[bytes], Columns], None]] = {
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
 }
-"""By the names of formats (configs/schema.py)."""
+"""By the names of formats (configs/sections.py)."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from riprap.codec.files import replacing
-from riprap.configs.topology import Output
+from riprap.configs.sections import Output
 from riprap.engine.flow.table_files import write_table
 from riprap.operators.dataflow import DataflowOperator
 

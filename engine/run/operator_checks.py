@@ -14,8 +14,9 @@ from riprap.codec.codes.laws import check_code
 from riprap.codec.errors import RiprapError
 from riprap.configs.checks import fitting_schemes
 from riprap.configs.problems import FieldPath, Problem, one_of
+from riprap.configs.sections import StageOptions
 from riprap.configs.three_stage import thread_problems, three_stage_problems
-from riprap.configs.topology import Draft, StageOptions, Topology
+from riprap.configs.topology import Draft, Topology
 from riprap.engine.run.dataflow_preflight import stage_problems as dataflow_stage_problems
 from riprap.engine.run.window_output import output_problems
 from riprap.engine.schemes import DATAFLOW_SCHEMES, SCHEMES, STAGED_ONLY

@@ -9,7 +9,8 @@ from glob import escape, glob
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.problems import Problem
-from riprap.configs.topology import Output, Topology
+from riprap.configs.sections import Output
+from riprap.configs.topology import Topology
 
 FIELDS = ("{window}", "{task}", "{name}")
 PATH = ("output", "path")

@@ -13,8 +13,8 @@ import pytest
 from cluster_harness import PROGRAM, Cluster, await_death, await_that, is_alive, topology
 
 from riprap.codec.errors import ConfigError, JobFailed, RiprapError
+from riprap.configs.limits import JobLimits
 from riprap.controller.client import Client
-from riprap.controller.limits import JobLimits
 from riprap.controller.session import disconnect, open_client
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 

@@ -79,6 +79,7 @@ CASES = {
     "one to one": (("merge", "one_to_one"), 16, "edges.1.partitioning", "processor has 6 tasks and sink 1"),
     "cluster": (("seed: 7", "cluster: {heartbeat_timeout_s: 0}"), 4, "cluster.heartbeat_timeout_s", "more than 0"),
     "infinite": (("seed: 7", "cluster: {heartbeat_timeout_s: .inf}"), 4, "cluster.heartbeat_timeout_s", "expected"),
+    "a key that is nothing": (("seed: 7", "~: 7"), 1, "None", "Keys should be strings"),
     "links": (("seed: 7", "links: {block_bytes: 8}"), 4, "links.block_bytes", "at least 1024"),
     "no input": (("path: SHARDS", "path: data/kdd12/train"), 2, "input.path", "riprap prep kdd12 training.txt --out"),
 }

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from riprap.codec.errors import ConfigError
 from riprap.configs.explain import FINDINGS_MAX
 from riprap.configs.problems import SHOWN_MAX
-from riprap.configs.schema import EDGES_MAX, TopologyFile
 from riprap.configs.submission import TEXT_MAX, check_submission
-from riprap.configs.topology import Topology
-from riprap.configs.validation import resolved
+from riprap.configs.topology import EDGES_MAX, Topology
+from riprap.configs.validation import TOPOLOGY, resolved
 from riprap.controller.jobspec import JobSpec
 from riprap.engine.schemes.plans import plan_for
 
@@ -28,7 +27,7 @@ WINDOWS = {"items": 1000, "windows": 4, "verified": []}
 def submission(scheme: dict[str, Any], schema: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
     """As `riprap submit` makes it of a file."""
     file = {"job": "trial", "micro_batch": 100, "input": {"path": "/data"}, "fault_tolerance": scheme, **sections}
-    values = Topology.from_dict(resolved(TopologyFile.model_validate(file))).to_dict()
+    values = resolved(TOPOLOGY.validate_python(file)).to_dict()
     values["backup"]["servers"] = ["ipc://@backup-1"]
     more = {"run": "0123456789ab", "attempt": 2, "restorable": True, "resume": "riprap submit --resume trial"}
     faults = [{"action": "kill", "target": "sink.0", "when": {"kind": "epoch", "value": 3}, "for_s": 0.0, "cpu": 0.0}]

@@ -9,8 +9,8 @@ import pytest
 
 from riprap.codec.errors import ConfigError, DataError
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.configs.limits import JobLimits
 from riprap.controller.jobspec import JobSpec
-from riprap.controller.limits import JobLimits
 from riprap.controller.phases import Phase
 from riprap.controller.record import Assignment, JobRecord
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from riprap.configs.topology import Output
+from riprap.configs.sections import Output
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow import DataflowOperator
 

@@ -1,0 +1,142 @@
+"""The sections of a topology file, each key declared once: its name, type, bounds, default and meaning.
+
+The keys at the top of a file are those of Topology (configs/topology.py). Edges, `cluster` and `fault_tolerance` have
+files of their own (configs/shape.py, configs/limits.py, configs/schemes.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+from riprap.configs.declared import Bounds, TopologySection, Written, plain
+
+OperatorPath = Annotated[str, Bounds(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+ServerAddress = Annotated[str, Bounds(pattern=r"^(tcp|ipc)://\S+$")]
+Text = Annotated[str, Bounds(min_length=1)]
+CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Input(TopologySection):
+    """Where the items come from. A source of the user's own may do without all this."""
+
+    path: Text | None = None
+    """A directory of shards, or text; absolute in a loaded topology."""
+    repeat: Annotated[int, Bounds(ge=1)] = 1
+    """How many times it is streamed."""
+    limit: Annotated[int, Bounds(ge=1)] | None = None
+    """The items after which the stream is cut."""
+    verify: bool = True
+    """Read the shards before they are streamed, and look for damage and for bad rows."""
+    bad_rows: Literal["fail", "drop", "keep"] = "fail"
+    """Rows with NaN or infinity fail the job, are dropped, or kept."""
+
+
+def _schemes() -> Any:
+    from riprap.configs.schemes import FaultTolerance
+
+    return FaultTolerance
+
+
+Scheme = Annotated[Mapping[str, Any], Written(_schemes, lambda found: MappingProxyType(found.model_dump()))]
+"""A scheme, and its options (configs/schemes.py)."""
+
+
+def _json_mapping() -> Any:
+    from pydantic import JsonValue
+
+    return dict[str, JsonValue]
+
+
+def _no_options() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class StageOptions(TopologySection):
+    """An operator, its options, and the number of its tasks."""
+
+    operator: OperatorPath
+    """An import path MODULE:CLASS."""
+    parallelism: Annotated[int, Bounds(ge=1, le=1024)] = 1
+    options: Annotated[Mapping[str, Any], Written(_json_mapping, MappingProxyType)] = field(default_factory=_no_options)
+    """The keyword arguments of the operator's constructor."""
+    input: Input | None = None
+    """Of a source that does not read the job's."""
+    threads: Annotated[int, Bounds(ge=1, le=64)] = 1
+    """The compute threads of each task of a general topology."""
+    cpus: Annotated[tuple[int, ...], Written(lambda: CpuList, tuple)] | None = None
+    """Task i is pinned to the CPU cpus[i modulo their number]; with several threads to the next so many of them."""
+    fault_tolerance: Scheme | None = None
+    """Of a stage that does not go by the job's scheme."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The stage that `to_plain` wrote; shares nothing with it."""
+        own, cpus = values.get("input"), values.get("cpus")
+        options = MappingProxyType(plain(values.get("options", {})))
+        made = {"options": options, "input": Input.of(own) if own else None, "cpus": tuple(cpus) if cpus else None}
+        scheme = values.get("fault_tolerance")
+        made["fault_tolerance"] = MappingProxyType(dict(scheme)) if scheme else None
+        return super().of({**values, **made})
+
+
+@dataclass(frozen=True)
+class LinkOptions(TopologySection):
+    """How data moves."""
+
+    block_bytes: Annotated[int, Bounds(ge=1024, le=1 << 26)] = 262_144
+    """The size of a block."""
+    window_epochs: Annotated[int, Bounds(ge=1, le=1024)] = 2
+    """How many epochs may be under way at once."""
+    transport: Literal["auto", "zeromq"] = "auto"
+    """"auto" hands payloads from worker to worker of one host by reference, "zeromq" uses sockets alone."""
+    shared_bytes: Annotated[int, Bounds(ge=1 << 20, le=1 << 36)] = 1 << 27
+    """The most memory that one worker shares for that; what finds no room goes over sockets."""
+
+
+@dataclass(frozen=True)
+class BackupOptions(TopologySection):
+    """Where sinks and persisting schemes keep their states and items."""
+
+    servers: Annotated[int, Bounds(ge=0, le=5)] | Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)] = 1
+    """How many the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses of
+    servers that run."""
+    storage: Text | None = None
+    """A directory or an fsspec URL for those that the launcher starts."""
+    durability: Literal["always", "interval", "never"] = "interval"
+    interval_ms: Annotated[int, Bounds(ge=1, le=60_000)] = 100
+    cpu_share: Annotated[float, Bounds(gt=0, le=1)] = 0.01
+    """Of the CPU time that a task uses, what its backups may take, where a scheme is free in when it makes them."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The servers that can be reached; none before the launcher has started them."""
+        return () if isinstance(self.servers, int) else tuple(self.servers)
+
+
+@dataclass(frozen=True)
+class Output(TopologySection):
+    """Where the rows of each window go that the destinations write, a file for each window and task."""
+
+    path: Text
+    """A directory, or the name of a file with {window} in it, {task} where there are several destination tasks, {name}
+    where an operator writes several kinds of rows; absolute in a loaded topology."""
+    format: Literal["parquet", "csv", "jsonl"] = "parquet"
+
+    def file(self, name: str, task: int | str, window: int | str) -> Path:
+        """The file of a window's rows: `NAME.TASK.WINDOW.FORMAT` in a directory; numbers may be patterns of `glob`."""
+        if not self.is_pattern:
+            return Path(self.path, f"{name}.{task}.{window}.{self.format}")
+        given = {"{name}": name, "{task}": str(task), "{window}": str(window)}
+        return Path(re.sub("|".join(map(re.escape, given)), lambda found: given[found.group()], self.path))
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the path names a file and not a directory."""
+        return "{window}" in self.path
