@@ -49,6 +49,11 @@ class Entry:
         return Items(block.epoch, self.stage, self.link[1], block.items, block.arrays)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether a coded stage has made nothing of its block (engine/segments/packing.py)."""
+        return not self.block.items and not self.block.arrays
+
+    @property
     def is_input(self) -> bool:
         """Whether it was read from the job's input, which can be read again."""
         return self.link == INPUT

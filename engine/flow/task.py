@@ -279,6 +279,9 @@ class DataflowTask:
         return True
 
     def _process_data(self, entry: Entry) -> None:
+        if entry.is_empty:
+            self._done_with(entry)
+            return
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first

@@ -39,7 +39,7 @@ class ComputeThreads:
         if self._pool is None:
             return
         for entry in islice(entries, self.ahead):
-            if entry.work is None and entry.block.kind == Kind.DATA:
+            if entry.work is None and entry.block.kind == Kind.DATA and not entry.is_empty:
                 entry.work = Future()
                 self._waiting.append((entry.work, entry.items))
                 self._pool.submit(self._prepare_next)
