@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from riprap.engine.flow.losses import Limits, recovery_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
-from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, TaskProgress, identity, link_key
+from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import DataflowScheme
 from riprap.engine.flow.threads import ComputeThreads
@@ -64,6 +64,9 @@ class DataflowTask:
         self.running = False
         self._fresh = fresh
         self._begun = False
+        self._held: defaultdict[LinkKey, deque[tuple[Edge, WorkerId, Block]]] = defaultdict(deque)
+        """Of each link, what is of windows for which feedback must come first. One link waits alone: others may owe
+        what that feedback depends on. It has no number, and nobody is told that it has come."""
         self._ahead: deque[Entry] = deque()
         """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
         self._to_answer: list[tuple[Joint, WorkerId]] = []
@@ -158,6 +161,18 @@ class DataflowTask:
             self.outlet.place(link, Heard.unpack(block.meta["heard"]))
             return
         link_of = link_key(edge, sender)
+        if self._held[link_of] or not self._may_come(block):
+            self._held[link_of].append((edge, sender, block))
+        else:
+            self._let_in(edge, sender, block)
+
+    def _may_come(self, block: Block) -> bool:
+        """Whether its turn can come before that of what other links still owe: feedback's always can."""
+        return block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
+
+    def _let_in(self, edge: Edge, sender: WorkerId, block: Block) -> None:
+        """Number a block that came: from here on it has come, for this life and later ones."""
+        link_of = link_key(edge, sender)
         heard, number = self.progress.heard[link_of], block.key.row
         if heard.known and number <= heard.at.number:
             self.port.ack(edge, sender, block.seq)
@@ -182,6 +197,7 @@ class DataflowTask:
         self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
         for joint in self.layout.inputs:
             if worker in joint.workers:
+                self._held.pop(link_key(joint.edge, worker), None)  # its next life sends it again
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
 
     def on_worker_restored(self, worker: WorkerId) -> None:
@@ -263,7 +279,13 @@ class DataflowTask:
         self.progress.done.setdefault(entry.link, Heard()).note(entry.block)
         self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
+        self._let_held_in()
         return True
+
+    def _let_held_in(self) -> None:
+        for held in list(self._held.values()):
+            while held and self._may_come(held[0][2]):
+                self._let_in(*held.popleft())
 
     def _process(self) -> bool:
         if not self.inbox:

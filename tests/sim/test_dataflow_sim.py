@@ -73,10 +73,13 @@ def test_each_item_is_counted_once_whoever_dies(scheme: str, shape: str, fault: 
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "ten"])
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("windows", "local")])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("windows", "local", "coded_inside")])
 def test_approximate_errors_stay_below_the_users_thresholds(shape: str, fault: str) -> None:
     """AF 3.5, whatever the number of failures: Theta + L alpha, and alpha more for each of the two items of a death
-    that cross the two parts of theta. Nothing is counted twice, and sources lose nothing: they go back."""
+    that cross the two parts of theta. Nothing is counted twice, and sources lose nothing: they go back.
+
+    Not so where a stage that hears several others and one behind it die at once: what the first sends again may have
+    other numbers then, and the second's output is known by those (docs/schemes.md)."""
     faults = FAULTS.get(fault, {"kills": 10, "restart_s": 0.01})
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = run(

@@ -79,7 +79,10 @@ class Recorder:
 
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
-        is all there is."""
+        is all there is; before the first state is saved, that is saved with it, for it is worth nothing alone."""
+        if self.state is not None and self._whole_bytes < 0:
+            self.save_state(extras)
+            return
         self._save(Backup(self.state is None and self._is_whole_due, ()), extras, "progress")
 
     def save_state(self, extras: Extras) -> None:
@@ -196,6 +199,7 @@ class Recovered:
         elif before is not None and self.backups:  # the state is still that of before
             self.progress.included, self.progress.partial = before.included, before.partial
             self.progress.done, self.progress.heard = before.done, before.heard
+            self.progress.feedback = before.feedback
         if whole:
             self._extras.clear()
         for link, *fields, width in part.meta["extras"]:
