@@ -3,6 +3,7 @@
     python tests/regress/oracle.py             # compare with digests.json
     python tests/regress/oracle.py word_count  # only these topologies
     python tests/regress/oracle.py --freeze word_count
+    python tests/regress/oracle.py --new       # what no digest is kept of yet
 
 A change of the engine that promises the same results is held to this. The inputs are made of `tests/data`, and of what
 `riprap prep synth` draws. `varies` stands in `digests.json` where two undisturbed runs differed when it was written, as
@@ -34,6 +35,7 @@ from riprap.codec.errors import ConfigError  # noqa: E402
 from riprap.configs.document import read_document  # noqa: E402
 from riprap.configs.loading import load  # noqa: E402
 from riprap.configs.schemes import SCHEMES  # noqa: E402
+from riprap.engine.run.operator_checks import operator_problems  # noqa: E402
 
 DIGESTS = Path(__file__).with_name("digests.json")
 DATA = ROOT / "tests" / "data"
@@ -97,7 +99,7 @@ def endless(path: str) -> list[str]:
 def refusal(file: Path, sets: Sequence[str]) -> str:
     """Why the topology cannot be run so; empty where it can."""
     try:
-        load(file, sets)
+        load(file, sets, [operator_problems])
     except ConfigError as error:
         return str(error)
     return ""
@@ -174,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="topologies of configs/, without .yaml; all where none is given")
     parser.add_argument("--freeze", action="store_true", help="keep what these give now")
+    parser.add_argument("--new", action="store_true", help="run, and keep, only what is not kept yet")
     given = parser.parse_args(arguments)
     kept: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())
     with tempfile.TemporaryDirectory() as folder:
@@ -181,16 +184,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         oracle = Oracle(Path(folder))
         oracle.prepare()
         for file, scheme in cases(given.names):
-            known = None if given.freeze else kept.get(file.stem, {}).get(scheme)
-            if known is None and not given.freeze:
+            before = kept.get(file.stem, {}).get(scheme)
+            known = None if given.freeze else before
+            if (before is not None) if given.new else (known is None and not given.freeze):
                 continue
             one = oracle.case(file, scheme, known)
             if one:
                 print(file.stem, scheme, one, flush=True)
-            if given.freeze and one:
+            if (given.freeze or given.new) and one:
                 kept.setdefault(file.stem, {})[scheme] = one
                 DIGESTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-            elif one != known and not given.freeze:
+            elif one != known and not (given.freeze or given.new):
                 oracle.wrong.append(f"{file.stem} {scheme}: {one}, kept are {known}")
     print(*oracle.wrong, sep="\n")
     return 1 if oracle.wrong else 0
