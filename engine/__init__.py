@@ -13,6 +13,7 @@ wire/           rings, channels, shared memory and sockets, in Cython
 flow/           links, layouts, tasks, and the interfaces of ports and schemes
 spreads/        how blocks are dealt over tasks and collected again, with what stripes need
 schemes/        the fault-tolerance schemes
+segments/       coded stages inside a graph
 worker/         the process: its real port, views, control, persistence, outputs
 run_directory/  what a job leaves, and how it is read while it runs
 services/       ZooKeeper, backup servers, controllers and agents of this host

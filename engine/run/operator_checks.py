@@ -91,7 +91,8 @@ def _form_problems(draft: Draft, loaded: Loaded, general: bool) -> Iterator[Prob
         ("fault_tolerance", "scheme"),
         f"is {draft.scheme}, which protects {other}; these operators are of {form}: {names}",
         one_of(fitting),
-        f"set fault_tolerance.scheme to one of these, for example --set fault_tolerance.scheme={fitting[-1]}",
+        f"set fault_tolerance.scheme to one of these, for example --set fault_tolerance.scheme={fitting[-1]}"
+        + ("; a stage without a state may be coded by itself: stages.NAME.fault_tolerance" if general else ""),
         leads=True,
     )
 

@@ -331,9 +331,14 @@ def test_what_is_put_out_at_the_end_of_a_window_is_acknowledged_like_punctuation
     table = Table()
     table.receive(1, cause=[*WINDOW, 1, 0])
     table.process()
-    assert table.saved() == ["progress"] and not table.acknowledged()
+    assert table.saved() == ["state"] and not table.acknowledged(), "progress alone is worth nothing before that"
     table.make_durable()
     assert table.acknowledged() == [1]
+    table.receive(1, cause=[*WINDOW, 2, 0])
+    table.process()
+    assert table.saved() == ["state", "progress"] and table.acknowledged() == [1]
+    table.make_durable()
+    assert table.acknowledged() == [1, 2]
 
 
 def test_a_state_that_was_emptied_is_not_taken_for_one_that_is_close_to_its_backup() -> None:
@@ -440,7 +445,7 @@ def test_a_block_larger_than_gamma_leaves_alone_once_it_is_durable() -> None:
     assert len(table.port.sent) == 1 and not table.port.saved, "not before the others are acknowledged"
     table.port.receive_ack(table.layout.outputs[0].edge, WorkerId("c", 0))
     table.outlet.flush()
-    assert table.saved() == ["progress"] and len(table.port.sent) == 1
+    assert table.saved() == ["state"] and len(table.port.sent) == 1, "progress before any state is worth nothing"
     table.make_durable()
     table.outlet.flush()
     assert len(table.port.sent) == 2 and not table.outlet.blocked
