@@ -19,7 +19,7 @@ from riprap.engine.flow.links import Window
 from riprap.engine.flow.scheme import Bench, DataflowScheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 
-PAGE = Path(__file__).parents[2] / "docs" / "adding_a_scheme.md"
+PAGE = Path(__file__).parents[2] / "docs/adding_a_scheme.md"
 NAMES = [Any, Bench, Block, DataflowScheme, Entry, Mapping, Recorder, Recovered, Sequence, Window, deque, take_over]
 LINES_MAX = 60
 

@@ -71,6 +71,7 @@ TAKEN = {
 ELSEWHERE = {
     "python_api.md": "tests/scenarios/test_python_api.py",
     "first_hour.md": "tests/scenarios/test_first_hour.py",
+    "adding_a_scheme.md": "tests/sim/test_adding_a_scheme.py",
 }
 
 
