@@ -1,6 +1,6 @@
 """The one key: jobs that train and predict under the schemes of general topologies, and a coded stage inside a graph.
 
-Real processes are killed, of every stage in one run. The runs share one ZooKeeper, each in a chroot of its own.
+Real processes are killed, of every stage in one run.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_harness import Cli, paced, write_shards, write_topology
-from kazoo.client import KazooClient
-
-from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 ROWS, REPEAT, MICRO_BATCH = 50_000, 12, 20_000
 ITEMS = ROWS * REPEAT
@@ -65,13 +62,7 @@ Job = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
-    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+def shared(tmp_path_factory: pytest.TempPathFactory, ensemble: str) -> Iterator[Cli]:
     """One working directory for the module; at its end no process may be left."""
     directory = tmp_path_factory.mktemp("one_key")
     write_shards(directory / "shards", rows=ROWS)
@@ -82,7 +73,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     (directory / "text.txt").write_text("".join(" ".join(words[n] for n in row) + "\n" for row in numbers))
     (directory / "coded.yaml").write_text(CODED)
     (directory / "slow_search.py").write_text(SLOW_SEARCH)
-    cli = Cli(directory)
+    cli = Cli(directory, ensemble)
     yield cli
     try:
         cli.await_no_process()
@@ -91,18 +82,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
 
 
 @pytest.fixture(scope="module")
-def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
+def job(shared: Cli) -> Job:
     """Runs a job under faults; its summary, with the run directory under `out`."""
     number = iter(range(1000))
 
     def run(file: str, sets: list[str], faults: list[str], *words: str) -> dict[str, Any]:
         name = f"run{next(number)}"
-        client = KazooClient(zookeeper.connect_string)
-        client.start()
-        client.ensure_path(f"/{name}")
-        client.stop()
-        client.close()
-        command = ["run", file, "--json", "--out", name, "--zookeeper", f"{zookeeper.connect_string}/{name}"]
+        command = ["run", file, "--json", "--out", name]
         command += [word for one in sets for word in ("--set", one)]
         command += [word for fault in faults for word in ("--fault", fault)]
         done = shared.run(*command, *words)
@@ -120,7 +106,7 @@ def trained(job: Job) -> dict[str, Any]:
     return job("job.yaml", [*SETS, "fault_tolerance=none"], [])
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup"])
+@pytest.mark.parametrize("scheme", ["mini_batch", pytest.param("upstream_backup", marks=pytest.mark.long)])
 def test_a_job_that_trains_is_exact_whoever_dies(job: Job, trained: dict[str, Any], scheme: str) -> None:
     summary = job("job.yaml", [*SETS, f"fault_tolerance={scheme}"], EACH, *paced(200_000))
     assert summary["model"]["sha256"] == trained["model"]["sha256"]
