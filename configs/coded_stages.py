@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schemes import Erasure, SchemeOptions, ThreeStage
+from riprap.configs.schemes import Erasure, Replication, SchemeOptions, ThreeStage
 from riprap.configs.shape import Shape
 
 BYTE_CODES = ("gf256", "xor")
@@ -22,25 +22,20 @@ def stage_scheme_problems(
         if isinstance(job, ThreeStage):
             yield Problem(
                 at,
-                f"is given, but the job's scheme {_name(job)} protects all stages together",
+                f"is given, but the job's scheme {job.model_dump()['scheme']} protects all stages together",
                 "no scheme of a stage's own",
                 "set fault_tolerance to a scheme that goes by stages, for example approximate or upstream_backup",
             )
-        elif isinstance(scheme, Erasure):
-            yield from _coded_problems(shape, stage, scheme, [name for name in own if isinstance(own[name], Erasure)])
-        elif isinstance(scheme, ThreeStage):
-            yield Problem(
-                (*at, "scheme"),
-                f"is {_name(scheme)}, which does not go by stages",
-                "erasure for a stage without a state, or a scheme of general topologies",
-            )
+        elif isinstance(scheme, Erasure | Replication):
+            coded = [name for name in own if isinstance(own[name], Erasure | Replication)]
+            yield from _coded_problems(shape, stage, scheme, coded)
 
 
-def _coded_problems(shape: Shape, stage: str, scheme: Erasure, coded: list[str]) -> Iterator[Problem]:
+def _coded_problems(shape: Shape, stage: str, scheme: Erasure | Replication, coded: list[str]) -> Iterator[Problem]:
     at: FieldPath = ("stages", stage, "fault_tolerance")
     into, out = shape.in_edges(stage), shape.out_edges(stage)
     if len(into) != 1 or len(out) != 1 or into[0].feedback or out[0].feedback:
-        yield Problem((*at, "scheme"), f"is erasure, but {len(into)} edges enter and {len(out)} leave", CODED)
+        yield Problem((*at, "scheme"), f"is {scheme.scheme}, but {len(into)} edges enter and {len(out)} leave", CODED)
         return
     first, last = into[0].upstream, out[0].downstream
     tasks = shape.parallelism
@@ -52,19 +47,22 @@ def _coded_problems(shape: Shape, stage: str, scheme: Erasure, coded: list[str])
         )
     for name in (first, last):
         if name in coded:
-            yield Problem((*at, "scheme"), f"is erasure, as that of {name}", "a stage between two coded ones")
+            yield Problem((*at, "scheme"), f"is coded, as {name} is", "a stage between two coded ones")
     if any(edge.downstream == last for edge in shape.out_edges(first)):
-        yield Problem((*at, "scheme"), f"is erasure, but {first} sends to {last} too", CODED)
+        yield Problem((*at, "scheme"), f"is {scheme.scheme}, but {first} sends to {last} too", CODED)
     if into[0].partitioning != "stripe":
         wrong = f"is {into[0].partitioning}"
         yield Problem(("edges", into[0].index, "partitioning"), wrong, f"stripe, into the coded {stage}")
-    yield from scheme.code_problems(at, *scheme.counts_of(tasks[stage]))
-    yield from scheme.width_problems(stage, tasks[stage], *scheme.counts_of(tasks[stage]))
+    if isinstance(scheme, Replication):
+        yield from scheme.group_problems(stage, tasks[stage])
+    else:
+        yield from _code_problems(at, stage, tasks[stage], scheme)
+
+
+def _code_problems(at: FieldPath, stage: str, tasks: int, scheme: Erasure) -> Iterator[Problem]:
+    yield from scheme.code_problems(at, *scheme.counts_of(tasks))
+    yield from scheme.width_problems(stage, tasks, *scheme.counts_of(tasks))
     if scheme.code not in BYTE_CODES:
         yield Problem((*at, "code"), f"is {scheme.code}", f"{' or '.join(BYTE_CODES)} inside a graph")
     if scheme.attachment != "lazy":
         yield Problem((*at, "attachment"), f"is {scheme.attachment}", "lazy inside a graph")
-
-
-def _name(scheme: SchemeOptions) -> str:
-    return str(scheme.scheme)  # type: ignore[attr-defined]  # each scheme has its own literal

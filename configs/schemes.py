@@ -149,15 +149,18 @@ class Replication(ThreeStage):
         """Processors form groups of `copies`."""
         yield from super().problems(shape)
         for stage in shape.processors:
-            parallelism = shape.parallelism[stage]
-            if parallelism % self.copies:
-                fitting = -(-parallelism // self.copies) * self.copies
-                yield Problem(
-                    ("stages", stage, "parallelism"),
-                    f"is {parallelism}",
-                    f"a multiple of copies = {self.copies}",
-                    f"set stages.{stage}.parallelism to {fitting}",
-                )
+            yield from self.group_problems(stage, shape.parallelism[stage])
+
+    def group_problems(self, stage: str, parallelism: int) -> Iterator[Problem]:
+        """A stage whose tasks form no groups."""
+        if parallelism % self.copies:
+            fitting = -(-parallelism // self.copies) * self.copies
+            yield Problem(
+                ("stages", stage, "parallelism"),
+                f"is {parallelism}",
+                f"a multiple of copies = {self.copies}",
+                f"set stages.{stage}.parallelism to {fitting}",
+            )
 
 
 class Reactive(SchemeOptions):

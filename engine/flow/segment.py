@@ -1,4 +1,4 @@
-"""A coded segment of a general topology: encoder, coded stage, decoder (DESIGN 4b; LEC III).
+"""A coded segment of a general topology: encoder, coded stage, decoder (DESIGN 4b; LEC III). Copies are a code too.
 
 Task i of the stage before the coded one and task i of the stage behind it are a pair, joined by one link as any two
 tasks are: numbered, acknowledged, replayed. Its blocks travel in stripes over the coded stage's tasks, which compute
@@ -17,7 +17,7 @@ from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.three_stage.layout import Layout
 
-CODED = ("erasure",)
+CODED = ("erasure", "replication")
 """The schemes that make a segment of the stage that names one."""
 
 

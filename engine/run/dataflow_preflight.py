@@ -45,7 +45,9 @@ def stage_problems(draft: Draft, name: str, operator_is_sound: bool) -> Iterator
                 yield from _window_problems(topology, name, operator)
                 if name in coded_stages(topology) and operator.state is not None:
                     where = ("stages", name, "fault_tolerance", "scheme")
-                    wrong = f"is erasure, but {stage.operator} keeps a state between blocks"
+                    wrong = (
+                        f"is {topology.scheme_of(name)['scheme']}, but {stage.operator} keeps a state between blocks"
+                    )
                     fix = "set it to approximate, mini_batch, reactive or upstream_backup"
                     yield Problem(where, wrong, "an operator without a state", fix)
             if stage.threads > 1 and not operator.prepares:

@@ -6,9 +6,11 @@
     "row n: who has it"      ---------------------------------------------> knows what is gone
                              <--------------------------------------------- "rows to n are whole, blocks to m safe"
 
-A row is what the schemes of spreads and erasure.py call an epoch: it has k pieces always. One that nothing more comes
-for is filled up with empty ones, at the end of a window and when the encoder has been silent for LINGER_S, so that no
-block waits for others. Rows are numbered through all lives of an encoder, the life in the upper half of the number:
+Under `replication` a row is one piece, which goes to several tasks of the stage, and there is no parity.
+
+A row is what the schemes of spreads, erasure.py and replication.py call an epoch: it has k pieces always. One that
+nothing more comes for is filled up with empty ones, at the end of a window and when the encoder has been silent for
+LINGER_S, so that no block waits for others. Rows are numbered through all lives of an encoder, the life in the upper half of the number:
 what is still on its way of an earlier life is known by it.
 
 Between encoder and decoder blocks are numbered and acknowledged as on any link (`sent`, `safe`); the encoder keeps them
@@ -31,9 +33,10 @@ from riprap.engine.flow.alarms import SLACK_S, AlarmedPort, Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Boundary, Port, Ready
 from riprap.engine.flow.segment import CodedSegment
-from riprap.engine.schemes.erasure import ErasureSource, make_sink
+from riprap.engine.schemes import SCHEMES
 from riprap.engine.segments.packing import PAD, computed, pack, unpack, unpack_result
 from riprap.engine.spreads.collector import Collector
+from riprap.engine.spreads.dealer import Dealer
 from riprap.operators.dataflow import DataflowOperator
 
 ROWS_MAX = 24
@@ -73,7 +76,8 @@ class StripedSender:
     def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int) -> None:
         self.segment, self.port, self._alarms = segment, port, alarms
         self.to = segment.layout.partner
-        self.scheme = ErasureSource(segment.layout, segment.options)
+        make, _, _ = SCHEMES[segment.options["scheme"]]
+        self.scheme = cast(Dealer, make(segment.layout, segment.options))
         self.kept: deque[Block] = deque()
         self._rows_max = min(ROWS_MAX, window // 2)
         self._window = min(window, self._rows_max * self.scheme.k)
@@ -115,13 +119,14 @@ class StripedSender:
     def _deal(self, piece: np.ndarray) -> None:
         if not self._pieces:
             self._row = Epoch(self._row + 1)
-            self._alarms.set(self.fill_silent, LINGER_S)
         self._pieces += 1
         self._dealt_at = self.port.now()
         self.scheme.on_emit(self.port, Block(Kind.DATA, self._row, items=len(piece), arrays=(piece,)))
         if self._pieces == self.scheme.k:
             self._pieces = 0
             self.scheme.on_epoch(self.port, self._row, 0, last=False)
+        elif self._pieces == 1:
+            self._alarms.set(self.fill_silent, LINGER_S)
 
     def _fill(self) -> None:
         while self._pieces:
@@ -194,6 +199,8 @@ class StripedReceiver:
         self._held: dict[tuple[int, int], Block | None] = {}
         self._next = (0, 0)
         """The row and place of the result that comes next."""
+        self._pieces = 1
+        """Of each row."""
         self._delivered = self._safe = 0
         self._whole = Epoch(0)
         """The last row of which nothing is outstanding, and that nothing before it lacks."""
@@ -211,9 +218,11 @@ class StripedReceiver:
         return self._through(self._scheme.on_receive(self.port, edge, sender, block))
 
     def _begin(self, row: Epoch) -> list[Block]:
-        self._scheme = scheme = make_sink(self.segment.layout, self.segment.options)  # type: ignore[assignment]
+        _, _, make = SCHEMES[self.segment.options["scheme"]]
+        self._scheme = scheme = cast(Collector, make(self.segment.layout, self.segment.options))
         scheme.on_resume(self.port, row)
         self._held.clear()
+        self._pieces = scheme.k
         self._next, self._whole, self._told = (row + 1, 0), row, (row, 0)
         self._delivered = self._safe = 0
         early, self._early = self._early, []
@@ -255,7 +264,7 @@ class StripedReceiver:
         while self._next in self._held:
             block = self._held.pop(self._next)
             row, place = self._next
-            self._next = (row, place + 1) if place + 1 < self.segment.options["k"] else (row + 1, 0)
+            self._next = (row, place + 1) if place + 1 < self._pieces else (row + 1, 0)
             if block is not None:
                 self._delivered += 1
                 block.seq = Seq(self._delivered)

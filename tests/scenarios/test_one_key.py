@@ -155,5 +155,13 @@ def test_a_coded_stage_inside_a_graph_loses_nothing(job: Job, searched: dict[str
     assert summary["items"] == searched["items"] == LINES * 60
 
 
+@pytest.mark.long
+def test_a_replicated_stage_inside_a_graph_loses_nothing(job: Job, searched: dict[str, Any]) -> None:
+    """One of a group, then the whole group, then both ends of what they stand between."""
+    faults = ["kill:find.0@20%", "kill:find.2@40%", "kill:find.3@40%", "kill:split.1@60%", "kill:read.0@80%"]
+    summary = job("coded.yaml", ["stages.find.fault_tolerance={scheme: replication, copies: 2}"], faults)
+    assert models_of(summary) == models_of(searched)
+
+
 def models_of(summary: dict[str, Any]) -> dict[str, str]:
     return {name: model["sha256"] for name, model in summary["model"]["all"].items()}

@@ -111,20 +111,18 @@ def _loop(**consistency: Any) -> dict[str, Any]:
     return _topology(stages, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True} | consistency])
 
 
-def _coded(before: Mapping[str, Any], behind: Mapping[str, Any]) -> dict[str, Any]:
+STRIPED = {
+    "scheme": "erasure", "code": "gf256", "k": 2, "r": 2, "attachment": "lazy", "hedge": "none", "incremental": True,
+    "rows": 1,
+}  # fmt: skip
+COPIED = {"scheme": "replication", "copies": 2}
+
+
+def _coded(before: Mapping[str, Any], behind: Mapping[str, Any], scheme: Mapping[str, Any] = STRIPED) -> dict[str, Any]:
     """A chain with a coded stage of four tasks in it."""
     stages = {**before, "f": ("Turn", 4, {}), **behind}
     chain = _topology(stages, [{"from": one, "to": next_one} for one, next_one in pairwise(stages)])
-    chain["stages"]["f"]["fault_tolerance"] = {
-        "scheme": "erasure",
-        "code": "gf256",
-        "k": 2,
-        "r": 2,
-        "attachment": "lazy",
-        "hedge": "none",
-        "incremental": True,
-        "rows": 1,
-    }
+    chain["stages"]["f"]["fault_tolerance"] = dict(scheme)
     return chain
 
 
@@ -147,6 +145,7 @@ SHAPES = {
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
     "coded": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}),
+    "copied": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}, COPIED),
     "coded_end": _coded({"a": ("Spread", 1, {"by_key": False})}, {"c": ("Total", 1, {})}),
     "coded_inside": _coded(
         {"s": ("Spread", 2, {}), "a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}
