@@ -10,8 +10,8 @@ Under `replication` a row is one piece, which goes to several tasks of the stage
 
 A row is what the schemes of spreads, erasure.py and replication.py call an epoch: it has k pieces always. One that
 nothing more comes for is filled up with empty ones, at the end of a window and when the encoder has been silent for
-LINGER_S, so that no block waits for others. Rows are numbered through all lives of an encoder, the life in the upper half of the number:
-what is still on its way of an earlier life is known by it.
+LINGER_S, so that no block waits for others. Rows are numbered through all lives of an encoder, the life in the upper
+half of the number: what is still on its way of an earlier life is known by it.
 
 Between encoder and decoder blocks are numbered and acknowledged as on any link (`sent`, `safe`); the encoder keeps them
 until they are safe, and sends them anew to a new life of the decoder. What the coded stage holds is never needed then,

@@ -39,7 +39,7 @@ def test_a_stage_goes_by_its_own_scheme_and_others_by_the_jobs(shards: Path) -> 
 
 
 def test_k_and_r_follow_from_the_tasks_of_the_stage(shards: Path) -> None:
-    topology = loaded(CODED, shards, "stages.find.fault_tolerance=erasure", "stages.find.parallelism=8")
+    topology = loaded(CODED, shards, "stages.find.fault_tolerance={scheme: erasure}", "stages.find.parallelism=8")
     assert [topology.scheme_of("find")[name] for name in "kr"] == [6, 2]
 
 
