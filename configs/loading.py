@@ -114,13 +114,14 @@ class _Where:
 
 
 def _topology(file: Topology) -> Topology:
+    whole = resolved(file)
     """What a sound file asks for, with paths that do not depend on where one stands."""
-    stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in file.stages.items()}
+    stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in whole.stages.items()}
     backup, output = file.backup, file.output
     if backup.storage and "://" not in backup.storage:
         backup = replace(backup, storage=str(Path(backup.storage).resolve()))
     return replace(
-        resolved(file),
+        whole,
         input=_rooted(file.input),
         stages=MappingProxyType(stages),
         backup=backup,
