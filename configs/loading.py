@@ -114,8 +114,8 @@ class _Where:
 
 
 def _topology(file: Topology) -> Topology:
-    whole = resolved(file)
     """What a sound file asks for, with paths that do not depend on where one stands."""
+    whole = resolved(file)
     stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in whole.stages.items()}
     backup, output = file.backup, file.output
     if backup.storage and "://" not in backup.storage:
