@@ -32,7 +32,7 @@ class DataflowGate:
             self.kinds |= part.kinds
         self._me = layout.me.index
         self._parts = {worker: part for part in parts for worker in part.workers}
-        """Who sends messages of a coded segment; what else these send is a REPLY."""
+        """Who sends messages of a coded segment, which name no cause."""
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""
@@ -41,7 +41,7 @@ class DataflowGate:
             if set(meta) != {"heard"} or not _is_heard(meta["heard"]):
                 raise FrameError("a REPLY with odd fields")
             return
-        if sender in self._parts:
+        if "cause" not in meta and sender in self._parts:
             self._parts[sender].check(sender, block)
             return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
