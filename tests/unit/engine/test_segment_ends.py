@@ -1,0 +1,158 @@
+"""The ends of a coded segment, one by one: what they send, when they wait, and what they refuse."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_port import FakePort, layout_of, processor
+
+from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import FrameError
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.configs.topology import Topology
+from riprap.engine.flow.alarms import AlarmedPort, Alarms
+from riprap.engine.flow.gate import DataflowGate
+from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.segments.packing import PAD, unpack
+from riprap.engine.segments.striped import LINGER_S, StripedSender, first_row
+
+STRIPED = {"scheme": "erasure", "code": "gf256", "k": 2, "r": 2, "attachment": "lazy", "hedge": "none"}
+STAGES = {name: {"operator": "forward:Forward", "parallelism": 4 if name == "f" else 2} for name in "afcd"}
+TOPOLOGY = Topology.from_dict(
+    {
+        "job": "job",
+        "micro_batch": 10,
+        "stages": STAGES | {"f": STAGES["f"] | {"fault_tolerance": STRIPED}},
+        "edges": [{"from": one, "to": other, "partitioning": "full"} for one, other in pairwise("afcd")],
+        "fault_tolerance": {"scheme": "none"},
+    }
+)
+A, C, F, D = (WorkerId(stage, 0) for stage in "acfd")
+
+
+def block(number: int, kind: Kind = Kind.DATA) -> Block:
+    arrays = (np.full((2, 2), float(number)),) if kind == Kind.DATA else ()
+    meta = {"cause": [2**31, 0, number, 0]}
+    return Block(kind, Epoch(1), Key(0, 0, number, 2 * number), len(arrays) * 2, arrays, meta=meta)
+
+
+class Encoder:
+    """The sending end of a.0, all of whose peers live."""
+
+    def __init__(self, window: int = 100) -> None:
+        (segment,) = DataflowLayout.of(TOPOLOGY, A).segments
+        self.port = FakePort(segment.layout)
+        self.alarms = Alarms(self.port)
+        self.sender, self.layout = StripedSender(segment, self.port, self.alarms, 1, window), segment.layout
+
+    def sent(self, edge: Any) -> list[Block]:
+        return [one for on, _, one in self.port.sent if on == edge]
+
+
+@pytest.fixture
+def encoder() -> Encoder:
+    return Encoder()
+
+
+def test_the_first_word_says_where_the_rows_of_this_life_begin(encoder: Encoder) -> None:
+    assert encoder.sender.send(block(1))
+    first = encoder.sent(encoder.layout.punctuation)[0]
+    assert first.epoch == first_row(1) and first.meta["begin"]
+    assert encoder.sent(encoder.layout.data)[0].epoch == first_row(1) + 1
+
+
+def test_a_row_is_k_pieces_and_r_parities_on_different_tasks(encoder: Encoder) -> None:
+    for number in (1, 2):
+        encoder.sender.send(block(number))
+    pieces = [(to, one) for edge, to, one in encoder.port.sent if edge == encoder.layout.data]
+    assert [one.kind for _, one in pieces] == [Kind.DATA] * 2 + [Kind.PARITY] * 2
+    assert len({to for to, _ in pieces}) == 4
+    whole = unpack(pieces[1][1].arrays[0])
+    assert whole is not None and whole.key.row == 2
+    assert encoder.sent(encoder.layout.punctuation)[-1].meta["blocks"] == 2
+
+
+def test_the_end_of_a_window_fills_its_row(encoder: Encoder) -> None:
+    encoder.sender.send(block(1, Kind.PUNCTUATION))
+    data = [one for one in encoder.sent(encoder.layout.data) if one.kind == Kind.DATA]
+    assert [unpack(one.arrays[0]) is None for one in data] == [False, True]
+    assert data[1].arrays[0] is PAD
+
+
+def test_a_row_that_nothing_comes_for_is_filled_once_it_has_been_silent(encoder: Encoder) -> None:
+    encoder.sender.send(block(1))
+    assert encoder.port.alarms[-1] == pytest.approx(LINGER_S)
+    encoder.port.clock += LINGER_S
+    for owner in encoder.alarms.due():
+        owner()  # type: ignore[operator]
+    assert len(encoder.sent(encoder.layout.data)) == 4
+
+
+def test_what_is_safe_is_forgotten_and_the_rest_kept_for_the_decoders_next_life(encoder: Encoder) -> None:
+    for number in range(1, 7):
+        encoder.sender.send(block(number))
+    word = Block(Kind.ACK, Epoch(first_row(1) + 2), meta={"safe": 4})
+    assert encoder.sender.admits(word)
+    encoder.sender.on_block(encoder.layout.commit, C, word)
+    assert [one.key.row for one in encoder.sender.kept] == [5, 6]
+    assert not encoder.sender.admits(Block(Kind.ACK, Epoch(first_row(1) + 2), meta={"safe": 7})), "six were sent"
+    assert not encoder.sender.admits(Block(Kind.ACK, Epoch(first_row(1) + 9), meta={"safe": 4})), "no such row"
+    encoder.sender.on_worker_failed(C)
+    assert not encoder.sender.kept
+    encoder.port.sent.clear()
+    encoder.sender.send(block(5))
+    assert encoder.sent(encoder.layout.punctuation)[0].epoch == first_row(1) + 3, "rows go on where they were"
+
+
+def test_only_so_many_rows_are_under_way() -> None:
+    encoder = Encoder(window=8)
+    numbers = [number for number in range(1, 20) if encoder.sender.send(block(number))]
+    assert numbers == list(range(1, 9)), "half of a window of 8, in rows of two"
+    encoder.sender.on_block(encoder.layout.commit, C, Block(Kind.ACK, Epoch(first_row(1) + 1), meta={"safe": 2}))
+    assert encoder.sender.send(block(9)) and encoder.sender.send(block(10)) and not encoder.sender.send(block(11))
+
+
+def test_a_decoder_that_is_down_gets_nothing(encoder: Encoder) -> None:
+    encoder.port.up.discard(C)
+    assert not encoder.sender.send(block(1)) and not encoder.port.sent
+
+
+def test_each_owner_of_an_alarm_is_woken_at_its_time() -> None:
+    port = FakePort(layout_of(processor(0)))
+    alarms, woken = Alarms(port), []
+    first, second = (lambda: woken.append("first")), (lambda: woken.append("second"))
+    AlarmedPort(port, alarms, first).alarm(2.0)
+    AlarmedPort(port, alarms, second).alarm(1.0)
+    assert port.alarms[-1] == 1.0
+    port.clock += 1.0
+    assert alarms.due() == [second] and port.alarms[-1] == pytest.approx(1.0)
+    port.clock += 1.0
+    assert alarms.due() == [first] and alarms.due() == []
+
+
+@pytest.mark.parametrize(
+    ("me", "sender", "message", "complaint"),
+    [
+        (A, C, Block(Kind.ACK, Epoch(1), meta={"safe": 1}), ""),
+        (A, C, Block(Kind.ACK, Epoch(1), meta={"avoided": ["x.0"]}), "no processors"),
+        (A, C, Block(Kind.RESEND, Epoch(1), meta={"pieces": "all"}), "odd fields"),
+        (C, A, Block(Kind.PUNCTUATION, Epoch(1), meta={"moved": [], "begin": True}), ""),
+        (C, A, Block(Kind.PUNCTUATION, Epoch(1), meta={"begin": True}), "odd fields"),
+        (C, F, Block(Kind.RESULT, Epoch(1), Key(1, 1, 0, 0), meta={"of": 2}), "another pair"),
+        (F, A, Block(Kind.DATA, Epoch(1), Key(0, 0, 0, 0), 3, (np.zeros((2, 1), np.uint8),)), "odd fields"),
+        (D, C, Block(Kind.DATA, Epoch(1), Key(0, 0, 1, 0), 1, (np.zeros((1, 2)),)), "without its cause"),
+    ],
+)
+def test_only_what_an_honest_worker_of_the_segment_writes_gets_in(
+    me: WorkerId, sender: WorkerId, message: Block, complaint: str
+) -> None:
+    gate = DataflowGate(DataflowLayout.of(TOPOLOGY, me))
+    assert sender in gate.workers
+    if not complaint:
+        gate.check(sender, message)
+        return
+    with pytest.raises(FrameError, match=complaint):
+        gate.check(sender, message)
