@@ -31,6 +31,8 @@ class Input(TopologySection):
     """How many times it is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None
     """The items after which the stream is cut."""
+    rate: Annotated[float, Bounds(gt=0, allow_inf_nan=False)] | None = None
+    """Items a second, of all tasks that read it together; as fast as can be where there is none."""
     verify: bool = True
     """Read the shards before they are streamed, and look for damage and for bad rows."""
     bad_rows: Literal["fail", "drop", "keep"] = "fail"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from riprap.codec.blocks import Block
+from riprap.engine.flow.rate import UNLIMITED, Rate
 from riprap.engine.flow.reader import InputPart, Reader
 
 
@@ -21,8 +22,10 @@ class EpochReader(Reader):
     dealt over `unit` tasks, in turn.
     """
 
-    def __init__(self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int) -> None:
-        super().__init__(source, epochs, block_bytes)
+    def __init__(
+        self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int, rate: Rate = UNLIMITED
+    ) -> None:
+        super().__init__(source, epochs, block_bytes, rate)
         self.micro_batch, self.block_bytes, self.unit = micro_batch, block_bytes, unit
 
     def end(self, epoch: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import opened
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.rate import UNLIMITED, Rate
 
 
 class InputPart(Protocol):
@@ -27,8 +28,8 @@ class Reader:
     A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every life.
     """
 
-    def __init__(self, source: InputPart, windows: int, block_bytes: int) -> None:
-        self.source, self.windows = source, windows
+    def __init__(self, source: InputPart, windows: int, block_bytes: int, rate: Rate = UNLIMITED) -> None:
+        self.source, self.windows, self.rate = source, windows, rate
         self.block_items = max(1, int(block_bytes / max(1.0, source.item_bytes)))
         self.position = 0
         self.epoch = 1
@@ -54,6 +55,10 @@ class Reader:
         while self.epoch <= self.windows and self.row(self.epoch) <= row:
             self.epoch += 1
         self.position = max(row - (self.epoch - 1), self.end(self.epoch - 1))
+
+    def wait_s(self, now: float) -> float:
+        """Seconds until the next block may be read."""
+        return self.rate.wait_s(self.position, now)
 
     def next(self, now: float) -> Block:
         """The next block, or the punctuation of the window that is read to its end."""

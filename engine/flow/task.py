@@ -377,5 +377,8 @@ class DataflowTask:
         while len(self._ahead) <= self.threads.ahead and not reader.finished:
             if not self.pace.allows(reader.epoch, self.progress.feedback):
                 break
+            if wait_s := reader.wait_s(self.port.now()):
+                self.port.alarm(wait_s)
+                break
             self._ahead.append(Entry(0, INPUT, reader.next(self.port.now())))
         self.threads.begin(self._ahead)

@@ -17,6 +17,7 @@ from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import TaskProgress, link_key
+from riprap.engine.flow.rate import rate_of
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.segment import CodedSegment, coded_stages
@@ -134,7 +135,8 @@ def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Dataflo
         return Hosted(operator, None)
     verified, tasks = schema.get("verified", ()), topology.stages[me.stage].parallelism
     part = input_of(topology, me.stage, verified, me.index, tasks)
-    return Hosted(operator, Reader(part, schema["windows"], topology.links.block_bytes))
+    rate = rate_of(topology.input_of(me.stage).rate, tasks, topology.micro_batch)
+    return Hosted(operator, Reader(part, schema["windows"], topology.links.block_bytes, rate))
 
 
 def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, empty: Empty) -> Hosted:
@@ -147,7 +149,8 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowL
         return Hosted(ProcessorStage(staged.processor, len(layout.sinks)), None)
     links, tasks = topology.links, topology.stages[topology.processors[0]].parallelism
     rows = SourceRows(staged.source(), staged.columns)
-    reader = EpochReader(rows, schema["windows"], topology.micro_batch, links.block_bytes, tasks)
+    rate = rate_of(topology.input.rate, len(layout.sinks), topology.micro_batch)
+    reader = EpochReader(rows, schema["windows"], topology.micro_batch, links.block_bytes, tasks, rate)
     return Hosted(SourceStage(reader.turn), reader)
 
 

@@ -11,6 +11,7 @@ from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.port import Port
+from riprap.engine.flow.rate import rate_of
 from riprap.engine.flow.three_stage.gate import ThreeStageGate
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.processor import ProcessorTask
@@ -89,6 +90,6 @@ def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port,
             "Raise links.block_bytes, or lower micro_batch.",
         )
     read = checked(source, staged.columns)
-    return SourceTask(
-        layout, scheme, port, read, int(source.items), topology.micro_batch, links.block_bytes, links.window_epochs
-    )
+    parts = (int(source.items), topology.micro_batch, links.block_bytes, links.window_epochs)
+    rate = rate_of(topology.input.rate, len(layout.sources), topology.micro_batch)
+    return SourceTask(layout, scheme, port, read, *parts, rate)

@@ -11,6 +11,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.epoch_reader import cut
 from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.rate import UNLIMITED, Rate
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
 from riprap.engine.flow.three_stage.task import Task
@@ -39,11 +40,11 @@ class SourceTask(Task):
 
     def __init__(
         self, layout: Layout, scheme: Scheme, port: Port, read: Read, item_count: int, micro_batch: int,
-        block_bytes: int, window_epochs: int,
+        block_bytes: int, window_epochs: int, rate: Rate = UNLIMITED,
     ) -> None:  # fmt: skip
         super().__init__(layout, scheme, port)
         self.read, self.item_count, self.micro_batch = read, item_count, micro_batch
-        self.block_bytes, self.window_epochs = block_bytes, window_epochs
+        self.block_bytes, self.window_epochs, self.rate = block_bytes, window_epochs, rate
         self.committed = Epoch(0)
         self.running = False
         self.placed = False
@@ -85,6 +86,9 @@ class SourceTask(Task):
 
     def work(self) -> bool:
         if not self.placed or (self._next == self._stop and not self._open()):
+            return False
+        if wait_s := self.rate.wait_s(self._next, self.port.now()):
+            self.port.alarm(wait_s)
             return False
         stop = min(self._next + self._block_items, self._stop)
         items = self.read(self._next, stop)
