@@ -12,6 +12,7 @@ from test_operators import BASES, PAIRS, Pair, trained
 
 import riprap.operators
 from riprap.codec.errors import ConfigError
+from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceStage
 from riprap.operators.base import Operator
 from riprap.operators.catalogue import describe
 from riprap.operators.dataflow import DataflowOperator
@@ -34,7 +35,7 @@ def classes() -> Iterator[type[Operator]]:
 
 
 def test_all_that_is_shipped_is_listed_once() -> None:
-    bases = {*BASES, DataflowOperator}
+    bases = {*BASES, DataflowOperator, SourceStage, ProcessorStage, SinkStage}
     found = sorted(name_of(kind) for kind in set(classes()) - bases)
     assert found == sorted(NAMES)
 
