@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from riprap.codec.blocks import Block
-from riprap.engine.flow.rate import UNLIMITED, Rate
+from riprap.engine.flow.rate import UNLIMITED, InputRate
 from riprap.engine.flow.reader import InputPart, Reader
 
 
@@ -23,7 +23,7 @@ class EpochReader(Reader):
     """
 
     def __init__(
-        self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int, rate: Rate = UNLIMITED
+        self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int, rate: InputRate = UNLIMITED
     ) -> None:
         super().__init__(source, epochs, block_bytes, rate)
         self.micro_batch, self.block_bytes, self.unit = micro_batch, block_bytes, unit

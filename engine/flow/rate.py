@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-class Rate:
+class InputRate:
     """Of one source task: `items_per_s` on average from its first item on, infinite for no limit.
 
     After a stall it catches up with at most `burst_items`: what came to a standstill must not be flooded.
@@ -27,9 +27,9 @@ class Rate:
         return max(0.0, self._began_at + needed_s - now)
 
 
-UNLIMITED = Rate()
+UNLIMITED = InputRate()
 
 
-def rate_of(rate: float | None, tasks: int, micro_batch: int) -> Rate:
+def rate_of(rate: float | None, tasks: int, micro_batch: int) -> InputRate:
     """The part of an input's rate (items/s of all its tasks) that one task has; it may be one epoch behind."""
-    return Rate(rate / tasks, micro_batch) if rate else UNLIMITED
+    return InputRate(rate / tasks, micro_batch) if rate else UNLIMITED

@@ -9,7 +9,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import opened
 from riprap.codec.ids import Epoch
-from riprap.engine.flow.rate import UNLIMITED, Rate
+from riprap.engine.flow.rate import UNLIMITED, InputRate
 
 
 class InputPart(Protocol):
@@ -28,7 +28,7 @@ class Reader:
     A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every life.
     """
 
-    def __init__(self, source: InputPart, windows: int, block_bytes: int, rate: Rate = UNLIMITED) -> None:
+    def __init__(self, source: InputPart, windows: int, block_bytes: int, rate: InputRate = UNLIMITED) -> None:
         self.source, self.windows, self.rate = source, windows, rate
         self.block_items = max(1, int(block_bytes / max(1.0, source.item_bytes)))
         self.position = 0

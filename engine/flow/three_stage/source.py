@@ -11,7 +11,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.epoch_reader import cut
 from riprap.engine.flow.port import Port, Ready
-from riprap.engine.flow.rate import UNLIMITED, Rate
+from riprap.engine.flow.rate import UNLIMITED, InputRate
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
 from riprap.engine.flow.three_stage.task import Task
@@ -40,7 +40,7 @@ class SourceTask(Task):
 
     def __init__(
         self, layout: Layout, scheme: Scheme, port: Port, read: Read, item_count: int, micro_batch: int,
-        block_bytes: int, window_epochs: int, rate: Rate = UNLIMITED,
+        block_bytes: int, window_epochs: int, rate: InputRate = UNLIMITED,
     ) -> None:  # fmt: skip
         super().__init__(layout, scheme, port)
         self.read, self.item_count, self.micro_batch = read, item_count, micro_batch
