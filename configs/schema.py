@@ -39,7 +39,7 @@ class InputSection(Section):
     """
 
     path: str | None = Field(default=None, min_length=1)
-    repeat: int = Field(default=1, ge=1)
+    repeat: Annotated[int, Field(ge=1)] | Literal["forever"] = 1
     limit: int | None = Field(default=None, ge=1)
     verify: bool = True
     bad_rows: Literal["fail", "drop", "keep"] = "fail"

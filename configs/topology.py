@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from riprap.codec.ids import WorkerId
 from riprap.configs.shape import Shape, StageEdge
@@ -23,7 +23,7 @@ class Input:
     """
 
     path: str | None
-    repeat: int
+    repeat: int | Literal["forever"]
     limit: int | None
     verify: bool = True
     bad_rows: str = "fail"

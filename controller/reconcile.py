@@ -78,6 +78,7 @@ class Pass(Moment):
             self._assign()
             self._advance()
             injection.order_faults(self)
+            job.grant(self.now)
             recovery.check_deadlines(self)
 
     def _stopping(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.gate import DataflowGate
@@ -22,9 +23,13 @@ from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator
-from riprap.operators.inputs.job_input import TaskInput, open_input
+from riprap.operators.inputs.job_input import ENDLESS, TaskInput, open_input
 from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.loading import load_operator, make_operator
+
+
+ENDLESS_STATES = 100
+"""Windows of an input without end in which a scheme saves as many states as in a whole input that has one."""
 
 
 def is_dataflow(topology: Topology) -> bool:
@@ -52,14 +57,25 @@ def input_of(
     source = topology.input_of(stage)
     assert source.path is not None, "checked before the job was submitted"
     checks = Checks(source.verify, source.bad_rows, verified)
-    return open_input(source.path, source.repeat, source.limit, index, parallelism, checks)
+    repeat = ENDLESS if source.repeat == "forever" else source.repeat
+    return open_input(source.path, repeat, source.limit, index, parallelism, checks)
 
 
-def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int, int]:
-    """How many windows the job has, and the items of its largest source."""
+def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int | None, int | None]:
+    """How many windows the job has, and the items of all sources; None where the inputs have no end.
+
+    ConfigError where some have one: windows end with all sources, and the others would never.
+    """
     totals = {stage: input_of(topology, stage, verified).items for stage in topology.sources}
-    largest = max(totals.values())
-    return max(1, -(-largest // topology.micro_batch)), sum(totals.values())
+    endless = [stage for stage, total in totals.items() if total >= ENDLESS]
+    if len(endless) == len(totals):
+        return None, None
+    if endless:
+        raise ConfigError(
+            f"the inputs of {', '.join(endless)} have no end, others have one",
+            "let all sources repeat forever, or none",
+        )
+    return max(1, -(-max(totals.values()) // topology.micro_batch)), sum(totals.values())
 
 
 class DataflowParts:
@@ -88,10 +104,10 @@ class DataflowParts:
         if layout.is_source:
             verified = self.schema.get("verified", ())
             source = input_of(topology, layout.me.stage, verified, layout.me.index, stage.parallelism)
-            reader = Reader(source, self.schema["windows"], topology.links.block_bytes)
+            reader = Reader(source, self.schema["windows"], topology.links.block_bytes, topology.micro_batch)
         threads = ComputeThreads(operator, stage.threads)
         task = DataflowTask(layout, port, operator, outlet, pace, reader, journal, first_life, threads)
         parts = (layout, port, operator, outlet.progress, outlet, task.inbox)
-        bench = Bench(*parts, self.schema["items"], topology.backup.cpu_share)
+        bench = Bench(*parts, self.schema["items"] or ENDLESS_STATES * topology.micro_batch, topology.backup.cpu_share)
         task.use(self.scheme(bench, topology.fault_tolerance))
         return task

@@ -16,6 +16,10 @@ from riprap.operators.inputs.shards import FORMAT as MATRIX
 from riprap.operators.inputs.shards import open_shards
 
 
+ENDLESS = 1 << 62
+"""Times that an input without end is streamed, and the length that it has then: at least this, so nobody reads it all."""
+
+
 class TaskInput:
     """The items that one of `parallelism` source tasks streams: the same ones, with the same bytes, each time.
 

@@ -87,3 +87,37 @@ def test_a_window_says_when_it_was_opened() -> None:
 @pytest.mark.parametrize("block_bytes", [1, 7, 8])
 def test_a_block_has_an_item_at_least(block_bytes: int) -> None:
     assert Reader(Counting(4), 2, block_bytes).next(0.0).items == 1
+
+
+def granted(reader: Reader) -> list[Block]:
+    blocks = []
+    while reader.may_read:
+        blocks.append(reader.next(1.0))
+    return blocks
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.lists(st.integers(1, 12), min_size=1, max_size=5))
+def test_without_end_only_the_final_grant_closes_the_last_window(
+    window_items: int, block_items: int, grants: list[int]
+) -> None:
+    reader = Reader(Counting(1 << 62), None, 8 * block_items, window_items)
+    assert not granted(reader)
+    blocks = []
+    for windows in grants:
+        reader.grant(windows, False)
+        blocks += granted(reader)
+        assert not reader.finished
+    end = max(grants)
+    assert [b.epoch for b in blocks if b.kind == Kind.PUNCTUATION] == list(range(1, end))
+    assert reader.position == end * window_items  # all is read, but the window stays open
+    reader.grant(end, True)
+    blocks += granted(reader)
+    assert reader.finished
+    assert [b.meta["last"] for b in blocks if b.kind == Kind.PUNCTUATION] == [False] * (end - 1) + [True]
+    finite = rest(Reader(Counting(end * window_items), end, 8 * block_items))
+    assert names(blocks) == names(finite)  # a finite input of the same cut
+    for done, block in enumerate(blocks, 1):
+        again = Reader(Counting(1 << 62), None, 8 * block_items, window_items)
+        again.grant(end, True)
+        again.seek(block.key.row)
+        assert names(granted(again)) == names(blocks[done:])
