@@ -8,6 +8,7 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
 from riprap.controller.horizon import Granting
 from riprap.controller.jobspec import JobSpec
@@ -129,6 +130,13 @@ class LedJob:
         if self.horizon is not None:
             rows = [self.row(worker) for worker in self.tasks if worker.stage in self.spec.sources]
             self.horizon = self._granting.after(self.horizon, max((row.epoch for row in rows if row), default=0), now)
+
+    @property
+    def expected(self) -> Expected:
+        """What must be committed before it is completed: no sink can be done before the horizon is final."""
+        if self.horizon is None:
+            return self.spec.expected
+        return replace(self.spec.expected, windows=self.horizon.windows + (not self.horizon.final))
 
     def drain(self) -> None:
         """End the stream with the last window granted; ConfigError for one that has an end of its own."""

@@ -83,7 +83,9 @@ class JobRecord:
             texts = str(fields["error"]), str(fields["remedy"])
             later = tuple(fields.get("injected", ())), str(fields.get("clock", ""))
             horizon = _horizon(fields.get("horizon"))
-            record = cls(Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon)
+            record = cls(
+                Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon
+            )
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"znode {path} is not a job's state: {error!r}", REMEDY) from error

@@ -27,7 +27,6 @@ from riprap.operators.inputs.job_input import ENDLESS, TaskInput, open_input
 from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.loading import load_operator, make_operator
 
-
 ENDLESS_STATES = 100
 """Windows of an input without end in which a scheme saves as many states as in a whole input that has one."""
 

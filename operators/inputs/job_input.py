@@ -15,9 +15,8 @@ from riprap.operators.inputs.shard_checks import NOTHING, Checks, fingerprint
 from riprap.operators.inputs.shards import FORMAT as MATRIX
 from riprap.operators.inputs.shards import open_shards
 
-
 ENDLESS = 1 << 62
-"""Times that an input without end is streamed, and the length that it has then: at least this, so nobody reads it all."""
+"""How often an input without end is streamed: more items than anybody reads."""
 
 
 class TaskInput:
