@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints, ValidatorFunctionWrapHandler, WrapValidator
 
 from riprap.codec.ids import JOB_NAME, STAGE_NAME
 from riprap.configs.base import Section
@@ -31,6 +31,13 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
 """What people read in place of a regular expression."""
 
 
+def _count_or_forever(value: Any, count: ValidatorFunctionWrapHandler) -> Any:
+    return value if value == "forever" else count(value)
+
+
+Repeat = Annotated[int, Field(ge=1), WrapValidator(_count_or_forever)]
+
+
 class InputSection(Section):
     """Where the items come from: a directory of shards, streamed `repeat` times, cut after `limit` items.
 
@@ -39,7 +46,7 @@ class InputSection(Section):
     """
 
     path: str | None = Field(default=None, min_length=1)
-    repeat: Annotated[int, Field(ge=1)] | Literal["forever"] = 1
+    repeat: Repeat = 1
     limit: int | None = Field(default=None, ge=1)
     verify: bool = True
     bad_rows: Literal["fail", "drop", "keep"] = "fail"
