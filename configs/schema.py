@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, StringConstraints, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Field, JsonValue, PlainSerializer, StringConstraints, ValidatorFunctionWrapHandler, WrapValidator
 
 from riprap.codec.ids import JOB_NAME, STAGE_NAME
 from riprap.configs.base import Section
@@ -35,7 +35,7 @@ def _count_or_forever(value: Any, count: ValidatorFunctionWrapHandler) -> Any:
     return value if value == "forever" else count(value)
 
 
-Repeat = Annotated[int, Field(ge=1), WrapValidator(_count_or_forever)]
+Repeat = Annotated[int, Field(ge=1), WrapValidator(_count_or_forever), PlainSerializer(lambda value: value)]
 
 
 class InputSection(Section):
