@@ -27,7 +27,7 @@ class Input(TopologySection):
 
     path: Text | None = None
     """A directory of shards, or text; absolute in a loaded topology."""
-    repeat: Annotated[int, Bounds(ge=1)] = 1
+    repeat: Annotated[int, Bounds(ge=1)] | Literal["forever"] = 1
     """How many times it is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None
     """The items after which the stream is cut."""

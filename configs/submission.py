@@ -46,8 +46,8 @@ class MatrixSchema(Section):
 class WindowSchema(Section):
     """What the sources of a general topology say (engine/run/dataflow_preflight.py)."""
 
-    items: Count
-    windows: Count
+    items: Count | None
+    windows: Count | None
     verified: list[str] = Field(default_factory=list)
 
 

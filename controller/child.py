@@ -19,6 +19,9 @@ from riprap.controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, Wor
 
 logger = logging.getLogger(__name__)
 
+HEAD = ("phase", "horizon")
+"""What a view says besides its workers."""
+
 
 class Child:
     """From the order to start it until its exit has been seen. Owned by the agent's thread."""
@@ -34,7 +37,7 @@ class Child:
         """Of the last view that it was sent."""
         self._view: Message | None = None
         self._shown: dict[str, Any] = {}
-        self._shown_phase = ""
+        self._shown_head: dict[str, Any] = {}
         self._server_keys: list[bytes] = []  # not told yet
         self._stop_sent = False
         self._killed = False
@@ -78,11 +81,12 @@ class Child:
         if not all(name in known for name in names):
             return
         new = {name: known[name] for name in names if self._shown.get(name) != known[name]}
-        if new or view["phase"] != self._shown_phase:
-            if not self._send({"type": "view", "revision": view["revision"], "phase": view["phase"], "workers": new}):
+        head: dict[str, Any] = {name: view[name] for name in HEAD if name in view}
+        if new or head != self._shown_head:
+            if not self._send({"type": "view", "revision": view["revision"], **head, "workers": new}):
                 return
             self._shown.update(new)
-            self.revision, self._shown_phase = view["revision"], view["phase"]
+            self.revision, self._shown_head = view["revision"], head
         self._view = None
 
     def stop(self) -> None:

@@ -73,6 +73,10 @@ class Client:
         """Have the job's workers stopped; returns when the decision is durable, which is before they have ended."""
         self._ask({"type": "cancel", "job": job})
 
+    def drain(self, job: str) -> None:
+        """Have a stream without end come to its end, with all committed; returns when the decision is durable."""
+        self._ask({"type": "drain", "job": job})
+
     def kill(self, job: str, worker: str) -> dict[str, int]:
         """SIGKILL a worker's process through its agent; the incarnation and pid that were meant."""
         return dict(self._ask({"type": "kill", "job": job, "worker": worker}))

@@ -18,10 +18,11 @@ from riprap.controller.actions import Action, Persist, Purge, Reply, Send, SumUp
 from riprap.controller.cluster import Cluster
 from riprap.controller.desired import hosted_by_agents, tell
 from riprap.controller.handover import Handover
+from riprap.controller.horizon import FIRST
 from riprap.controller.job import LedJob
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.last_words import ReadLastWords, nothing_said
-from riprap.controller.phases import TERMINAL, Phase
+from riprap.controller.phases import STOPPING, TERMINAL, Phase
 from riprap.controller.reconcile import Pass
 from riprap.controller.record import UNASSIGNED, JobRecord
 from riprap.controller.reports import EXITED, AgentReport
@@ -156,6 +157,17 @@ class Core:
         job.tickets.append((ticket, {"job": name}))
         return self._settle(now)
 
+    def drain(self, ticket: Any, name: str, now: float) -> list[Action]:
+        """End a stream without end, with all committed; answered when the decision is durable. ConfigError for others.
+
+        No effect on a job that ends already.
+        """
+        job = self._job(name)
+        if job.phase not in TERMINAL and job.phase not in STOPPING:
+            job.drain()
+        job.tickets.append((ticket, {"job": name}))
+        return self._settle(now)
+
     def forget(self, ticket: Any, name: str) -> list[Action]:
         """Remove a job that has ended, or cannot be read; answered when its nodes are gone. ConfigError for others."""
         if name in self.unreadable:
@@ -259,7 +271,8 @@ class Core:
                 if row.job == spec.name:
                     tasks[row.id] = Incarnation(max(tasks.get(row.id, 0), row.incarnation))
         blank = {worker: UNASSIGNED._replace(incarnation=number) for worker, number in tasks.items()}
-        return JobRecord(started_at=now, clock=self.cluster.clock, tasks=blank)
+        horizon = FIRST if spec.endless else None
+        return JobRecord(started_at=now, clock=self.cluster.clock, tasks=blank, horizon=horizon)
 
     def _settle(self, now: float) -> list[Action]:
         """Decide about every job, then act."""

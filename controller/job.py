@@ -6,8 +6,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
+from riprap.controller.horizon import Granting
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.phases import STOPPING, Phase, check_move
 from riprap.controller.record import UNASSIGNED, Assignment, JobRecord
@@ -59,6 +62,7 @@ class LedJob:
         self.clock = record.clock
         """On which `started_at` is."""
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
+        self.horizon, self._granting = record.horizon, Granting(now)
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None
@@ -110,7 +114,7 @@ class LedJob:
         failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
         injected = tuple(dict(order) for order in self.injected)
         head = (self.phase, self.error, self.remedy, tasks, self.started_at)
-        return JobRecord(*head, failures, self.final, injected, self.clock)
+        return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon)
 
     def may_run(self, worker: WorkerId) -> bool:
         """Whether an agent may hold the worker's process: its assignment is durable and not shut out."""
@@ -121,9 +125,31 @@ class LedJob:
         """Whether the decision to stop the workers is durable."""
         return self.durable is not None and self.durable.phase in STOPPING
 
+    def grant(self, now: float) -> None:
+        """Let the sources of a stream without end go further, when they come near to where they may go."""
+        if self.horizon is not None:
+            rows = [self.row(worker) for worker in self.tasks if worker.stage in self.spec.sources]
+            self.horizon = self._granting.after(self.horizon, max((row.epoch for row in rows if row), default=0), now)
+
+    @property
+    def expected(self) -> Expected:
+        """What must be committed before it is completed: no sink can be done before the horizon is final."""
+        if self.horizon is None:
+            return self.spec.expected
+        return replace(self.spec.expected, windows=self.horizon.windows + (not self.horizon.final))
+
+    def drain(self) -> None:
+        """End the stream with the last window granted; ConfigError for one that has an end of its own."""
+        if self.horizon is None:
+            raise ConfigError(
+                f"the stream of job {self.spec.name} has an end of its own", f"`riprap cancel {self.spec.name}` ends it"
+            )
+        self.horizon = self.horizon._replace(final=True)
+
     def refresh_view(self) -> None:
         """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""
-        view = View(self.revision, self.phase, {worker: self._seen(worker) for worker in self.tasks})
+        horizon = self.durable.horizon if self.durable is not None else None
+        view = View(self.revision, self.phase, {worker: self._seen(worker) for worker in self.tasks}, horizon)
         if view != self.view or self.revision == 0:
             self.revision += 1
             self.view = replace(view, revision=self.revision)

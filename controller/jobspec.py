@@ -42,6 +42,18 @@ class JobSpec:
     """What is to be injected."""
 
     @property
+    def sources(self) -> frozenset[str]:
+        """The stages that no edge leads to."""
+        led_to = {edge.get("to") for edge in self.topology.get("edges") or () if not edge.get("feedback")}
+        return frozenset(worker.stage for worker in self.workers) - led_to
+
+    @property
+    def endless(self) -> bool:
+        """Whether the submitter found that the input has no end."""
+        schema = self.topology.get("schema") or {}
+        return "items" in schema and schema["items"] is None
+
+    @property
     def resume(self) -> str:
         """The command that goes on with the job should it fail; empty when the submitter names none."""
         return str(self.topology.get("resume") or "")

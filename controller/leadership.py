@@ -187,6 +187,8 @@ class Leadership:
                 return core.submit(ticket, JobSpec.read(job, topology, run_dir, submission), now)
             case "cancel":
                 return core.cancel(ticket, job, now)
+            case "drain":
+                return core.drain(ticket, job, now)
             case "kill":
                 return core.kill(ticket, job, messages.text(message, "worker"))
             case "forget":

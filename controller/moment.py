@@ -46,7 +46,7 @@ class Moment:
         """Whether every sink has left its last words, and they add up; what they say then counts as heard."""
         spec = self.job.spec
         words = [said for sink in spec.sinks if (said := self.last_words(spec.run_dir, sink)) is not None]
-        if len(words) < len(spec.sinks) or spec.expected.shortfall([said.account for said in words]):
+        if len(words) < len(spec.sinks) or self.job.expected.shortfall([said.account for said in words]):
             return False
         for worker, incarnation, account, stats in words:
             unheard = WorkerReport(spec.name, str(worker), incarnation, EXITED)

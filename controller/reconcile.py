@@ -78,6 +78,7 @@ class Pass(Moment):
             self._assign()
             self._advance()
             injection.order_faults(self)
+            job.grant(self.now)
             recovery.check_deadlines(self)
 
     def _stopping(self) -> None:
@@ -136,7 +137,7 @@ class Pass(Moment):
     def _finish(self) -> None:
         """All sinks say that they are done; the job is, if what they have committed adds up."""
         rows = [row for sink in self.job.spec.sinks if (row := self.job.row(sink)) is not None]
-        short = self.job.spec.expected.shortfall([Account(row.epoch, row.accounted) for row in rows])
+        short = self.job.expected.shortfall([Account(row.epoch, row.accounted) for row in rows])
         if short:
             remedy = f"a report of them is wrong or forged; see {self.job.spec.run_dir}/events.jsonl"
             self.fail(EndReason.INCOMPLETE, f"all sinks say that they are done, but {short}", remedy)

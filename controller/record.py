@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from riprap.codec.errors import DataError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.json_text import to_json
+from riprap.controller.horizon import Horizon
 from riprap.controller.phases import Phase
 
 VERSION = 1  # of what is written about a job; another one is not read
@@ -45,10 +46,12 @@ class JobRecord:
     final: dict[str, Any] | None = None
     injected: tuple[dict[str, Any], ...] = ()
     clock: str = ""
+    horizon: Horizon | None = None
+    """How far the sources may go; None where the stream has an end of its own."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part whose change must be stored before it is acted on."""
-        return self.phase, self.error, self.remedy, self.tasks, self.injected
+        return self.phase, self.error, self.remedy, self.tasks, self.injected, self.horizon
 
     def to_json(self, term: int) -> bytes:
         """The record as its znode holds it, marked with the term of the leader that writes it."""
@@ -62,7 +65,7 @@ class JobRecord:
             "tasks": tasks,
         }
         fields = {**head, "started_at": self.started_at, "failures": self.failures}
-        fields |= {"injected": self.injected, "clock": self.clock}
+        fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -79,7 +82,10 @@ class JobRecord:
             final = fields["final"] if fields["final"] is None else dict(fields["final"])
             texts = str(fields["error"]), str(fields["remedy"])
             later = tuple(fields.get("injected", ())), str(fields.get("clock", ""))
-            record = cls(Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later)
+            horizon = _horizon(fields.get("horizon"))
+            record = cls(
+                Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon
+            )
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"znode {path} is not a job's state: {error!r}", REMEDY) from error
@@ -94,6 +100,10 @@ def check_version(fields: Any) -> None:
 
 def _assignment(incarnation: Any, host: Any, instance: Any) -> Assignment:
     return Assignment(Incarnation(int(incarnation)), str(host), str(instance))
+
+
+def _horizon(fields: Any) -> Horizon | None:
+    return None if fields is None else Horizon(int(fields[0]), bool(fields[1]))
 
 
 def _failure(fields: Any) -> dict[str, Any]:

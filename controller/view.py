@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.horizon import Horizon
 
 STARTING = "starting"
 UP = "up"
@@ -38,6 +39,8 @@ class View:
     revision: int
     phase: str
     workers: Mapping[WorkerId, WorkerView] = field(default_factory=lambda: MappingProxyType({}))
+    horizon: Horizon | None = None
+    """How far the sources may go, as far as that is durable; None where the stream has an end of its own."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -58,4 +61,5 @@ class View:
         """The part of the view that tells of these workers, of all for None."""
         known = self.entries
         workers = known if names is None else {name: known[name] for name in names if name in known}
-        return {"revision": self.revision, "phase": str(self.phase), "workers": workers}
+        view = {"revision": self.revision, "phase": str(self.phase), "workers": workers}
+        return view if self.horizon is None else view | {"horizon": list(self.horizon)}

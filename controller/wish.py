@@ -74,6 +74,8 @@ def read_wish(job: Any) -> Wish:
     workers, view = messages.mapping(job, "workers"), messages.mapping(job, "view")
     messages.count(view, "revision")
     messages.text(view, "phase")
+    if "horizon" in view and not _is_horizon(view["horizon"]):
+        raise FrameError("the horizon of a view is a count, and whether it is final")
     if not all(isinstance(entry, dict) for entry in messages.mapping(view, "workers").values()):
         raise FrameError("a worker of a view is a map")
     for worker in workers:
@@ -87,6 +89,10 @@ def read_wish(job: Any) -> Wish:
     topology = messages.mapping(job, "topology")
     messages.count(topology, "attempt", 1)
     return Wish(submission, run_dir, topology, workers, stopping, view, faults)
+
+
+def _is_horizon(value: Any) -> bool:
+    return isinstance(value, list) and [item.__class__ for item in value] == [int, bool]
 
 
 def _check_worker(name: object) -> None:

@@ -35,6 +35,7 @@ COMMANDS = {
     "status": "Show jobs, or one job's workers.",
     "logs": "Show what the workers of a job printed.",
     "kill": "Kill a worker of a job (it is replaced).",
+    "drain": "Bring a stream without end to its end.",
     "cancel": "End a job before its stream ends.",
     "forget": "Remove what a cluster keeps of a job that has ended.",
     "token": "Let another host join a cluster.",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
 @no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
+@click.option("--until", metavar="items=N|seconds=S", help="Drain a stream without end then; it ends a little later.")
 @json_option
 def command(
     topology: str | None,
@@ -47,6 +48,7 @@ def command(
     standby: int,
     no_verify: bool,
     profile: bool,
+    until: str | None,
     as_json: bool,
 ) -> None:
     """Run a topology on this machine, from start to summary.
@@ -71,8 +73,10 @@ def command(
     130 interrupted, after a clean stop.
     """
     from riprap.engine.run.start import start_again, start_anew
+    from riprap.engine.run.until import Until
     from riprap.engine.run_directory.directory import read_summary
 
+    ends = Until.parse(until) if until else None
     if resume is None:
         if topology is None:
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
@@ -85,7 +89,10 @@ def command(
             _print(summary, run_dir, as_json)
             return
         start = start_again(run_dir, faults, faults_file)
-    _run(replace(start, profile=profile), zookeeper, standby, as_json)
+    if ends is not None and start.job.items is not None:
+        start.lock.close()
+        raise ConfigError("--until is for streams without end", "set input.repeat to forever, or use input.limit")
+    _run(replace(start, profile=profile, until=ends), zookeeper, standby, as_json)
 
 
 def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, no_verify: bool) -> None:

@@ -25,11 +25,11 @@ class EpochReader(Reader):
     def __init__(
         self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int, rate: InputRate = UNLIMITED
     ) -> None:
-        super().__init__(source, epochs, block_bytes, rate)
-        self.micro_batch, self.block_bytes, self.unit = micro_batch, block_bytes, unit
+        super().__init__(source, epochs, block_bytes, micro_batch, rate)
+        self.block_bytes, self.unit = block_bytes, unit
 
     def end(self, epoch: int) -> int:
-        return min(epoch * self.micro_batch, self.source.items)
+        return min(epoch * self.window_items, self.source.items)
 
     def next(self, now: float) -> Block:
         self.block_items = self._items_of_a_block(self.epoch)

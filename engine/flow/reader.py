@@ -25,11 +25,17 @@ class InputPart(Protocol):
 class Reader:
     """Cuts an input into windows and blocks. All sources of a job have equally many windows, whatever they hold.
 
+    An input without end is cut after `window_items` items. How many windows it has is not known (None) before the last
+    one is granted; a window that may be the last is not closed before (controller/horizon.py).
+
     A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every life.
     """
 
-    def __init__(self, source: InputPart, windows: int, block_bytes: int, rate: InputRate = UNLIMITED) -> None:
-        self.source, self.windows, self.rate = source, windows, rate
+    def __init__(
+        self, source: InputPart, windows: int | None, block_bytes: int, window_items: int, rate: InputRate = UNLIMITED
+    ) -> None:
+        self.source, self.windows, self.window_items, self.rate = source, windows, window_items, rate
+        self._endless, self._granted = windows is None, 0
         self.block_items = max(1, int(block_bytes / max(1.0, source.item_bytes)))
         self.position = 0
         self.epoch = 1
@@ -39,10 +45,27 @@ class Reader:
     @property
     def finished(self) -> bool:
         """Whether the last window is closed."""
-        return self.epoch > self.windows
+        return self.windows is not None and self.epoch > self.windows
+
+    @property
+    def may_read(self) -> bool:
+        """Whether `next` may be called: not behind the end, nor where it is not known whether a window is the last."""
+        if self.windows is not None:
+            return not self.finished
+        return self.epoch < self._granted or (self.epoch == self._granted and self.position < self.end(self.epoch))
+
+    def grant(self, windows: int, final: bool) -> None:
+        """So many windows of an input without end may be read; final: the last of them ends it."""
+        if self._endless:
+            self._granted = max(self._granted, windows)
+            if final:
+                self.windows = windows
 
     def end(self, epoch: int) -> int:
         """The position behind the last item of a window."""
+        if self._endless:
+            return self.window_items * epoch
+        assert self.windows is not None, "of an input that has an end they are known"
         return self.source.items * epoch // self.windows
 
     def row(self, closed: int) -> int:
@@ -51,10 +74,17 @@ class Reader:
 
     def seek(self, row: int) -> None:
         """Go on behind the block of this `key.row`; 0: at the beginning."""
-        self.epoch = 1
-        while self.epoch <= self.windows and self.row(self.epoch) <= row:
-            self.epoch += 1
+        self.epoch = 1 + self._closed(row)
         self.position = max(row - (self.epoch - 1), self.end(self.epoch - 1))
+
+    def _closed(self, row: int) -> int:
+        """How many windows are closed by the block of this `key.row`."""
+        if self._endless:
+            return row // (self.window_items + 1)
+        epoch = 0
+        while self.windows is not None and epoch < self.windows and self.row(epoch + 1) <= row:
+            epoch += 1
+        return epoch
 
     def wait_s(self, now: float) -> float:
         """Seconds until the next block may be read."""

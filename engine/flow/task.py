@@ -132,6 +132,11 @@ class DataflowTask:
         """All workers are up, or were once: the input may be read."""
         self.running = True
 
+    def grant(self, windows: int, final: bool) -> None:
+        """Sources of a stream without end may read so many windows; final: the last of them ends it."""
+        if self.reader is not None:
+            self.reader.grant(windows, final)
+
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved."""
         entries = self.scheme.restore(state, items)
@@ -374,7 +379,7 @@ class DataflowTask:
 
     def _read_ahead(self, reader: Reader) -> None:
         """The next block, and as many behind it as the helpers may prepare."""
-        while len(self._ahead) <= self.threads.ahead and not reader.finished:
+        while len(self._ahead) <= self.threads.ahead and reader.may_read:
             if not self.pace.allows(reader.epoch, self.progress.feedback):
                 break
             if wait_s := reader.wait_s(self.port.now()):

@@ -17,10 +17,10 @@ from riprap.operators.loading import make_operator
 
 @dataclass(frozen=True)
 class DataflowSchema:
-    """The items of all sources together, and the windows that they are cut into."""
+    """The items of all sources together, and the windows that they are cut into; None without end."""
 
-    items: int
-    windows: int
+    items: int | None
+    windows: int | None
     verified: tuple[str, ...] = ()
     """Fingerprints of the input directories that were looked at (operators/inputs/shard_checks.py)."""
     columns: tuple[str, ...] = ()

@@ -86,8 +86,8 @@ class CheckedJob:
     cautions: tuple[str, ...] = ()
 
     @property
-    def items(self) -> int:
-        """The length of the whole stream."""
+    def items(self) -> int | None:
+        """The length of the whole stream; None where it has no end."""
         return self.schema.items
 
     @property

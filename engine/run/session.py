@@ -68,6 +68,7 @@ class Session:
         self._committed = Committed(run_dir, sinks)
         self._injector = Injector(job.faults, self._targets, Committed(run_dir, sinks), self._events)
         self._rate = Rate()
+        self._drained = False
         self.status: Mapping[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -120,7 +121,7 @@ class Session:
             poller.start()
             self._injector.start()
             try:
-                self._watch(poller)
+                self._watch(poller, client)
             except KeyboardInterrupt:
                 self._injector.stop()
                 poller.stop()
@@ -153,7 +154,7 @@ class Session:
                 if time.monotonic() > deadline:
                     raise
 
-    def _watch(self, poller: Poller) -> None:
+    def _watch(self, poller: Poller, client: Client) -> None:
         seen = 0.0
         while self.status.get("phase") not in TERMINAL:
             self._services.supervise()
@@ -165,8 +166,23 @@ class Session:
                 seen = poller.answered_at
                 self._take_in(poller.status, seen)
                 self._show()
+                self._drain_when_due(client)
                 poller.every_s = CALM_EVERY_S if self._is_calm() else LOOK_EVERY_S
             time.sleep(LOOK_EVERY_S)
+
+    def _drain_when_due(self, client: Client) -> None:
+        """Once, when `--until` is reached; asked again at the next look where no controller answers."""
+        until, seconds = self._start.until, time.monotonic() - self._started_at
+        if until is None or self._drained or not until.is_reached(self._committed.items, seconds):
+            return
+        try:
+            client.drain(self._job.topology.job)
+        except ConfigError:
+            raise
+        except RiprapError:
+            return
+        self._drained = True
+        self._events.write("draining", items=self._committed.items, seconds=seconds)
 
     def _is_calm(self) -> bool:
         """Whether nothing is about to happen: looking costs the job a share of the cores."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from riprap.codec.errors import ConfigError
 from riprap.engine.run.preflight import CheckedJob, check_job
+from riprap.engine.run.until import Until
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, submit_again_command
 from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
@@ -27,6 +28,8 @@ class Start:
     lock: Attempts
     profile: bool = False
     """Whether workers record where their time goes."""
+    until: Until | None = None
+    """When a stream without end is to be drained."""
 
 
 def start_anew(

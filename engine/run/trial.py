@@ -51,8 +51,9 @@ class Trial:
     def tried_items(self) -> int:
         """How many items are tried, about: of all sources together, in three stages of the first one."""
         if isinstance(self.job.schema, DataflowSchema):
-            return min(self.items, self.job.items)
+            return self.items if self.job.items is None else min(self.items, self.job.items)
         topology = self.job.topology
+        assert self.job.items is not None, "in three stages it is known"
         return min(self.items, -(-self.job.items // topology.stages[topology.sources[0]].parallelism))
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -47,6 +47,9 @@ class CodedStageTask:
     def start(self) -> None:
         """All workers are up, or were once."""
 
+    def grant(self, windows: int, final: bool) -> None:
+        """It reads no input."""
+
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """It saves nothing."""
 

@@ -116,7 +116,10 @@ def _scalar(value: Any) -> str:
 def stream_items(topology: Topology) -> dict[str, int]:
     """How many items each source streams in all; DataError when an input cannot be read."""
     inputs = {stage: topology.input_of(stage) for stage in topology.sources}
-    return {stage: open_input(one.path or "", one.repeat, one.limit).items for stage, one in inputs.items()}
+    return {
+        stage: open_input(one.path or "", 1 if one.repeat == "forever" else one.repeat, one.limit).items
+        for stage, one in inputs.items()
+    }
 
 
 def _limits(topology: Topology, items: int) -> list[str]:

@@ -40,6 +40,8 @@ class OwnPort(Port, Protocol):
     life: Incarnation
 
 
+ENDLESS_STATES = 100
+"""Windows of an input without end in which a scheme saves as many states as in a whole input that has one."""
 OwnTask = DataflowTask | CodedStageTask
 
 
@@ -69,9 +71,8 @@ class DataflowParts:
         hosted = host(topology, self.schema, layout, port.empty)
         output = topology.output if layout.is_sink else None
         files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
-        return hosting_task(
-            topology, layout, port, hosted, files, journal, first_life, self.schema["items"], self.window
-        )
+        items = self.schema["items"] or ENDLESS_STATES * topology.micro_batch
+        return hosting_task(topology, layout, port, hosted, files, journal, first_life, items, self.window)
 
 
 def window_of(topology: Topology) -> Window:
@@ -136,7 +137,8 @@ def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Dataflo
     verified, tasks = schema.get("verified", ()), topology.stages[me.stage].parallelism
     part = input_of(topology, me.stage, verified, me.index, tasks)
     rate = rate_of(topology.input_of(me.stage).rate, tasks, topology.micro_batch)
-    return Hosted(operator, Reader(part, schema["windows"], topology.links.block_bytes, rate))
+    reader = Reader(part, schema["windows"], topology.links.block_bytes, topology.micro_batch, rate)
+    return Hosted(operator, reader)
 
 
 def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, empty: Empty) -> Hosted:

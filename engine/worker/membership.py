@@ -44,6 +44,8 @@ class Membership:
                     raise Fenced
             else:
                 self._on_peer(worker, entry)
+        if "horizon" in view:
+            self.task.grant(*view["horizon"])
         if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.schemes import STAGED_ONLY
 from riprap.operators.base import Context, Empty, Operator, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
-from riprap.operators.inputs.job_input import TaskInput, open_input
+from riprap.operators.inputs.job_input import ENDLESS, TaskInput, open_input
 from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.learning.classes import CLASSES
 from riprap.operators.learning.curvature import unpacked_moments
@@ -126,11 +127,22 @@ def input_of(
     source = topology.input_of(stage)
     assert source.path is not None, "checked before the job was submitted"
     checks = Checks(source.verify, source.bad_rows, verified)
-    return open_input(source.path, source.repeat, source.limit, index, parallelism, checks)
+    repeat = ENDLESS if source.repeat == "forever" else source.repeat
+    return open_input(source.path, repeat, source.limit, index, parallelism, checks)
 
 
-def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int, int]:
-    """How many windows the job has, and the items of its largest source."""
+def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int | None, int | None]:
+    """How many windows the job has, and the items of all sources; None where the inputs have no end.
+
+    ConfigError where some have one: windows end with all sources, and the others would never.
+    """
     totals = {stage: input_of(topology, stage, verified).items for stage in topology.sources}
-    largest = max(totals.values())
-    return max(1, -(-largest // topology.micro_batch)), sum(totals.values())
+    endless = [stage for stage, total in totals.items() if total >= ENDLESS]
+    if len(endless) == len(totals):
+        return None, None
+    if endless:
+        raise ConfigError(
+            f"the inputs of {', '.join(endless)} have no end, others have one",
+            "let all sources repeat forever, or none",
+        )
+    return max(1, -(-max(totals.values()) // topology.micro_batch)), sum(totals.values())

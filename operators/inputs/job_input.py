@@ -15,6 +15,9 @@ from riprap.operators.inputs.shard_checks import NOTHING, Checks, fingerprint
 from riprap.operators.inputs.shards import FORMAT as MATRIX
 from riprap.operators.inputs.shards import open_shards
 
+ENDLESS = 1 << 62
+"""How often an input without end is streamed: more items than anybody reads."""
+
 
 class TaskInput:
     """The items that one of `parallelism` source tasks streams: the same ones, with the same bytes, each time.

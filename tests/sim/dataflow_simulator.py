@@ -174,7 +174,7 @@ class DataflowSimulation(Simulation):
             return coded_task(topology, coded[0], node)
         operator = opened_dataflow(topology, me)
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
-        reader = Reader(Rows(self.rows[me]), self.case.windows, 64) if layout.is_source else None
+        reader = Reader(Rows(self.rows[me]), self.case.windows, 64, 0) if layout.is_source else None
         journal = Ledger(self.announced[me]) if layout.is_sink else None
         hosted = Hosted(operator, reader)
         task = hosting_task(

@@ -37,16 +37,16 @@ def names(blocks: list[Block]) -> list[tuple[object, ...]]:
 
 @given(st.integers(0, 60), st.integers(1, 8), st.integers(1, 10))
 def test_after_a_seek_to_any_block_the_same_blocks_follow(items: int, windows: int, block_items: int) -> None:
-    whole = rest(Reader(Counting(items), windows, 8 * block_items))
+    whole = rest(Reader(Counting(items), windows, 8 * block_items, 0))
     for done, block in enumerate(whole, 1):
-        reader = Reader(Counting(items), windows, 8 * block_items)
+        reader = Reader(Counting(items), windows, 8 * block_items, 0)
         reader.seek(block.key.row)
         assert names(rest(reader)) == names(whole[done:])
 
 
 @given(st.integers(0, 200), st.integers(1, 12), st.integers(1, 10))
 def test_windows_hold_all_items_in_order_and_each_is_closed_once(items: int, windows: int, block_items: int) -> None:
-    blocks = rest(Reader(Counting(items), windows, 8 * block_items))
+    blocks = rest(Reader(Counting(items), windows, 8 * block_items, 0))
     read = [number for block in blocks if block.kind == Kind.DATA for number in block.arrays[0]]
     assert read == list(range(items))
     ends = [block for block in blocks if block.kind == Kind.PUNCTUATION]
@@ -58,18 +58,18 @@ def test_windows_hold_all_items_in_order_and_each_is_closed_once(items: int, win
 
 @given(st.integers(0, 100), st.integers(1, 10), st.integers(1, 10))
 def test_rows_grow_so_that_they_name_the_blocks(items: int, windows: int, block_items: int) -> None:
-    rows = [block.key.row for block in rest(Reader(Counting(items), windows, 8 * block_items))]
+    rows = [block.key.row for block in rest(Reader(Counting(items), windows, 8 * block_items, 0))]
     assert rows == sorted(set(rows)) and rows[0] >= 1 and rows[-1] == items + windows
 
 
 def test_the_row_of_a_window_is_that_of_its_punctuation() -> None:
-    reader = Reader(Counting(10), 3, 16)
-    ends = [block for block in rest(Reader(Counting(10), 3, 16)) if block.kind == Kind.PUNCTUATION]
+    reader = Reader(Counting(10), 3, 16, 0)
+    ends = [block for block in rest(Reader(Counting(10), 3, 16, 0)) if block.kind == Kind.PUNCTUATION]
     assert [reader.row(epoch) for epoch in (0, 1, 2, 3)] == [0, *(block.key.row for block in ends)]
 
 
 def test_a_seek_to_zero_begins_anew() -> None:
-    reader = Reader(Counting(9), 2, 16)
+    reader = Reader(Counting(9), 2, 16, 0)
     first = names(rest(reader))
     assert reader.finished
     reader.seek(0)
@@ -77,7 +77,7 @@ def test_a_seek_to_zero_begins_anew() -> None:
 
 
 def test_a_window_says_when_it_was_opened() -> None:
-    reader = Reader(Counting(4), 2, 16)
+    reader = Reader(Counting(4), 2, 16, 0)
     reader.next(5.0)
     assert reader.next(6.0).meta["opened_at"] == 5.0
     reader.next(7.0)
@@ -86,4 +86,38 @@ def test_a_window_says_when_it_was_opened() -> None:
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 8])
 def test_a_block_has_an_item_at_least(block_bytes: int) -> None:
-    assert Reader(Counting(4), 2, block_bytes).next(0.0).items == 1
+    assert Reader(Counting(4), 2, block_bytes, 0).next(0.0).items == 1
+
+
+def granted(reader: Reader) -> list[Block]:
+    blocks = []
+    while reader.may_read:
+        blocks.append(reader.next(1.0))
+    return blocks
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.lists(st.integers(1, 12), min_size=1, max_size=5))
+def test_without_end_only_the_final_grant_closes_the_last_window(
+    window_items: int, block_items: int, grants: list[int]
+) -> None:
+    reader = Reader(Counting(1 << 62), None, 8 * block_items, window_items)
+    assert not granted(reader)
+    blocks = []
+    for windows in grants:
+        reader.grant(windows, False)
+        blocks += granted(reader)
+        assert not reader.finished
+    end = max(grants)
+    assert [b.epoch for b in blocks if b.kind == Kind.PUNCTUATION] == list(range(1, end))
+    assert reader.position == end * window_items  # all is read, but the window stays open
+    reader.grant(end, True)
+    blocks += granted(reader)
+    assert reader.finished
+    assert [b.meta["last"] for b in blocks if b.kind == Kind.PUNCTUATION] == [False] * (end - 1) + [True]
+    finite = rest(Reader(Counting(end * window_items), end, 8 * block_items, 0))
+    assert names(blocks) == names(finite)  # a finite input of the same cut
+    for done, block in enumerate(blocks, 1):
+        again = Reader(Counting(1 << 62), None, 8 * block_items, window_items)
+        again.grant(end, True)
+        again.seek(block.key.row)
+        assert names(granted(again)) == names(blocks[done:])

@@ -90,7 +90,7 @@ def source(operator: DataflowOperator, threads: ComputeThreads, items: int = 40,
     outlet = Outlet(layout, port, TaskProgress(), no_files())
     for link in outlet.links.values():
         link.placed = True
-    reader = Reader(Numbers(items), windows, BLOCK_ITEMS)
+    reader = Reader(Numbers(items), windows, BLOCK_ITEMS, 0)
     task = DataflowTask(layout, port, operator, outlet, Pace({}), reader, None, True, threads)
     task.use(DataflowScheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, items), {}))
     task.start()

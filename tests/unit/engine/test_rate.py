@@ -48,7 +48,7 @@ def test_without_a_rate_nobody_waits() -> None:
 
 
 def test_a_reader_says_how_long_until_its_next_block() -> None:
-    reader, now, ends = Reader(Ten(), 2, 16, InputRate(10.0, 4)), 1.0, []
+    reader, now, ends = Reader(Ten(), 2, 16, 5, InputRate(10.0, 4)), 1.0, []
     while not reader.finished:
         now += reader.wait_s(now)
         if reader.next(now).kind == Kind.PUNCTUATION:

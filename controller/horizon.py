@@ -1,0 +1,46 @@
+"""How far the sources of a stream without end may go: granted a stretch at a time, and the last stretch by a drain.
+
+A source closes window e only once `windows` > e is granted, or once the horizon is final and e <= `windows`. Grants are
+durable before anybody hears of them, and never shrink. So a drain is one durable decision, "the stream ends with the
+window granted last", and holds whoever dies before or after it: no source can have gone beyond that window, and none
+can have closed it as an ordinary one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+AHEAD_MIN, AHEAD_MAX = 4, 1 << 20
+SHORT_S, LONG_S = 1.0, 4.0
+"""A stretch is doubled when it lasted less than the one, and halved when it lasted more than the other: each grant is a
+write to ZooKeeper, and a drain waits for the end of the stretch."""
+
+
+class Horizon(NamedTuple):
+    """The windows that may be read, and whether the stream ends with the last of them."""
+
+    windows: int
+    final: bool = False
+
+
+FIRST = Horizon(AHEAD_MIN)
+
+
+class Granting:
+    """The next stretches of one job. `now` is monotonic; in a new leadership stretches begin small again."""
+
+    def __init__(self, now: float) -> None:
+        self.ahead = AHEAD_MIN
+        self._granted_at = now
+
+    def after(self, horizon: Horizon, reached: int, now: float) -> Horizon:
+        """The horizon once the foremost source has closed `reached` windows: further when half a stretch is left."""
+        if horizon.final or horizon.windows - reached > self.ahead // 2:
+            return horizon
+        lasted = now - self._granted_at
+        if lasted < SHORT_S:
+            self.ahead = min(2 * self.ahead, AHEAD_MAX)
+        elif lasted > LONG_S:
+            self.ahead = max(self.ahead // 2, AHEAD_MIN)
+        self._granted_at = now
+        return Horizon(max(horizon.windows, reached + self.ahead))
