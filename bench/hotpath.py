@@ -40,6 +40,7 @@ class Resting(ShardSource):
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rests before the item in the middle."""
+        assert self.items is not None, "the input has an end"
         if start <= self.items // 2 < stop and stop - start > 1:
             threading.Event().wait(IDLE_S)
         return super().read(start, stop)

@@ -91,7 +91,7 @@ def blocks_of(data: str) -> tuple[list[np.ndarray], int]:
     source = ShardSource()
     source.open(Context(input={"path": ready(data, ROWS), "limit": None, "repeat": 1}))
     label = Context(*source.schema()).label_index
-    assert label is not None
+    assert label is not None and source.items is not None
     starts = range(0, source.items - BLOCK + 1, BLOCK)
     return [source.read(start, start + BLOCK) for start in starts], label
 

@@ -133,7 +133,7 @@ def run(
 def run_warm(shards_path: str, algorithm: str, micro_batch: int, passes: int) -> dict[str, Any]:
     """Train on the first micro-batch over and over: what the loop does when its data stay in the cache."""
     source, context = _open(shards_path, micro_batch, 1)
-    block = source.read(0, source.items)
+    block = source.read(0, _length(source))
     return train(LEARNERS[algorithm](context.features), [block] * passes, context.label_index)
 
 
@@ -145,8 +145,14 @@ def _open(path: str, limit: int | None, repeat: int) -> tuple[ShardSource, Conte
 
 
 def _micro_batches(source: ShardSource, size: int) -> Iterator[np.ndarray]:
-    for start in range(0, source.items, size):
-        yield source.read(start, min(start + size, source.items))
+    items = _length(source)
+    for start in range(0, items, size):
+        yield source.read(start, min(start + size, items))
+
+
+def _length(source: ShardSource) -> int:
+    assert source.items is not None, "the input has an end"
+    return source.items
 
 
 def main() -> None:

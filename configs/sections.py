@@ -7,7 +7,7 @@ files of their own (configs/shape.py, configs/limits.py, configs/schemes.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -21,13 +21,25 @@ Text = Annotated[str, Bounds(min_length=1)]
 CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
 
 
+def _count_or_forever() -> Any:
+    from pydantic import Field, WrapValidator
+    from pydantic_core import PydanticCustomError
+
+    def checked(value: Any, count: Callable[[Any], int]) -> Any:
+        if isinstance(value, str) and value != "forever":
+            raise PydanticCustomError("times", "a number of times, or forever")
+        return value if value == "forever" else count(value)
+
+    return Annotated[int, Field(ge=1), WrapValidator(checked)]
+
+
 @dataclass(frozen=True)
 class Input(TopologySection):
     """Where the items come from. A source of the user's own may do without all this."""
 
     path: Text | None = None
     """A directory of shards, or text; absolute in a loaded topology."""
-    repeat: Annotated[int, Bounds(ge=1)] | Literal["forever"] = 1
+    repeat: Annotated[int | Literal["forever"], Written(_count_or_forever, lambda found: found)] = 1
     """How many times it is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None
     """The items after which the stream is cut."""

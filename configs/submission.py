@@ -33,7 +33,7 @@ TEXT_MAX = 16_000
 class MatrixSchema(Section):
     """What the sources of a three-stage job say (engine/run/preflight.py)."""
 
-    items: Count
+    items: Count | None
     columns: Annotated[list[str], Field(min_length=1)]
     label: str | None
     verified: list[str] = Field(default_factory=list)

@@ -98,7 +98,8 @@ class Source(Operator):
     """Yields a stream of items that can be read again from any position."""
 
     items: int | None = None
-    """How many items this task's stream has; set by `open`. None, for no end, is not supported yet."""
+    """How many items this task's stream has; set by `open`. None where it has no end: then the job goes on until it is
+    drained."""
 
     def schema(self) -> tuple[tuple[str, ...], str | None]:
         """Names of an item's columns, and of the label column; called after `open`."""
@@ -108,7 +109,7 @@ class Source(Operator):
         """Items [start, stop) of this task's stream: 2-D, float64, C-contiguous, perhaps a read-only view.
 
         The same bytes each time, in each incarnation: this is what a lost job is replayed from.
-        Invariant: 0 <= start <= stop <= items.
+        Invariant: 0 <= start <= stop <= items, where there is an end.
         """
         raise NotImplementedError
 

@@ -23,13 +23,27 @@ class EpochReader(Reader):
     """
 
     def __init__(
-        self, source: InputPart, epochs: int, micro_batch: int, block_bytes: int, unit: int, rate: InputRate = UNLIMITED
-    ) -> None:
+        self, source: InputPart, epochs: int | None, micro_batch: int, block_bytes: int, unit: int,
+        rate: InputRate = UNLIMITED,
+    ) -> None:  # fmt: skip
         super().__init__(source, epochs, block_bytes, micro_batch, rate)
         self.block_bytes, self.unit = block_bytes, unit
 
     def end(self, epoch: int) -> int:
         return min(epoch * self.window_items, self.source.items)
+
+    def _closed(self, row: int) -> int:
+        full = self.source.items // self.window_items
+        return row - self.source.items if row > self.source.items + full else row // (self.window_items + 1)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether all of the epoch at hand is read, and its end comes next."""
+        return self.position == self.end(self.epoch)
+
+    def block_count(self) -> int:
+        """How many blocks the epoch at hand is cut into."""
+        return -(-(self.end(self.epoch) - self.end(self.epoch - 1)) // self._items_of_a_block(self.epoch))
 
     def next(self, now: float) -> Block:
         self.block_items = self._items_of_a_block(self.epoch)

@@ -52,7 +52,7 @@ class JobSchema:
 
     columns: tuple[str, ...]
     label: str | None
-    items: int
+    items: int | None
     verified: tuple[str, ...] = ()
     """Fingerprints of the input directories that were looked at (operators/inputs/shard_checks.py)."""
     classes: Classes = CLASSES
@@ -60,14 +60,16 @@ class JobSchema:
     """Second moments of the features in the sources' samples, where the sink wants them
     (operators/learning/curvature.py)."""
     windows: int | None = None
-    """The epochs that each sink closes, where tasks of general topologies run the operators."""
+    """The epochs that each sink closes, where tasks of general topologies run the operators; None without end."""
+    as_graph: bool = False
+    """Whether tasks of general topologies run them."""
 
     def fields(self) -> dict[str, Any]:
         """What workers and controllers are told of it."""
         told = {"columns": self.columns, "verified": self.verified, "classes": self.classes}
         moments = {} if self.moments is None else {"moments": packed_moments(self.moments)}
         values = {name: list(values) for name, values in told.items()}
-        windows = {} if self.windows is None else {"windows": self.windows}
+        windows = {"windows": self.windows} if self.as_graph else {}
         return {"label": self.label, "items": self.items, **values, **moments, **windows}
 
 
@@ -176,15 +178,16 @@ def open_operators(topology: Topology, verified: tuple[str, ...]) -> JobSchema:
     assert isinstance(processor, Processor) and isinstance(sink, Sink)
     processor.open(_context(topology, topology.processors[0], 0, columns, label))
     if is_hybrid(topology):
-        count = min(SAMPLE_ITEMS, sources[0].items or 0)
+        count = SAMPLE_ITEMS if lengths is None else min(SAMPLE_ITEMS, lengths[0])
         check_linear(processor, returns.items(sources[0], 0, count, sources[0].read(0, count), len(columns)))
     classes = _classes(sources, columns, label) if processor.tells_classes and label else CLASSES
     sink.processor = processor
     sink.open(_context(topology, topology.sinks[0], 0, columns, label))
     features = [index for index, name in enumerate(columns) if name != label]
     moments = second_moments(_samples(sources, len(columns)), features) if sink.wants_moments else None
-    windows = max(-(-length // topology.micro_batch) for length in lengths) if runs_as_graph(topology) else None
-    return JobSchema(columns, label, sum(lengths), verified, classes, moments, windows)
+    items, as_graph = None if lengths is None else sum(lengths), runs_as_graph(topology)
+    windows = None if lengths is None else max(-(-length // topology.micro_batch) for length in lengths)
+    return JobSchema(columns, label, items, verified, classes, moments, windows if as_graph else None, as_graph)
 
 
 def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
@@ -192,14 +195,16 @@ def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
         yield from (returns.sampled(source, run, width)[1] for run in source.sample())
 
 
-def _lengths(topology: Topology, sources: Sequence[Source]) -> list[int]:
-    """The items of each source task; ConfigError for a source without an end, or without any item."""
+def _lengths(topology: Topology, sources: Sequence[Source]) -> list[int] | None:
+    """The items of each source task, None where they have no end; ConfigError where only some have one, or no item."""
     counts = [returns.stream_length(source) for source in sources]
+    if all(count is None for count in counts):
+        return None
     if None in counts:
         raise ConfigError(
-            f"stages.{topology.sources[0]}: {topology.stages[topology.sources[0]].operator} has no end (its `items` is"
-            " None), and streams without end are not supported yet",
-            "set `items` in its `open` to the number of items of this task, for example that of input.limit",
+            f"stages.{topology.sources[0]}: some tasks of {topology.stages[topology.sources[0]].operator} have no end"
+            f" (their `items` is None), others have one",
+            "let `open` set `items` in all of them, or in none",
         )
     if 0 in counts:
         raise ConfigError(

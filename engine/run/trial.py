@@ -50,10 +50,11 @@ class Trial:
     @property
     def tried_items(self) -> int:
         """How many items are tried, about: of all sources together, in three stages of the first one."""
-        if isinstance(self.job.schema, DataflowSchema):
-            return self.items if self.job.items is None else min(self.items, self.job.items)
+        if self.job.items is None:
+            return self.items
         topology = self.job.topology
-        assert self.job.items is not None, "in three stages it is known"
+        if isinstance(self.job.schema, DataflowSchema):
+            return min(self.items, self.job.items)
         return min(self.items, -(-self.job.items // topology.stages[topology.sources[0]].parallelism))
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -9,6 +9,7 @@ from typing import Any
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
+from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.rate import rate_of
@@ -17,12 +18,13 @@ from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.flow.three_stage.scheme import Scheme
 from riprap.engine.flow.three_stage.sink import Journal, SinkTask
-from riprap.engine.flow.three_stage.source import SourceTask, checked
+from riprap.engine.flow.three_stage.source import SourceTask
 from riprap.engine.flow.three_stage.task import Task
 from riprap.engine.schemes import make_scheme
 from riprap.engine.spreads.collector import BLOCKS_MAX
 from riprap.engine.spreads.dealer import LAG_BLOCKS_MIN, LAG_SHARES
 from riprap.engine.worker.operators import Staged
+from riprap.operators.adapters.stages import SourceRows
 
 ITEM_BYTES = 8  # of one column
 WINDOW_BLOCKS_MIN = 4 * LAG_BLOCKS_MIN
@@ -80,8 +82,6 @@ def window_blocks(topology: Topology, schema: Mapping[str, Any]) -> int:
 
 
 def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port, staged: Staged) -> SourceTask:
-    source = staged.source()
-    assert source.items is not None, "checked before the job was submitted"
     links = topology.links
     blocks = -(-topology.micro_batch * 8 * staged.columns // links.block_bytes)
     if min(blocks, topology.micro_batch) > BLOCKS_MAX:
@@ -89,7 +89,8 @@ def _source_task(topology: Topology, layout: Layout, scheme: Scheme, port: Port,
             f"an epoch of {topology.micro_batch} items would be cut into {blocks} blocks; {BLOCKS_MAX} are the most",
             "Raise links.block_bytes, or lower micro_batch.",
         )
-    read = checked(source, staged.columns)
-    parts = (int(source.items), topology.micro_batch, links.block_bytes, links.window_epochs)
+    rows = SourceRows(staged.source(), staged.columns)
     rate = rate_of(topology.input.rate, len(layout.sources), topology.micro_batch)
-    return SourceTask(layout, scheme, port, read, *parts, rate)
+    epochs = None if rows.is_endless else -(-rows.items // topology.micro_batch)
+    reader = EpochReader(rows, epochs, topology.micro_batch, links.block_bytes, scheme.unit, rate)
+    return SourceTask(layout, scheme, port, reader, links.window_epochs)

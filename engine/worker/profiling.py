@@ -74,7 +74,8 @@ def instrument(worker: Instrumented) -> None:
     task.on_block = Timed(compute, "nothing", task.on_block, _epoch_of_message)  # type: ignore[method-assign]
     match task:
         case SourceTask():
-            task.read = Timed(compute, "copy", task.read)
+            rows = task.reader.source
+            rows.read = Timed(compute, "copy", rows.read)  # type: ignore[method-assign]
         case ProcessorTask():
             task.operators = [time_operator(operator, compute) for operator in task.operators]
             make = task.make_operator

@@ -16,7 +16,10 @@ from riprap.operators.adapters.states import Commits, Models, own
 from riprap.operators.base import Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.finite import are_finite, check_model
+from riprap.operators.inputs.job_input import ENDLESS
 
+ITEM_BYTES = 8.0
+"""Of a column."""
 Turn = Callable[[int, int], int]
 """(epoch, number of a block's first item) -> the task of the next stage that gets the block."""
 
@@ -25,10 +28,10 @@ class SourceRows:
     """What a source task reads: the rows of its `Source`, and where they begin."""
 
     def __init__(self, source: Source, columns: int) -> None:
-        assert source.items is not None, "checked before the job was submitted"
-        self.items = int(source.items)
+        self.is_endless = source.items is None
+        self.items = ENDLESS if source.items is None else int(source.items)
         self._source, self._columns = source, columns
-        self.item_bytes = float(self.read(0, min(1, self.items))[0].nbytes)
+        self.item_bytes = ITEM_BYTES * columns
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """Items start <= item < stop; WrongReturn where the source gives others than it was asked for."""

@@ -19,7 +19,8 @@ FIRST_ITEMS, RUNS, RUN_ITEMS = 16_384, 64, 256
 class ShardSource(Source):
     """The job's input, streamed `repeat` times and cut after `limit` items.
 
-    Each source task streams a contiguous share of that: disjoint, complete, and of equal size to one item.
+    Each source task streams a contiguous share of that: disjoint, complete, and of equal size to one item. Where it is
+    streamed for ever, each streams its share of the rows again and again.
     """
 
     def open(self, context: Context) -> None:
@@ -30,13 +31,23 @@ class ShardSource(Source):
         self._shards = open_shards(path, Checks.of(context.input))
         if not self._shards.rows:
             raise ConfigError(f"the input {path} has no rows", "Prepare it again from files that have some.")
-        total = self._shards.rows * options.whole_number("input.repeat", context.input.get("repeat", 1), 1)
-        limit = context.input.get("limit")
-        if limit is not None:
-            total = min(total, options.whole_number("input.limit", limit, 1))
+        repeat, limit = context.input.get("repeat", 1), context.input.get("limit")
+        limits = [] if limit is None else [options.whole_number("input.limit", limit, 1)]
+        if repeat != "forever":
+            limits.append(self._shards.rows * options.whole_number("input.repeat", repeat, 1))
         self._empty = context.empty
-        self._first = total * context.index // context.parallelism
-        self.items: int = total * (context.index + 1) // context.parallelism - self._first
+        self._start, self._rows = 0, self._shards.rows
+        """The rows that this task streams again and again."""
+        self._first, self.items = 0, None
+        if limits:
+            self._first, self.items = _share(min(limits), context)
+        else:
+            self._start, self._rows = _share(self._rows, context)
+            if not self._rows:
+                raise ConfigError(
+                    f"source task {context.index} of {context.parallelism} would have no row",
+                    "Lower the source's parallelism.",
+                )
 
     def schema(self) -> tuple[tuple[str, ...], str | None]:
         """Columns and label of the shards."""
@@ -44,7 +55,7 @@ class ShardSource(Source):
 
     def sample(self) -> Iterator[tuple[int, np.ndarray]]:
         """The first items, and runs from all over the shards: those may be sorted."""
-        count = min(self.items, self._shards.rows)
+        count = self._rows if self.items is None else min(self.items, self._rows)
         yield 0, self.read(0, min(FIRST_ITEMS, count))
         length = min(RUN_ITEMS, count)
         for run in range(RUNS if count > FIRST_ITEMS else 0):
@@ -56,18 +67,24 @@ class ShardSource(Source):
 
         ValueError outside the task's stream.
         """
-        if not 0 <= start <= stop <= self.items:
+        if not 0 <= start <= stop or (self.items is not None and stop > self.items):
             raise ValueError(f"items [{start}, {stop}) of a stream of {self.items}")
-        rows = self._shards.rows
+        begin, rows = self._start, self._rows
         first = (self._first + start) % rows
         count = stop - start
         if first + count <= rows:
-            return self._shards.read(first, first + count, self._empty)
+            return self._shards.read(begin + first, begin + first + count, self._empty)
         block = self._empty((count, len(self._shards.columns)), np.dtype(float))
         done = 0
         while done < count:
             step = min(rows - first, count - done)
-            block[done : done + step] = self._shards.read(first, first + step)
+            block[done : done + step] = self._shards.read(begin + first, begin + first + step)
             done += step
             first = 0
         return block
+
+
+def _share(total: int, context: Context) -> tuple[int, int]:
+    """Where this task's part of so many begins, and how many are in it."""
+    first = total * context.index // context.parallelism
+    return first, total * (context.index + 1) // context.parallelism - first

@@ -40,7 +40,8 @@ class SourceCase:
     @cached_property
     def count(self) -> int:
         """How many items are tried: all that it has, or as many as are spoken of."""
-        return min(self.items, returns.stream_length(self.source) or 0)
+        length = returns.stream_length(self.source)
+        return self.items if length is None else min(self.items, length)
 
     def read(self, start: int, stop: int, source: Source | None = None) -> np.ndarray:
         """What a source returns; WrongReturn for what no job could go on with."""
@@ -54,7 +55,7 @@ class SourceCase:
 
 
 def names_its_columns(case: SourceCase) -> None:
-    if not case.columns or not returns.stream_length(case.source):
+    if not case.columns or returns.stream_length(case.source) == 0:
         found = f"set `items` to {case.source.items}"
         raise breach(case.source, "open", found, "the number of items of this task's stream, above 0")
 
@@ -89,7 +90,8 @@ def reads_the_same_in_pieces(case: SourceCase) -> None:
 
 
 def reads_its_end(case: SourceCase) -> None:
-    length = returns.stream_length(case.source) or 0
+    length = returns.stream_length(case.source)
+    length = case.count if length is None else length
     first = np.array(case.read(max(length - PIECES[1], 0), length))
     if first_difference([case.read(max(length - PIECES[1], 0), length)], [first]):
         raise breach(

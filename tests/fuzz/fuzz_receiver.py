@@ -13,8 +13,8 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / 
 
 # ruff: noqa: E402, F401, I001  (the path comes first; the other files of this folder take their names from here)
 from fake_port import (
-    COMMIT, DATA, FEEDBACK, JOB, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, packed, processor, sink,
-    source,
+    COMMIT, DATA, FEEDBACK, JOB, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, packed, processor, reader_of,
+    sink, source,
 )  # fmt: skip
 
 from riprap.codec.blocks import Block, Kind
@@ -126,7 +126,7 @@ def make_task(me: WorkerId, options: dict[str, Any], port: FakePort) -> Task:
     scheme, stream = make_scheme(layout, options), items(200)
     task: Task
     if me in layout.sources:
-        source_task = SourceTask(layout, scheme, port, lambda a, b: stream[a:b], len(stream), 20, 72, 3)
+        source_task = SourceTask(layout, scheme, port, reader_of(stream, 20, 72, scheme.unit), 3)
         source_task.start()
         source_task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(0)))
         for _ in range(30):

@@ -190,18 +190,20 @@ from riprap.operators.inputs.shard_source import ShardSource
 class Endless(ShardSource):
     def open(self, context):
         super().open(context)
-        self.items = None
+        self.items = None if context.index else self.items
 """
 
 
 @pytest.mark.parametrize("scheme", ["{scheme: erasure, code: gf256, k: 2, r: 1}", "{scheme: none}"])
-def test_a_source_without_an_end_is_refused_before_anything_starts(
+def test_a_source_of_which_some_tasks_have_no_end_is_refused_before_anything_starts(
     cli: Cli, check_refused: Callable[..., None], scheme: str
 ) -> None:
     (cli.directory / "endless.py").write_text(ENDLESS)
-    words = "stages.source: endless:Endless has no end (its `items` is None), and streams without end are not supported"
-    sets = ("--set", "stages.source.operator=endless:Endless", "--set", f"fault_tolerance={scheme}")
-    check_refused("run", "job.yaml", *sets, words=words, own_process=True)
+    words = "stages.source: some tasks of endless:Endless have no end (their `items` is None), others have one"
+    stages = "{operator: 'endless:Endless', parallelism: 2}"
+    sets = (f"stages.source={stages}", "stages.sink.parallelism=2", f"fault_tolerance={scheme}")
+    options = (option for value in sets for option in ("--set", value))
+    check_refused("run", "job.yaml", *options, words=words, own_process=True)
 
 
 OPENED = """\

@@ -27,8 +27,9 @@ def words(cli: Cli) -> Iterator[Cli]:
     yield cli
 
 
-def windows_in(out: Path) -> list[list[int]]:
-    files = [(out / f"epochs.{index}.csv").read_text().splitlines()[1:] for index in (0, 1)]
+def windows_in(out: Path, sinks: int) -> list[list[int]]:
+    names = [f"epochs.{index}.csv" for index in range(sinks)] if sinks > 1 else ["epochs.csv"]
+    files = [(out / name).read_text().splitlines()[1:] for name in names]
     return [[int(line.partition(",")[0]) for line in lines] for lines in files]
 
 
@@ -52,7 +53,7 @@ def test_a_drained_stream_counts_each_item_up_to_its_end_once(words: Cli, scheme
     summary = json.loads(said)
     assert {failure["worker"] for failure in summary["failures"]} >= {"split.0", "split.1", "count.0"}
     last = summary["epochs"]
-    assert windows_in(out) == [list(range(1, last + 1))] * 2, "each window is announced once, in order"
+    assert windows_in(out, 2) == [list(range(1, last + 1))] * 2, "each window is announced once, in order"
     assert summary["items"] == 2 * WINDOW * last
     assert counted(out) == truth(WINDOW * last)
 
@@ -75,3 +76,32 @@ def counted(out: Path) -> Counter[str]:
         for i, count in enumerate(model["counts"].tolist()):
             found[text[ends[i] : ends[i + 1]].decode()] += count
     return found
+
+
+TRAINING = [
+    "{scheme: erasure, code: gf256, k: 2, r: 1}",
+    "{scheme: replication, copies: 2}",
+    "reactive",
+    "upstream_backup",
+]
+"""Schemes of jobs that train, in tasks of both kinds."""
+
+
+@pytest.mark.parametrize("scheme", TRAINING)
+def test_a_drained_training_job_has_the_model_of_as_long_a_stream_with_an_end(cli: Cli, scheme: str) -> None:
+    sets = ("--json", "--set", f"fault_tolerance={scheme}", "--set", "stages.processor.parallelism=4")
+    endless = ("--set", "input.repeat=forever", "--set", "input.rate=20000", "--until", "items=20000")
+    kills = [
+        f"--fault=kill:{worker}@items={items}"
+        for worker, items in (("processor.0", 4000), ("sink.0", 8000), ("source.0", 12_000), ("processor.2", 20_500))
+    ]
+    ended = cli.run("run", "job.yaml", "--out", "out", *sets, *endless, *kills)
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert {failure["worker"] for failure in summary["failures"]} >= {"processor.0", "sink.0", "source.0"}
+    assert summary["items"] == 500 * summary["epochs"] >= 20_000
+    assert windows_in(cli.directory / "out", 1) == [list(range(1, summary["epochs"] + 1))]
+    whole = ("--set", f"input.limit={summary['items']}", "--set", "input.repeat=1000")
+    finite = cli.run("run", "job.yaml", "--out", "finite", *sets, *whole)
+    assert finite.returncode == 0, finite.stderr
+    assert json.loads(finite.stdout)["model"]["sha256"] == summary["model"]["sha256"]

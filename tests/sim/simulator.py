@@ -18,6 +18,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.links import LinkPort, Links, Window
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.processor import ProcessorTask
@@ -30,6 +31,16 @@ PRIME = 2**31 - 1
 NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
 EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))
 STEPS_MAX = 300_000
+
+
+class NumberedRows:
+    """What a source task reads: rows, and where they begin."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows, self.items, self.item_bytes = rows, len(rows), float(rows[:1].nbytes)
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        return self.rows[start:stop], np.array([start])
 
 
 class Weigh(Processor):
@@ -278,8 +289,9 @@ class Simulation:
         if node.me in self.sources:
             share = self.case.items // self.case.pairs
             data = self.data[node.me.index * share : (node.me.index + 1) * share]
-            read = lambda start, stop: data[start:stop]  # noqa: E731
-            task = SourceTask(layout, scheme, node, read, share, self.case.micro_batch, self.case.block_bytes, 2)
+            batch = self.case.micro_batch
+            reader = EpochReader(NumberedRows(data), -(-share // batch), batch, self.case.block_bytes, scheme.unit)
+            task = SourceTask(layout, scheme, node, reader, 2)
             if node.life > 1:
                 task.start()
             return task

@@ -13,7 +13,7 @@ import dataflow_jobs
 import numpy as np
 import pytest
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, Ledger, run_or_replay
-from simulator import Fold, Weigh
+from simulator import Fold, NumberedRows, Weigh
 from test_dataflow_sim import APPROXIMATE, EXACT, FAULTS
 
 from riprap.engine.flow.epoch_reader import EpochReader
@@ -36,17 +36,9 @@ def staged(pairs: int) -> dict[str, object]:
     return dataflow_jobs._topology(stages, [*edges, {"from": "sink", "to": "processor", "feedback": True}])
 
 
-class SimulatedRows:
-    """What a source task reads: whole numbers, and where they begin."""
-
-    item_bytes = 8.0
-    items = ITEMS
-
-    def __init__(self, seed: int) -> None:
-        self.rows = np.random.default_rng(seed).integers(1, 1000, (ITEMS, 1)).astype(float)
-
-    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
-        return self.rows[start:stop], np.array([start])
+def rows_of(seed: int) -> NumberedRows:
+    """Whole numbers."""
+    return NumberedRows(np.random.default_rng(seed).integers(1, 1000, (ITEMS, 1)).astype(float))
 
 
 class StagedSimulation(DataflowSimulation):
@@ -62,7 +54,7 @@ class StagedSimulation(DataflowSimulation):
 
     def hosted(self, stage: str, index: int) -> Hosted:
         if stage == "source":
-            reader = EpochReader(SimulatedRows(index), EPOCHS, MICRO_BATCH, 64, PROCESSORS)
+            reader = EpochReader(rows_of(index), EPOCHS, MICRO_BATCH, 64, PROCESSORS)
             return Hosted(SourceStage(reader.turn), reader)
         if stage == "processor":
             return Hosted(ProcessorStage(Weigh, len(self.sinks)), None)

@@ -77,6 +77,7 @@ CASES = {
         *(14, "stages.sink.parallelism", "each source task has a sink task"),
     ),
     "one to one": (("merge", "one_to_one"), 16, "edges.1.partitioning", "processor has 6 tasks and sink 1"),
+    "repeat often": (("repeat: 1", "repeat: always"), 2, "input.repeat", "a number of times, or forever"),
     "cluster": (("seed: 7", "cluster: {heartbeat_timeout_s: 0}"), 4, "cluster.heartbeat_timeout_s", "more than 0"),
     "infinite": (("seed: 7", "cluster: {heartbeat_timeout_s: .inf}"), 4, "cluster.heartbeat_timeout_s", "expected"),
     "a key that is nothing": (("seed: 7", "~: 7"), 1, "None", "Keys should be strings"),

@@ -11,6 +11,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.intake import identity
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.three_stage.layout import Layout
@@ -146,6 +147,21 @@ def packed(
     """(identity, header, frames) as they come from the network."""
     header, arrays = encode(Header(job, str(sender), Incarnation(life), edge.index), block)
     return identity(sender, life), header, [array.tobytes() for array in arrays]
+
+
+class Stream:
+    """Rows as a source task reads them."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows, self.items, self.item_bytes = rows, len(rows), float(rows[:1].nbytes)
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        return self.rows[start:stop], np.array([start])
+
+
+def reader_of(rows: np.ndarray, micro_batch: int, block_bytes: int, unit: int) -> EpochReader:
+    """Of a source task whose stream is these rows."""
+    return EpochReader(Stream(rows), -(-len(rows) // micro_batch), micro_batch, block_bytes, unit)
 
 
 def items(count: int, first: int = 0, columns: int = 3) -> np.ndarray:

@@ -14,6 +14,7 @@ from fake_port import (
     items,
     layout_of,
     processor,
+    reader_of,
     sink,
     source,
 )  # fmt: skip
@@ -41,10 +42,8 @@ def source_task(
 ) -> Made:
     layout = layout_of(source())
     port = FakePort(layout)
-    stream = items(item_count)
-    task = SourceTask(
-        layout, make_scheme(layout, options), port, lambda a, b: stream[a:b], item_count, 20, block_bytes, window
-    )
+    scheme = make_scheme(layout, options)
+    task = SourceTask(layout, scheme, port, reader_of(items(item_count), 20, block_bytes, scheme.unit), window)
     if placed:
         place(task)
         port.acked.clear()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.blocks import Block, Kind
+from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.reader import Reader
 
 
@@ -121,3 +122,35 @@ def test_without_end_only_the_final_grant_closes_the_last_window(
         again.grant(end, True)
         again.seek(block.key.row)
         assert names(granted(again)) == names(blocks[done:])
+
+
+@given(st.integers(0, 60), st.integers(1, 9), st.integers(1, 12), st.integers(0, 3), st.integers(1, 4))
+def test_epochs_are_found_again_from_any_block(
+    items: int, micro_batch: int, block_items: int, padding: int, unit: int
+) -> None:
+    def reader() -> EpochReader:
+        epochs = -(-items // micro_batch) + padding
+        return EpochReader(Counting(items), epochs, micro_batch, 8 * block_items, unit)
+
+    whole = rest(reader())
+    assert [b.meta["items"] for b in whole if b.kind == Kind.PUNCTUATION and b.meta["items"]] == [
+        min(micro_batch, items - start) for start in range(0, items, micro_batch)
+    ]
+    for done, block in enumerate(whole, 1):
+        again = reader()
+        again.seek(block.key.row)
+        assert names(rest(again)) == names(whole[done:])
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
+def test_epochs_without_end_are_those_of_a_stream_that_ends_where_the_last_grant_does(
+    micro_batch: int, block_items: int, end: int
+) -> None:
+    endless = EpochReader(Counting(1 << 62), None, micro_batch, 8 * block_items, 1)
+    endless.grant(end, True)
+    finite = EpochReader(Counting(end * micro_batch), end, micro_batch, 8 * block_items, 1)
+    blocks = rest(finite)
+    assert names(granted(endless)) == names(blocks) and endless.finished
+    for done, block in enumerate(blocks, 1):
+        endless.seek(block.key.row)
+        assert names(granted(endless)) == names(blocks[done:])

@@ -12,6 +12,7 @@ from fake_port import (
     FEEDBACK,
     PUNCTUATION,
     RESULT,
+    Stream,
     items,
     processor,
     sink,
@@ -24,10 +25,10 @@ from task_parts import ERASURE, data, emit, end, feed, place, processor_task, re
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch
-from riprap.engine.flow.epoch_reader import cut
+from riprap.engine.flow.epoch_reader import EpochReader, cut
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.three_stage.sink import SAVE_EVERY_S, SinkTask
-from riprap.engine.flow.three_stage.source import checked
+from riprap.operators.adapters.stages import SourceRows
 from riprap.operators.base import Source
 
 
@@ -62,10 +63,36 @@ def test_a_source_waits_for_its_start_and_for_commits() -> None:
         (1, 20, 10, False), (2, 20, 10, False),
     ]  # fmt: skip
     task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(1)))
-    assert emit(task) == 5 and task.epoch == 3 and task.finished and task.items == 50
+    assert emit(task) == 5 and task.epoch == 3 and task.reader.finished and task.items == 50
     assert port.sent_on(PUNCTUATION)[-1][1].meta["last"] is True
     task.on_block(COMMIT, sink(), Block(Kind.ACK, Epoch(3)))
     assert not task.work()
+
+
+def test_a_source_without_an_end_closes_what_it_was_granted_and_ends_at_the_last_grant() -> None:
+    task, port = source_task({"scheme": "none"}, item_count=200, window=9)
+    stream = Stream(items(200))
+    task.reader = EpochReader(stream, None, 20, 72, 6)
+    task.start()
+    assert not task.work(), "nothing is granted"
+    task.grant(2, False)
+    emit(task)
+    ends = [block for _, block in port.sent_on(PUNCTUATION)]
+    assert [(end.epoch, end.meta["last"]) for end in ends] == [(1, False)], "the second may be the last"
+    task.grant(3, False)
+    emit(task)
+    task.grant(3, True)
+    emit(task)
+    ends = [block for _, block in port.sent_on(PUNCTUATION)]
+    assert [(end.epoch, end.meta["last"]) for end in ends] == [(1, False), (2, False), (3, True)]
+    assert task.items == 60 and not task.work()
+
+
+def test_a_sink_speaks_of_no_epoch_that_was_not_granted() -> None:
+    task, _ = source_task({"scheme": "none"}, placed=False)
+    task.reader = EpochReader(Stream(items(200)), None, 20, 72, 6)
+    task.grant(3, False)
+    assert task.admits(Block(Kind.ACK, Epoch(3))) and not task.admits(Block(Kind.ACK, Epoch(4)))
 
 
 def test_what_a_source_emits_is_its_stream() -> None:
@@ -80,23 +107,23 @@ def test_what_a_source_emits_is_its_stream() -> None:
 def parities_before_each_read(incremental: bool, rows: int) -> list[int]:
     """How many parity blocks have left when each block of one epoch is read."""
     task, port = source_task(ERASURE | {"incremental": incremental, "rows": rows}, block_bytes=1 << 20)
-    read, left = task.read, []
+    rows, left = task.reader.source, []
+    read = rows.read
 
     def noting(start: int, stop: int) -> Any:
         left.append(sum(block.kind == Kind.PARITY for _, block in port.sent_on(DATA)))
         return read(start, stop)
 
     task.start()
-    assert task.work()  # opens the epoch, for which it reads one item more
-    task.read = noting
-    while task._next < task._stop:
+    rows.read = noting
+    while task.reader.position != task.reader.end(1):
         task.work()
     return left
 
 
 def test_parity_of_a_row_leaves_while_later_rows_are_read() -> None:
-    assert parities_before_each_read(incremental=True, rows=3) == [0, 0, 0, 2, 2, 2, 2, 4, 4]
-    assert parities_before_each_read(incremental=True, rows=1) == [0, 0, 0]
+    assert parities_before_each_read(incremental=True, rows=3) == [0, 0, 0, 0, 2, 2, 2, 2, 4, 4]
+    assert parities_before_each_read(incremental=True, rows=1) == [0, 0, 0, 0]
 
 
 def test_without_incremental_encoding_nothing_leaves_before_all_is_read() -> None:
@@ -191,9 +218,9 @@ def test_a_source_that_returns_other_items_than_it_says_fails_the_job(wrong: np.
             return wrong
 
     task, _ = source_task({"scheme": "none"})
-    task.columns, task.read = 3, checked(Handing(), 3)
+    task.columns, task.reader.source = 3, SourceRows(Handing(), 3)
     task.start()
-    with pytest.raises(JobFailed, match=r"^Handing.read\(0, 1\) .*expected a float64 matrix of 1 rows and 3 columns"):
+    with pytest.raises(JobFailed, match=r"^Handing.read\(0, 2\) .*expected a float64 matrix of 2 rows and 3 columns"):
         task.work()
 
 
@@ -211,9 +238,9 @@ class Streaming(Source):
     ("more", "found"), [(1, r"an array .* \(1251, 3\)"), (-1, r"an array .* \(1249, 3\)"), (99, "None")]
 )
 def test_a_source_that_reads_too_few_rows_or_too_many_is_named(more: int, found: str) -> None:
-    assert len(checked(Streaming(0), 3)(0, 1250)) == 1250
+    assert len(SourceRows(Streaming(0), 3).read(0, 1250)[0]) == 1250
     with pytest.raises(JobFailed, match=rf"^Streaming.read\(0, 1250\) returned {found}.*1,250 rows and 3 columns"):
-        checked(Streaming(more), 3)(0, 1250)
+        SourceRows(Streaming(more), 3).read(0, 1250)
 
 
 def test_a_block_is_processed_under_the_feedback_of_the_epoch_before() -> None:
@@ -322,7 +349,7 @@ def test_a_restored_source_goes_on_where_the_sink_says() -> None:
     task, port = source_task({"scheme": "none"}, placed=False)
     task.start()
     place(task, 1)
-    assert emit(task) == 15 and task.finished
+    assert emit(task) == 15 and task.reader.finished
     assert min(block.epoch for _, block in port.sent_on(DATA)) == 2
     first = next(block for _, block in port.sent_on(DATA) if block.key.row == block.key.s_index == 0)
     assert np.array_equal(first.arrays[0][0], items(50)[20])

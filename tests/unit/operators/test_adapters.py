@@ -97,7 +97,7 @@ def test_a_source_stage_hands_each_block_to_the_task_whose_turn_it_is() -> None:
 
 def test_a_source_that_gives_other_rows_than_asked_for_is_told() -> None:
     with pytest.raises(WrongReturn, match="2 columns"):
-        SourceRows(Numbers(), 2)
+        SourceRows(Numbers(), 2).read(0, 1)
 
 
 def test_a_processor_stage_has_an_operator_for_each_pair() -> None:

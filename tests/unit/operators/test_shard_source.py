@@ -71,6 +71,28 @@ def test_schema_is_the_manifests(shards: Path) -> None:
     assert opened(shards).schema() == (("c0", "c1", "c2", "c3", "c4"), "c0")
 
 
+@given(tasks=st.integers(1, 7), start=st.integers(0, 200), count=st.integers(0, 90))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_without_end_each_task_streams_its_rows_again_and_again(
+    shards: Path, tasks: int, start: int, count: int
+) -> None:
+    own: list[float] = []
+    for index in range(tasks):
+        source = opened(shards, index, tasks, repeat="forever")
+        assert source.items is None
+        rows = [row for _, run in list(source.sample())[:1] for row in run[:, 0]]
+        own += rows
+        expected = [rows[place % len(rows)] for place in range(start, start + count)]
+        assert source.read(start, start + count)[:, 0].tolist() == expected
+    assert own == list(range(ROWS))
+
+
+def test_more_tasks_than_rows_cannot_stream_for_ever(shards: Path) -> None:
+    with pytest.raises(ConfigError, match=f"source task 0 of {ROWS + 1} would have no row"):
+        opened(shards, 0, ROWS + 1, repeat="forever")
+    assert opened(shards, repeat="forever", limit=7).items == 7
+
+
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (3, 2), (0, ROWS + 1)])
 def test_ranges_outside_the_stream_are_refused(shards: Path, start: int, stop: int) -> None:
     with pytest.raises(ValueError, match=f"of a stream of {ROWS}"):
