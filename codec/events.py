@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,19 @@ from riprap.codec.files import write_all
 from riprap.codec.json_text import to_json
 from riprap.codec.trust.paths import open_to_append
 
+BYTES_MAX = 1 << 25
+
+
+def old_of(path: str | os.PathLike[str]) -> str:
+    """Where a log is kept until the next one is full too."""
+    return f"{os.fspath(path)}.old"
+
 
 class EventLog:
     """Appends events; safe to share one file between processes, for each line is a single O_APPEND write.
+
+    What is larger than BYTES_MAX becomes `NAME.old`, in the place of the one before, and the log begins anew; a process
+    that has not noticed yet writes to the old one.
 
     The folder of `path` is made when it is not there. Raises OSError when the file cannot be opened, or is another's.
     """
@@ -31,10 +43,23 @@ class EventLog:
         the file's name, when there is no room; a later event is readable all the same.
         """
         line = {"event": event, "monotonic": time.monotonic(), "wall": time.time(), "pid": os.getpid(), **fields}
+        self._rotate()
         text = ("\n" if self._torn else "") + to_json(line) + "\n"
         self._torn = True
         write_all(self._fd, text.encode(), self._path)
         self._torn = False
+
+    def _rotate(self) -> None:
+        """Follow a log that another process has begun anew, or begin it anew."""
+        mine = os.fstat(self._fd)
+        if mine.st_size <= BYTES_MAX:
+            return
+        fcntl.flock(self._fd, fcntl.LOCK_EX)  # one of those that find it too large renames it
+        with suppress(FileNotFoundError):
+            if os.path.samestat(mine, os.stat(self._path)):
+                os.replace(self._path, old_of(self._path))
+        os.close(self._fd)
+        self._fd, self._torn = open_to_append(self._path), False
 
     def close(self) -> None:
         """Close the file; nothing may be written afterwards."""

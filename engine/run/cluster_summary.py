@@ -33,6 +33,7 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
             scheme=topology.scheme,
             status=status,
             epochs=committed.between(before[-1]),
+            before=committed.before,
             earlier=[committed.between(*bounds) for bounds in pairwise(before)],
             injected=[injected(order) for order in status.get("injected") or ()],
             not_injected=not_injected(submitted, status),

@@ -241,6 +241,7 @@ class Session:
             scheme=topology.scheme,
             status=status,
             epochs=self._committed.between(self._start.attempt.before[-1]),
+            before=self._committed.before,
             earlier=[self._committed.between(*bounds) for bounds in pairwise(self._start.attempt.before)],
             injected=self._injector.injected,
             not_injected=self._injector.not_injected,

@@ -12,6 +12,7 @@ from riprap.controller.completeness import Expected
 from riprap.engine.run.losses import losses
 from riprap.engine.run.metrics import combine
 from riprap.engine.run_directory.epochs import Committed, EpochRow
+from riprap.engine.worker.epochs_file import NOTHING_BEFORE, Before
 
 Stats = Mapping[str, Any]
 CLOCK_ID = clock_id()
@@ -56,6 +57,8 @@ class Facts:
     environment: Mapping[str, Any] = field(default_factory=dict)
     shortfall: str = ""
     """What of the stream `epochs.csv` lacks, though the controller holds the job for completed."""
+    before: Before = NOTHING_BEFORE
+    """What the epochs came to of which `epochs.csv` holds no lines any more."""
     one_host: bool = True
     """Whether the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
 
@@ -69,8 +72,8 @@ def compose(facts: Facts) -> dict[str, Any]:
     stats = stats_by_worker(facts.status)
     every = [one for lives in stats.values() for one in lives]
     rows = [row for attempt in (*facts.earlier, facts.epochs) for row in attempt]
-    items = sum(row.items for row in rows)
-    items_now = sum(row.items for row in facts.epochs)
+    items = facts.before.items + sum(row.items for row in rows)
+    items_now = items - sum(row.items for attempt in facts.earlier for row in attempt)
     first_emit, seconds = _span(facts, every)
     seconds += sum(_span_of_rows(attempt) for attempt in facts.earlier)
     bytes_sent = _by_edge(every, "bytes_sent")
@@ -84,7 +87,8 @@ def compose(facts: Facts) -> dict[str, Any]:
         "items": items,
         "seconds": seconds,
         "items_per_second": items / seconds if seconds else 0.0,
-        "epochs": len({row.epoch for row in rows}),
+        "epochs": facts.before.epoch + len({row.epoch for row in rows if row.epoch > facts.before.epoch}),
+        "epochs_left_out": facts.before.epoch,
         "epoch_latency_ms": _latency([row.latency_ms for row in rows]),
         "startup_seconds": _difference(first_emit, facts.started_at),
         "bytes_sent": bytes_sent,

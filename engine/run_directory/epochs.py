@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from riprap.controller.completeness import Account
+from riprap.engine.worker.epochs_file import NOTHING_BEFORE, Before
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EpochRow:
     """One committed micro-batch; `committed_at` is monotonic seconds, on the same clock where `clock` is the same."""
 
@@ -34,44 +35,62 @@ def parse_row(line: str) -> EpochRow | None:
 
 
 class EpochTail:
-    """The rows of one growing file; a line counts once its end is there. A file not there yet has none."""
+    """The rows of one growing file; a line counts once its end is there. A file not there yet has none.
+
+    Of a long stream the file, and so this, holds the newest rows; `before` is what the others came to.
+    """
 
     def __init__(self, path: Path, index: int = 0) -> None:
         self._path = path
-        self._offset = 0
+        self._offset = self._inode = 0
         self._clock = (index, 0)
         self.rows: list[EpochRow] = []
+        self.before = NOTHING_BEFORE
         self.items = 0
+        """Of all epochs, of those before the first row too."""
 
     @property
     def epoch(self) -> int:
         """The latest committed epoch, 0 before the first."""
-        return self.rows[-1].epoch if self.rows else 0
+        return self.rows[-1].epoch if self.rows else self.before.epoch
 
     def refresh(self) -> list[EpochRow]:
-        """Take in what was appended, and return it; a file that was begun anew is read anew."""
+        """Take in what was appended, and return it.
+
+        A file that was begun anew is read anew; where it tells of what was before, only news are returned.
+        """
         try:
-            size = os.stat(self._path).st_size
+            stat = os.stat(self._path)
         except FileNotFoundError:
             return []
-        if size < self._offset:
-            self._offset, self.rows, self.items, self._clock = 0, [], 0, (self._clock[0], 0)
-        if size == self._offset:
+        known = 0
+        if stat.st_size < self._offset or stat.st_ino != self._inode:
+            known = self.epoch
+            self._begin_anew(stat.st_ino)
+        if stat.st_size == self._offset:
             return []
         with self._path.open("rb") as stream:
             stream.seek(self._offset)
             chunk = stream.read()
         whole = chunk[: chunk.rfind(b"\n") + 1]
         self._offset += len(whole)
-        rows = []
-        for line in whole.decode(errors="replace").splitlines():
-            if line.startswith("#"):
-                self._clock = (self._clock[0], self._clock[1] + 1)
-            elif row := parse_row(line):
-                rows.append(replace(row, clock=self._clock))
+        rows = list(self._rows(whole.decode(errors="replace")))
         self.rows += rows
         self.items += sum(row.items for row in rows)
-        return rows
+        return [row for row in rows if row.epoch > known] if self.before.epoch else rows
+
+    def _begin_anew(self, inode: int) -> None:
+        self._offset, self._inode, self._clock = 0, inode, (self._clock[0], 0)
+        self.rows, self.before, self.items = [], NOTHING_BEFORE, 0
+
+    def _rows(self, text: str) -> Iterator[EpochRow]:
+        for line in text.splitlines():
+            if before := Before.parse(line):
+                self.before, self.items = before, before.items
+            elif line.startswith("#"):
+                self._clock = (self._clock[0], self._clock[1] + 1)
+            elif row := parse_row(line):
+                yield replace(row, clock=self._clock)
 
 
 class Committed:
@@ -104,6 +123,11 @@ class Committed:
     def accounts(self, left_out: Sequence[int]) -> list[Account]:
         """What each sink has committed; `left_out` are the items that stay lost, sink by sink."""
         return [Account(tail.epoch, tail.items + lost) for tail, lost in zip(self._tails, left_out, strict=True)]
+
+    @property
+    def before(self) -> Before:
+        """What the epochs came to that `between` does not know: the last of them, and the items of all sinks."""
+        return Before(max(tail.before.epoch for tail in self._tails), sum(tail.before.items for tail in self._tails))
 
     @property
     def items(self) -> int:

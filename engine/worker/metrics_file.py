@@ -8,14 +8,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from riprap.codec.files import append_whole, cut_torn_line
+from riprap.codec.files import append_whole, cut_torn_line, replace
 
 HEADING = ("epoch", "items", "metric", "value")
 EVERY_S = 0.1
+BYTES_MAX = 1 << 24
 
 
 class MetricsFile:
-    """Appends a line for each metric, at most every 100 ms. An epoch that is computed again is noted again."""
+    """Appends a line for each metric, at most every 100 ms. An epoch that is computed again is noted again.
+
+    Of more than BYTES_MAX the newest half is kept.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,6 +41,13 @@ class MetricsFile:
             lines.writerow(HEADING)
         lines.writerows((epoch, items, name, repr(float(value))) for name, value in metrics.items())
         append_whole(fd, text.getvalue().encode(), self.path)
+        if os.fstat(fd).st_size > BYTES_MAX:
+            self._leave_out_oldest()
+
+    def _leave_out_oldest(self) -> None:
+        heading, *lines = self.path.read_bytes().splitlines(keepends=True)
+        self.close()
+        replace(self.path, b"".join([heading, *lines[len(lines) // 2 :]]))
 
     def close(self) -> None:
         """Close what is open."""

@@ -14,15 +14,14 @@ import numpy as np
 
 from riprap.codec.clock import CLOCK
 from riprap.codec.errors import DataError
-from riprap.codec.files import append_whole, cut_torn_line, replacing, sync, write_all
+from riprap.codec.files import replacing, sync, write_all
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.worker.epochs_file import EpochsFile
 from riprap.engine.worker.metrics_file import MetricsFile
 from riprap.operators.finite import are_finite
 
-HEADING = "epoch,items,latency_ms,committed_at\n"
-OTHER_CLOCK = "# another clock\n"
 CHUNK_BYTES = 1 << 20
 
 
@@ -153,61 +152,6 @@ def outputs_of(layout: HasSinks, run_dir: Path) -> SinkOutputs | None:
     if layout.me not in layout.sinks:
         return None
     return SinkOutputs(run_dir, layout.sinks.index(layout.me), len(layout.sinks))
-
-
-class EpochsFile:
-    """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again.
-
-    A former life that was cut off, and does not know yet, may still announce what is durable: the next life has the
-    same lines from its state, and leaves out those that it finds there.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.last = 0
-        self.items = 0
-        """Of all epochs in the file."""
-        self._fd: int | None = None
-        self._size = 0
-        if path.exists():
-            self._open()
-
-    def append(self, entries: list[tuple[int, str]]) -> None:
-        """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
-        fd = self._open()
-        if os.fstat(fd).st_size != self._size:
-            self._read()
-        lines = [line for epoch, line in entries if epoch > self.last]
-        append_whole(fd, "".join(lines).encode(), self.path)
-        self.last = max(self.last, entries[-1][0])
-        self.items += sum(int(line.split(",", 2)[1]) for line in lines)
-        self._size = os.fstat(fd).st_size
-
-    def change_clock(self) -> None:
-        """Say that `committed_at` is on another host's clock from here on."""
-        append_whole(self._open(), OTHER_CLOCK.encode(), self.path)
-        self._read()
-
-    def close(self) -> None:
-        """Close what is open."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def _open(self) -> int:
-        if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            cut_torn_line(self.path)
-            if not os.fstat(self._fd).st_size:
-                append_whole(self._fd, HEADING.encode(), self.path)
-            self._read()
-        return self._fd
-
-    def _read(self) -> None:
-        whole = self.path.read_bytes()
-        rows = [line.split(b",", 2) for line in whole.splitlines()[1:] if not line.startswith(b"#")]
-        self.last, self.items = int(rows[-1][0]) if rows else 0, sum(int(row[1]) for row in rows)
-        self._size = len(whole)
 
 
 class RowsFile:

@@ -9,6 +9,7 @@ from typing import Any
 from riprap.engine.run.report import report
 from riprap.engine.run.summary import Facts, Injected, compose, match_failures
 from riprap.engine.run_directory.epochs import EpochRow
+from riprap.engine.worker.epochs_file import Before
 
 CONTRACT = {
     "job",
@@ -157,6 +158,12 @@ def test_nothing_at_all_still_makes_a_summary() -> None:
     assert found.keys() >= CONTRACT
     assert (found["completed"], found["items"], found["seconds"], found["items_per_second"]) == (False, 0, 0.0, 0.0)
     assert found["startup_seconds"] is None and found["failures"] == [] and found["model"] == {}
+
+
+def test_epochs_whose_lines_are_not_kept_count_all_the_same() -> None:
+    found = summary(epochs=ROWS[60:], before=Before(60, 60_000))
+    assert (found["items"], found["epochs"], found["epochs_left_out"]) == (100_000, 100, 60)
+    assert found["bytes_per_item"] == summary()["bytes_per_item"]
 
 
 def test_when_no_worker_lived_to_say_when_it_began_the_first_epoch_does() -> None:

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from riprap.codec.events import EventLog
+from riprap.engine.run_directory.directory import read_events
 
 
 def write_many(path: Path, writer: int) -> None:
@@ -42,3 +44,16 @@ def test_fields_win_over_the_standard_ones_and_numpy_becomes_numbers(tmp_path: P
     assert (first["event"], first["count"], first["path"], first["pid"]) == ("detected", 3, str(tmp_path), os.getpid())
     assert before <= first["monotonic"] <= time.monotonic()
     assert second["monotonic"] == 1.5
+
+
+def test_a_full_log_is_begun_anew_by_whoever_writes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riprap.codec.events.BYTES_MAX", 2_000)
+    logs = [EventLog(tmp_path / "events.jsonl") for _ in range(3)]
+    for number in range(300):
+        logs[number % 3].write("something", number=number)
+        sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+        assert sum(sizes) < 3 * 2_000
+    numbers = [event["number"] for event in read_events(tmp_path)]
+    assert sorted(numbers) == list(range(min(numbers), 300)) and len(numbers) > 10, "the newest, and none is missing"
+    for log in logs:
+        log.close()

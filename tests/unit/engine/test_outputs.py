@@ -14,7 +14,10 @@ from fake_port import layout_of, processor, sink, source
 from riprap.codec.errors import DataError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.port import Boundary
-from riprap.engine.worker.outputs import HEADING, SinkOutputs, outputs_of
+from riprap.engine.run_directory.epochs import EpochTail
+from riprap.engine.worker.epochs_file import HEADING
+from riprap.engine.worker.metrics_file import MetricsFile
+from riprap.engine.worker.outputs import SinkOutputs, outputs_of
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk
@@ -251,3 +254,55 @@ def test_a_later_life_appends_its_metrics_behind_the_last_whole_line(tmp_path: P
     outputs.note_metrics(task)  # type: ignore[arg-type]
     outputs.close()
     assert noted(tmp_path) == ["epoch,items,metric,value", *["1,2,loss,1.0"] * 2, '1,2,"hits, all",1.0']
+
+
+def test_of_a_long_stream_the_newest_epochs_are_kept_and_the_rest_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riprap.engine.worker.epochs_file.EPOCHS_MAX", 10)
+    tail, heard = EpochTail(tmp_path / "epochs.csv"), []
+    outputs = SinkOutputs(tmp_path, 0, 1)
+    for epoch in range(1, 60):
+        outputs.committed(boundary(epoch, items=epoch), 0.01, None)
+        outputs.durable(epoch)
+        heard += [row.epoch for row in tail.refresh()]
+        assert (tail.epoch, tail.items) == (epoch, sum(range(epoch + 1)))
+        assert len(tail.rows) <= 11 and tail.before.epoch + len(tail.rows) == epoch
+        if epoch % 13 == 0:  # a next life knows what the file says
+            outputs.close()
+            outputs = SinkOutputs(tmp_path, 0, 1)
+            assert outputs.accounted == sum(range(epoch + 1))
+    assert heard == list(range(1, 60)), "who follows the file hears of each epoch once"
+    late = EpochTail(tmp_path / "epochs.csv")
+    late.refresh()
+    assert (late.epoch, late.items, late.before) == (59, sum(range(60)), tail.before)
+
+
+def test_a_life_goes_on_in_the_file_that_another_has_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = SinkOutputs(tmp_path, 0, 1), SinkOutputs(tmp_path, 0, 1)
+    for epoch in range(1, 13):
+        for life in (first, second):
+            life.committed(boundary(epoch), 0.01, None)
+    first.durable(10)
+    second.durable(10)
+    monkeypatch.setattr("riprap.engine.worker.epochs_file.EPOCHS_MAX", 10)
+    second.durable(11)
+    assert (tmp_path / "epochs.csv").read_text().splitlines()[1] == "# before 5 15"
+    first.durable(12)
+    tail = EpochTail(tmp_path / "epochs.csv")
+    tail.refresh()
+    assert (tail.epoch, tail.items) == (12, 36)
+
+
+def test_metrics_of_a_long_stream_are_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riprap.engine.worker.metrics_file.BYTES_MAX", 400)
+    file = MetricsFile(tmp_path / "metrics.csv")
+    for epoch in range(1, 200):
+        file.append(epoch, 10 * epoch, {"loss": 1 / epoch}, float(epoch))
+        assert (tmp_path / "metrics.csv").stat().st_size <= 450
+    heading, *lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert heading == "epoch,items,metric,value"
+    epochs = [int(line.split(",")[0]) for line in lines]
+    assert epochs == list(range(epochs[0], 200))

@@ -1,0 +1,125 @@
+"""`epochs.csv`: a line for each epoch of a sink that is committed and durable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from riprap.codec.files import append_whole, cut_torn_line, replace
+
+HEADING = "epoch,items,latency_ms,committed_at\n"
+OTHER_CLOCK = "# another clock\n"
+EPOCHS_MAX = 100_000
+"""Lines of `epochs.csv`; of more only the newest half is kept."""
+BEFORE = "# before"
+
+
+class Before(NamedTuple):
+    """What the epochs came to whose lines a file does not hold any more: the last of them, and the items of all."""
+
+    epoch: int = 0
+    items: int = 0
+
+    @property
+    def line(self) -> str:
+        """As it stands in the file, behind the heading."""
+        return f"{BEFORE} {self.epoch} {self.items}\n"
+
+    @classmethod
+    def parse(cls, line: str) -> Before | None:
+        """What a line says; None for any other line."""
+        fields = line.removeprefix(BEFORE).split()
+        if not line.startswith(BEFORE) or len(fields) != 2 or not all(field.isdecimal() for field in fields):
+            return None
+        return cls(*map(int, fields))
+
+
+NOTHING_BEFORE = Before()
+
+
+class EpochsFile:
+    """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again.
+
+    A former life that was cut off, and does not know yet, may still announce what is durable: the next life has the
+    same lines from its state, and leaves out those that it finds there.
+
+    Of a long stream the file holds the newest epochs; a line tells what those before them came to
+    (Before).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last = 0
+        self.items = 0
+        """Of all epochs in the file."""
+        self._fd: int | None = None
+        self._size = self._lines = 0
+        if path.exists():
+            self._open()
+
+    def append(self, entries: list[tuple[int, str]]) -> None:
+        """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
+        fd = self._open()
+        if os.fstat(fd).st_size != self._size:
+            self._read()
+        lines = [line for epoch, line in entries if epoch > self.last]
+        append_whole(fd, "".join(lines).encode(), self.path)
+        self.last = max(self.last, entries[-1][0])
+        self.items += sum(int(line.split(",", 2)[1]) for line in lines)
+        self._size = os.fstat(fd).st_size
+        self._lines += len(lines)
+        if self._lines > EPOCHS_MAX:
+            self._leave_out_oldest()
+
+    def change_clock(self) -> None:
+        """Say that `committed_at` is on another host's clock from here on."""
+        append_whole(self._open(), OTHER_CLOCK.encode(), self.path)
+        self._read()
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        if self._fd is not None and not _is_of(self._fd, self.path):  # another life has left out the oldest
+            self.close()
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            cut_torn_line(self.path)
+            if not os.fstat(self._fd).st_size:
+                append_whole(self._fd, HEADING.encode(), self.path)
+            self._read()
+        return self._fd
+
+    def _read(self) -> None:
+        whole = self.path.read_bytes()
+        before, rows = NOTHING_BEFORE, []
+        for line in whole.decode().splitlines()[1:]:
+            before = Before.parse(line) or before
+            if not line.startswith("#"):
+                rows.append(line.split(",", 2))
+        self.last = int(rows[-1][0]) if rows else before.epoch
+        self.items = before.items + sum(int(row[1]) for row in rows)
+        self._size, self._lines = len(whole), len(rows)
+
+    def _leave_out_oldest(self) -> None:
+        """Begin the file anew with the newest half of its epochs, in one step."""
+        heading, *lines = self.path.read_text().splitlines(keepends=True)
+        rows = [number for number, line in enumerate(lines) if not line.startswith("#")]
+        kept = lines[rows[len(rows) // 2] :]
+        items = sum(int(line.split(",", 2)[1]) for line in kept if not line.startswith("#"))
+        before = Before(int(kept[0].split(",", 1)[0]) - 1, self.items - items)
+        replace(self.path, "".join([heading, before.line, *kept]))
+        self.close()
+        self._open()
+
+
+def _is_of(fd: int, path: Path) -> bool:
+    """Whether an open file is the one that is there under this name."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
