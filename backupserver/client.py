@@ -102,6 +102,31 @@ class BackupClient:
         os.eventfd_write(self._bell, 1)
         return number
 
+    def recall(self, deadline_s: float) -> RestorePoint:
+        """What the next life would find, once all that was saved is durable; BackupUnavailable when it is not in time.
+
+        It is here still: a server that comes back may have to get all of it.
+        """
+        self._await_durable(deadline_s)
+        if self.durable < self._sequence:
+            raise BackupUnavailable(
+                f"no backup server has confirmed within {deadline_s:g} s what {self._name} saved",
+                "see the backup servers' logs, start them again, and resume the job",
+            )
+        with self._lock:
+            live = [
+                Record(one.kind, one.epoch, one.number, *unpack_body(memoryview(b"".join(one.body))))
+                for one in self._live
+            ]
+        state = next((record for record in live if record.kind == "state"), None)
+        return RestorePoint(state, [record for record in live if record.kind == "item"])
+
+    def _await_durable(self, deadline_s: float) -> None:
+        deadline = time.monotonic() + deadline_s
+        while self.durable < self._sequence and not self.fenced and time.monotonic() < deadline:
+            self._grown.wait(max(0.0, min(PING_S, deadline - time.monotonic())))
+            self._grown.clear()
+
     @property
     def full(self) -> str:
         """Why servers cannot write what they are sent; empty while they can."""
@@ -116,10 +141,7 @@ class BackupClient:
         """Wait until everything saved is durable, and end the thread; False when it was not in time."""
         if self._stopped:
             return self.durable >= self._sequence
-        deadline = time.monotonic() + deadline_s
-        while self.durable < self._sequence and not self.fenced and time.monotonic() < deadline:
-            self._grown.wait(max(0.0, min(PING_S, deadline - time.monotonic())))
-            self._grown.clear()
+        self._await_durable(deadline_s)
         self._stopped = True
         os.eventfd_write(self._bell, 1)
         if self._thread.is_alive():

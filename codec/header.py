@@ -3,7 +3,7 @@
 Nothing from the network is trusted: `decode` checks every field and the size of every frame, and raises FrameError,
 never anything else. Layout of the header, a msgpack array (positions, not names, to keep it short):
 
-    version, job, sender, incarnation, edge, kind, seq, epoch, (source, sink, row, s_index), items, attached,
+    version, job, sender, incarnation, edge, round, kind, seq, epoch, (source, sink, row, s_index), items, attached,
     [(dtype, shape), ...], meta
 
 An array that the receiver can reach by itself has no frame; its entry is (dtype, shape, reference) then, and what the
@@ -23,7 +23,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, Incarnation, Seq
 
-VERSION = 1
+VERSION = 2
 HEADER_BYTES_MAX = 64 * 1024  # a punctuation names every participant: about 30 bytes each
 FRAMES_MAX = 16  # arrays of one block
 DIMENSIONS_MAX = 4
@@ -46,6 +46,8 @@ class Header(NamedTuple):
     sender: str
     incarnation: Incarnation
     edge: int
+    round: int = 0
+    """Of the job: how often it was rolled back before this was sent."""
 
 
 Refer = Callable[[np.ndarray], tuple[Any, ...] | None]
@@ -102,10 +104,10 @@ def decode(header: bytes, frames: Sequence[Any], fetch: Fetch | None = None) -> 
     Raises FrameError for anything that `encode` cannot have written.
     """
     fields = _unpack(header)
-    _, job, sender, incarnation, edge, kind, seq, epoch, key, items, attached, shapes, meta = fields
+    _, job, sender, incarnation, edge, rounds, kind, seq, epoch, key, items, attached, shapes, meta = fields
     if not (isinstance(job, str) and isinstance(sender, str) and len(job) <= 64 and len(sender) <= 64):
         raise FrameError("job and sender must be short strings")
-    _check_counts(incarnation, edge, seq, epoch, items)
+    _check_counts(incarnation, edge, rounds, seq, epoch, items)
     if kind.__class__ is not int or kind not in _KINDS:
         raise FrameError("unknown kind")
     if not isinstance(key, list) or len(key) != 4:
@@ -118,7 +120,7 @@ def decode(header: bytes, frames: Sequence[Any], fetch: Fetch | None = None) -> 
     arrays = _arrays(shapes, frames, fetch)
     attachment = arrays.pop() if attached else None
     block = Block(_KINDS[kind], Epoch(epoch), Key(*key), items, tuple(arrays), attachment, meta, Seq(seq))
-    return Header(job, sender, Incarnation(incarnation), edge), block
+    return Header(job, sender, Incarnation(incarnation), edge, rounds), block
 
 
 def _unpack(header: bytes) -> list[Any]:
@@ -128,8 +130,8 @@ def _unpack(header: bytes) -> list[Any]:
         fields = msgpack.unpackb(header, strict_map_key=True, max_ext_len=0)
     except Exception as error:  # msgpack raises many kinds; a stranger's bytes may provoke any
         raise FrameError(f"not msgpack: {error.__class__.__name__}") from None
-    if not isinstance(fields, list) or len(fields) != 13:
-        raise FrameError("a header has 13 fields")
+    if not isinstance(fields, list) or len(fields) != 14:
+        raise FrameError("a header has 14 fields")
     if fields[0].__class__ is not int or fields[0] != VERSION:
         raise FrameError("another protocol version")
     return fields

@@ -63,6 +63,7 @@ class LedJob:
         """On which `started_at` is."""
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
         self.horizon, self._granting = record.horizon, Granting(now)
+        self.round = record.round
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None
@@ -114,7 +115,7 @@ class LedJob:
         failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
         injected = tuple(dict(order) for order in self.injected)
         head = (self.phase, self.error, self.remedy, tasks, self.started_at)
-        return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon)
+        return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon, self.round)
 
     def may_run(self, worker: WorkerId) -> bool:
         """Whether an agent may hold the worker's process: its assignment is durable and not shut out."""
@@ -148,8 +149,9 @@ class LedJob:
 
     def refresh_view(self) -> None:
         """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""
-        horizon = self.durable.horizon if self.durable is not None else None
-        view = View(self.revision, self.phase, {worker: self._seen(worker) for worker in self.tasks}, horizon)
+        workers = {worker: self._seen(worker) for worker in self.tasks}
+        decided = (None, 0) if self.durable is None else (self.durable.horizon, self.durable.round)
+        view = View(self.revision, self.phase, workers, *decided)
         if view != self.view or self.revision == 0:
             self.revision += 1
             self.view = replace(view, revision=self.revision)

@@ -48,10 +48,12 @@ class JobRecord:
     clock: str = ""
     horizon: Horizon | None = None
     """How far the sources may go; None where the stream has an end of its own."""
+    round: int = 0
+    """How often all workers were rolled back."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part whose change must be stored before it is acted on."""
-        return self.phase, self.error, self.remedy, self.tasks, self.injected, self.horizon
+        return self.phase, self.error, self.remedy, self.tasks, self.injected, self.horizon, self.round
 
     def to_json(self, term: int) -> bytes:
         """The record as its znode holds it, marked with the term of the leader that writes it."""
@@ -65,7 +67,7 @@ class JobRecord:
             "tasks": tasks,
         }
         fields = {**head, "started_at": self.started_at, "failures": self.failures}
-        fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon}
+        fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon, "round": self.round}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -84,8 +86,9 @@ class JobRecord:
             later = tuple(fields.get("injected", ())), str(fields.get("clock", ""))
             horizon = _horizon(fields.get("horizon"))
             record = cls(
-                Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon
-            )
+                Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon,
+                int(fields.get("round", 0)),
+            )  # fmt: skip
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"znode {path} is not a job's state: {error!r}", REMEDY) from error

@@ -10,7 +10,7 @@ from riprap.controller.endings import describe_end, ended_itself
 from riprap.controller.job import LedJob
 from riprap.controller.moment import Moment
 from riprap.controller.phases import EndReason, FailureReason, Phase
-from riprap.controller.steps import Announce, Fence, Respawn, Step
+from riprap.controller.steps import Announce, Fence, Respawn, Rollback, Step
 
 CRASHES_MAX = 2
 """How often a worker that ends itself without having processed an item is replaced."""
@@ -37,6 +37,8 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
         return
     for step in steps:
         _apply(job, step)
+    if any(isinstance(step, Rollback) for step in steps):
+        run.log("rollback", round=job.round)
 
 
 def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
@@ -98,6 +100,9 @@ def _give_up_restarting(run: Moment, worker: WorkerId, reason: FailureReason) ->
 
 
 def _apply(job: LedJob, step: Step) -> None:
+    if isinstance(step, Rollback):
+        job.round += 1
+        return
     task = job.tasks[step.worker]
     match step:
         case Fence():

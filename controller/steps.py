@@ -32,7 +32,15 @@ class Announce:
     worker: WorkerId
 
 
-Step = Fence | Respawn | Announce
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """All workers begin anew from what they have saved, survivors within their processes; once in a plan, at its end.
+
+    The job enters its next round: what was sent before is refused from then on, though its sender lives.
+    """
+
+
+Step = Fence | Respawn | Announce | Rollback
 
 Plan = Callable[[View, Collection[WorkerId]], list[Step]]
 """What to do when the workers in `lost` are found lost: a pure function, called once per loss, never with none lost.

@@ -41,6 +41,8 @@ class View:
     workers: Mapping[WorkerId, WorkerView] = field(default_factory=lambda: MappingProxyType({}))
     horizon: Horizon | None = None
     """How far the sources may go, as far as that is durable; None where the stream has an end of its own."""
+    round: int = 0
+    """How often all workers were rolled back, as far as that is durable."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -62,4 +64,5 @@ class View:
         known = self.entries
         workers = known if names is None else {name: known[name] for name in names if name in known}
         view = {"revision": self.revision, "phase": str(self.phase), "workers": workers}
-        return view if self.horizon is None else view | {"horizon": list(self.horizon)}
+        horizon = {} if self.horizon is None else {"horizon": list(self.horizon)}
+        return view | horizon | ({"round": self.round} if self.round else {})

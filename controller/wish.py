@@ -76,6 +76,7 @@ def read_wish(job: Any) -> Wish:
     messages.text(view, "phase")
     if "horizon" in view and not _is_horizon(view["horizon"]):
         raise FrameError("the horizon of a view is a count, and whether it is final")
+    messages.count(view, "round", 0)
     if not all(isinstance(entry, dict) for entry in messages.mapping(view, "workers").values()):
         raise FrameError("a worker of a view is a map")
     for worker in workers:

@@ -4,7 +4,8 @@ Pure: what leaves goes through a Wire, what arrives comes in by method calls; th
 sender keeps each block until it is acknowledged. A receiver takes blocks in order; when one is missing (a connection
 was lost with blocks on it) it answers with a HELLO that names the sequence number it expects, and the sender replays
 from there. A sender whose blocks stay unacknowledged says HELLO from time to time, so that a lost tail is noticed too.
-A link belongs to two incarnations: a new one of either end starts it anew, and messages of an older one are refused.
+A link belongs to two incarnations and to a round of the job: a new life of either end, and a further round, start it
+anew. Messages of an older life or of another round are refused: those of a later round are sent again.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ class Links:
     def __init__(self, wire: Wire, window: Window) -> None:
         self.wire, self.window = wire, window
         self.duplicates = self.fenced = self.replayed = self.overruns = 0
+        self.round = 0
+        """How often the job was rolled back."""
         self._lives: dict[WorkerId, Incarnation] = {}
         self._up: set[WorkerId] = set()
         self._out: dict[tuple[Edge, WorkerId], OutLink] = {}
@@ -102,6 +105,11 @@ class Links:
         """Whether that life goes on."""
         return worker in self._up
 
+    @property
+    def up(self) -> list[WorkerId]:
+        """The peers that are up."""
+        return sorted(self._up)
+
     def lower(self, worker: WorkerId) -> None:
         """A peer is down: nothing is sent to it any more."""
         self._up.discard(worker)
@@ -113,6 +121,22 @@ class Links:
                 del halves[key]
         self._lives[worker] = life
         self._up.add(worker)
+
+    def enter(self, round_: int) -> None:
+        """A further round begins: all links start anew, between the same lives."""
+        self.round = round_
+        self._out.clear()
+        self._in.clear()
+
+    def ask_anew(self, edge: Edge, sender: WorkerId) -> None:
+        """Have a sender that entered this round before us send what it has put on the link since."""
+        if sender in self._up:
+            self.wire.reply(edge, sender, Kind.HELLO, Seq(0))
+
+    def is_of_round(self, round_: int) -> bool:
+        """Whether a message was sent in this round; those of others are counted."""
+        self.fenced += round_ != self.round
+        return round_ == self.round
 
     def room(self, edge: Edge, to: WorkerId) -> int:
         """Blocks that the window still takes; 0 while the peer is down."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -20,10 +20,14 @@ class Membership:
     once, as it is now: the moments between do not matter.
 
     With `transport` "auto" peers of the same host are offered payloads by reference, with "zeromq" none is.
+    `begin_anew` makes the task of a further round, from what this worker has saved.
     """
 
-    def __init__(self, port: WorkerPort, task: Runs, guests: Guests, host: str, transport: str) -> None:
+    def __init__(
+        self, port: WorkerPort, task: Runs, guests: Guests, host: str, transport: str, begin_anew: Callable[[int], Runs]
+    ) -> None:
         self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
+        self.begin_anew = begin_anew
         self.revision = -1
         self._receivers = set(port.layout.receivers())
 
@@ -36,18 +40,30 @@ class Membership:
         """Raises Fenced when the view says so."""
         if view["revision"] < self.revision:
             return
-        self.revision = view["revision"]
-        for name, entry in view["workers"].items():
-            worker = WorkerId.parse(name)
-            if worker == self.port.layout.me:
-                if entry["incarnation"] > self.port.life:
-                    raise Fenced
-            else:
-                self._on_peer(worker, entry)
+        is_first, self.revision = self.revision < 0, view["revision"]
+        entries = {WorkerId.parse(name): entry for name, entry in view["workers"].items()}
+        own = entries.pop(self.port.layout.me, None)
+        if own is not None and own["incarnation"] > self.port.life:
+            raise Fenced
+        if view.get("round", 0) > self.port.links.round:
+            self._enter(view["round"], is_first)
+        for worker, entry in entries.items():
+            self._on_peer(worker, entry)
         if "horizon" in view:
             self.task.grant(*view["horizon"])
         if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
+
+    def _enter(self, round_: int, is_first: bool) -> None:
+        """Go on in a further round: a life that begins in it has restored itself, any other begins anew."""
+        if is_first:
+            self.port.enter(round_)
+            return
+        self.task.close()
+        self.task = self.begin_anew(round_)
+        for worker in self.port.links.up:
+            self.task.on_worker_restored(worker)
+        self.port.ask_anew()
 
     def _on_peer(self, worker: WorkerId, entry: Mapping[str, Any]) -> None:
         links, life = self.port.links, Incarnation(entry["incarnation"])

@@ -10,6 +10,7 @@ import numpy as np
 from riprap.backupserver import (  # here, so that the zygote has loaded it when a worker is to be restored
     BackupClient,
     Record,
+    RestorePoint,
 )
 from riprap.codec.blocks import NO_KEY, Block, Key, Kind
 from riprap.codec.ids import Epoch
@@ -33,6 +34,9 @@ class RecordStore(Protocol):
     def use_keys(self, servers: Sequence[bytes]) -> None:
         """The servers may have these public keys from now on."""
 
+    def recall(self, deadline_s: float) -> RestorePoint:
+        """What a next life would find, once everything saved is safe; a RiprapError when it is not in time."""
+
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is safe; False when it is not in time."""
 
@@ -50,6 +54,10 @@ class NoStore:
 
     def use_keys(self, servers: Sequence[bytes]) -> None:
         """There are no servers."""
+
+    def recall(self, deadline_s: float) -> RestorePoint:
+        """Nothing was kept."""
+        return RestorePoint()
 
     def close(self, deadline_s: float) -> bool:
         """There is nothing to wait for."""
@@ -79,9 +87,13 @@ def open_store(
     if not servers:
         return NoStore(), Restored()
     client = BackupClient(servers, name, fence, keys, wake=wake, deadline_s=deadline_s)
-    point = client.open()
+    return client, restored(client.open())
+
+
+def restored(point: RestorePoint) -> Restored:
+    """A restore point as blocks."""
     state = None if point.state is None else _block(point.state)
-    return client, Restored(state, [_item(record) for record in point.items], point.dropped)
+    return Restored(state, [_item(record) for record in point.items], point.dropped)
 
 
 def _block(record: Record) -> Block:

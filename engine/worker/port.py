@@ -118,7 +118,7 @@ class WorkerPort(LinkPort):
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
         refer = None if self._by_frames else self.lender.refer(to, block)
-        header, frames = encode(Header(self.job, self.me, self.life, edge.index), block, refer)
+        header, frames = encode(Header(self.job, self.me, self.life, edge.index, self.links.round), block, refer)
         if self.network.send(connection, header, frames):
             sent = sum(frame.nbytes for frame in frames)
             self.bytes_sent[edge.name] += len(header) + sent
@@ -131,10 +131,22 @@ class WorkerPort(LinkPort):
         self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
 
     def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
-        header, _ = encode(Header(self.job, self.me, self.life, edge.index), block)
+        header, _ = encode(Header(self.job, self.me, self.life, edge.index, self.links.round), block)
         self.network.reply(identity(to, self.links.incarnation(to)), header)
 
     # what the worker does
+    def enter(self, round_: int) -> None:
+        """A further round of the job begins: all links start anew, and nothing that a former task asked for comes."""
+        self.links.enter(round_)
+        self._alarm_at = float("inf")
+        self._durable = self.store.durable
+
+    def ask_anew(self) -> None:
+        """Have those who entered the round before us send what they have sent since."""
+        for edge, senders in self.layout.incoming().items():
+            for sender in senders:
+                self.links.ask_anew(edge, sender)
+
     def connect(self, peer: WorkerId, endpoint: str, key: bytes, shares_memory: bool = False) -> None:
         """Open the connection to a new life of a peer, of that public key.
 
@@ -195,12 +207,15 @@ class WorkerPort(LinkPort):
         message = self.intake.forward(peer, header, frames)
         if message:
             edge, sender, head, block = message
-            self.deliver(task, edge, sender, head.incarnation, block)
+            self.deliver(task, edge, sender, head, block)
 
-    def deliver(self, task: Runs, edge: Edge, sender: WorkerId, life: Incarnation, block: Block) -> None:
+    def deliver(self, task: Runs, edge: Edge, sender: WorkerId, head: Header, block: Block) -> None:
         """Hand a message on if the task admits it and it is the next of its link."""
+        life = head.incarnation
         if block.kind == Kind.HELLO and block.meta and life == self.links.incarnation(sender):
             self._agree(edge, sender, identity(sender, life), block.meta)
+        elif not self.links.is_of_round(head.round):
+            return
         elif block.kind != Kind.HELLO and not task.admits(block):
             self.intake.drop(f"a {block.kind.name} that contradicts what is known")
         elif self.links.accept(edge, sender, life, block.seq, block):
@@ -229,7 +244,7 @@ class WorkerPort(LinkPort):
             edge, peer, head, block = message
             if "shared" in block.meta:
                 self._on_answer(connection, edge, peer, block.meta)
-            else:
+            elif self.links.is_of_round(head.round):
                 self._by_frames = True  # a message that did not arrive may have named what the peer cannot get at
                 self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
                 self._by_frames = False

@@ -29,6 +29,7 @@ from riprap.configs.topology import Topology
 from riprap.controller.last_words import write_last_words
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
+from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
 from riprap.engine.worker.build import DataflowParts
@@ -38,7 +39,7 @@ from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
 from riprap.engine.worker.membership import Membership
 from riprap.engine.worker.outputs import outputs_of
-from riprap.engine.worker.persistence import open_store
+from riprap.engine.worker.persistence import Restored, open_store, restored
 from riprap.engine.worker.port import Fenced, WorkerPort
 from riprap.engine.worker.profiling import instrument
 from riprap.operators.finite import check_model
@@ -62,7 +63,7 @@ class Worker:
         self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
         topology = Topology.from_dict(spec["topology"])
         schema = spec["topology"]["schema"]
-        form = (DataflowParts if "windows" in schema else ThreeStageParts)(topology, schema, self.me)
+        self._form = form = (DataflowParts if "windows" in schema else ThreeStageParts)(topology, schema, self.me)
         self.run_dir = Path(spec["run_dir"])
         bytes_max = topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24)
         receivers = form.layout.receivers()
@@ -89,7 +90,8 @@ class Worker:
         stage = topology.stages[self.me.stage]
         pin(stage.cpus, self.me.index, stage.threads)
         self.guests = Guests(senders(form.layout))
-        self.membership = Membership(self.port, self.task, self.guests, spec["host"], topology.links.transport)
+        transport = topology.links.transport
+        self.membership = Membership(self.port, self.task, self.guests, spec["host"], transport, self._begin_anew)
         self.turns = 0
         self.heartbeats = 0
         self._doubtful = False
@@ -112,18 +114,34 @@ class Worker:
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
         deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
         name = name_of(records_of(topology.job, spec["topology"].get("run", "")), str(self.me))
-        store, restored = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake)
+        store, saved = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
-        if self._first_life:
-            return
-        task.restore(restored.state, restored.items)
+        if not self._first_life:
+            self._take_over(saved, began)
+
+    def _take_over(self, saved: Restored, began: float) -> None:
+        self.task.restore(saved.state, saved.items)
         self.port.report(
             "restored",
-            epoch=task.epoch,
-            items=sum(block.items for block in restored.items),
+            epoch=self.task.epoch,
+            items=sum(block.items for block in saved.items),
             seconds=time.monotonic() - began,
-            dropped=restored.dropped,
+            dropped=saved.dropped,
         )
+
+    def _begin_anew(self, round_: int) -> Runs:
+        """Make the task once more, in this process, and take over what it has saved: the job was rolled back."""
+        began, saves = time.monotonic(), self.task.saves
+        saved = restored(self.port.store.recall(self.port.confirm_s)) if saves else Restored()
+        self.port.enter(round_)
+        if self.outputs is not None:
+            self.outputs.close()
+            self.outputs = outputs_of(self._form.layout, self.run_dir)
+        self.task = self._form.make_task(self.port, self.outputs, self.run_dir, first_life=False)
+        if saves:
+            self._take_over(saved, began)
+        self.port.report("rolled_back", round=round_, epoch=self.task.epoch)
+        return self.task
 
     def run(self) -> None:
         """Until the controller says stop."""

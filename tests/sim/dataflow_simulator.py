@@ -50,6 +50,7 @@ class DataflowCase:
     kill_at_once: int = 1
     hangs: int = 0
     cuts: int = 0
+    rollbacks: int = 0
     wire_s: float = 0.002
     restart_s: float = 0.03
     disk_s: float = 0.004
@@ -98,22 +99,16 @@ class DataflowNode(Node):
     """A worker of a general topology."""
 
     sim: DataflowSimulation
-    durable = 0
 
     def refuses(self) -> bool:
         """Only while something is under way: that it has become durable is the news to try again."""
         return self.saves > self.durable and self.sim.rng.random() < 0.2
 
-    def confirm(self, number: int) -> None:
-        if number > self.durable:  # a process that hung hears the newest only
-            self.durable = number
-            super().confirm(number)
-
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         block.seq = seq
         header, arrays = encode(Header("job", str(self.me), self.life, edge.index), block)
         _, copy = decode(header, [array.tobytes() for array in arrays])
-        self.sim.carry(self, to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
+        self._carry(to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
 
     def arrive(self, edge: Edge, sender: WorkerId, life: int, seq: Seq, block: Block) -> None:
         if block.kind != Kind.HELLO:
@@ -154,7 +149,7 @@ class DataflowSimulation(Simulation):
         self.wire_free, self.disk, self.disk_free, self.news_free, self.cut_lanes = {}, {}, {}, {}, {}
         self.announced = {sink: [] for sink in self.sinks}
         self.killed: list[WorkerId] = []
-        self.truth = dict.fromkeys(workers, (1, True))
+        self.truth, self.round = dict.fromkeys(workers, (1, True)), 0
         self.rows = {worker: self._rows(i) for i, worker in enumerate(self.sources)}
         self.nodes = {worker: DataflowNode(self, worker, 1) for worker in workers}
         for worker in workers:
@@ -178,7 +173,7 @@ class DataflowSimulation(Simulation):
         journal = Ledger(self.announced[me]) if layout.is_sink else None
         hosted = Hosted(operator, reader)
         task = hosting_task(
-            topology, layout, node, hosted, files, journal, node.life == 1, self.items, Window(self.window)
+            topology, layout, node, hosted, files, journal, node.is_first, self.items, Window(self.window)
         )
         task.threads = ComputeThreads(operator, self.case.threads)
         task.scheme.window = Window(self.window)
@@ -188,6 +183,9 @@ class DataflowSimulation(Simulation):
     def items(self) -> int:
         """Of all sources together."""
         return self.case.items * len(self.sources)
+
+    def incoming(self, node: DataflowNode) -> Mapping[Edge, Sequence[WorkerId]]:
+        return self.layouts[node.me].incoming()
 
     def restore(self, node: DataflowNode) -> None:
         if not node.task.saves:
@@ -228,6 +226,8 @@ class DataflowSimulation(Simulation):
             self.at(self.rng.uniform(0, case.kill_until_s), lambda v=victim, s=seconds: self._hang(v, s))
         for _ in range(case.cuts):
             self.at(self.rng.uniform(0, case.kill_until_s), self._cut)
+        for _ in range(case.rollbacks):
+            self.at(self.rng.uniform(0, case.kill_until_s), self.roll_back)
 
     def _cut(self) -> None:
         layout = self.layouts[self.rng.choice(list(self.nodes))]

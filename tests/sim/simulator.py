@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,6 +134,8 @@ class Case:
     faulty: tuple[str, ...] = ("processor",)
     disk_s: float = 0.004
     weigh: type[Weigh] = Weigh
+    rollbacks: int = 0
+    """How often all tasks are to begin anew from what they have saved, survivors in their processes."""
     kill_at_steps: tuple[tuple[int, str], ...] = ()
     """Workers to kill just before the so manieth event, whatever that is."""
     log: list[str] = field(default_factory=list)
@@ -150,18 +152,28 @@ class Node(LinkPort):
         self.links = Links(self, Window(sim.window))
         self.at_the_door: dict[tuple[WorkerId, int], list[Callable[[], None]]] = {}  # of lives not heard of yet
         self.counts: dict[str, int] = {}
-        self.saves = 0
+        self.saves = self.written = self.durable = 0
         self.task = sim.make_task(self)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody has been this worker before, nor this one in an earlier round."""
+        return self.life == 1 and self.links.round == 0
 
     # the wire of its links
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         copy = Block(
             block.kind, block.epoch, block.key, block.items, block.arrays, block.attachment, dict(block.meta), seq
         )
-        self.sim.carry(self, to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
+        self._carry(to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
 
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
-        self.sim.carry(self, to, lambda node: node.links.on_reply(edge, self.me, self.life, kind, seq))
+        self._carry(to, lambda node: node.links.on_reply(edge, self.me, self.life, kind, seq))
+
+    def _carry(self, to: WorkerId, act: Callable[[Node], None]) -> None:
+        """What is sent in a round is heard in the same one, or not at all."""
+        round_ = self.links.round
+        self.sim.carry(self, to, lambda node: act(node) if node.links.is_of_round(round_) else None)
 
     # the port of its task and scheme, beside the links
     def alarm(self, seconds: float) -> None:
@@ -191,6 +203,7 @@ class Node(LinkPort):
         def write() -> None:
             """The server goes on with what it got, whether the worker lives or not; its answer may find nobody."""
             self.sim.disk.setdefault(self.me, []).append((self.life, *record))
+            self.written = number
             self.sim.at(self.sim.case.wire_s, self.guard(lambda: self.confirm(number)))
 
         when = max(
@@ -206,7 +219,33 @@ class Node(LinkPort):
 
     def confirm(self, number: int) -> None:
         """Everything saved up to this number is safe."""
-        self.task.on_durable(number)
+        if number > self.durable:  # else a former task of this life has saved it
+            self.durable = number
+            self.task.on_durable(number)
+
+    def enter(self, round_: int) -> None:
+        """The job was rolled back: begin anew from what is saved, once all of it is."""
+        if not self.alive or round_ <= self.links.round:
+            return
+        if self.written < self.saves or self.sim.now < self.hung_until:
+            wait = max(0.001, self.hung_until - self.sim.now)
+            self.hung_until = self.sim.now + wait  # it waits for the store, and for nothing else
+            self.sim.at(wait, lambda: self.enter(round_))
+            return
+        self.task.close()
+        self.links.enter(round_)
+        self.durable, self.alarm_id = self.saves, self.alarm_id + 1
+        self.task = self.sim.make_task(self)
+        self.sim.restore(self)
+        for worker in self.links.up:
+            self.task.on_worker_restored(worker)
+        if len(self.links.up) + 1 == len(self.sim.truth):
+            self.task.start()
+        for edge, senders in self.sim.incoming(self).items():
+            for sender in senders:
+                self.links.ask_anew(edge, sender)
+        self.sim.case.log.append(f"{self.sim.now:.4f} {self.me}#{self.life} enters round {round_}")
+        self.sim.schedule_work(self)
 
     def report(self, event: str, **fields: Any) -> None:
         self.sim.case.log.append(f"{self.sim.now:.4f} {self.me}#{self.life} {event} {fields}")
@@ -272,6 +311,7 @@ class Simulation:
         self.disk_free: dict[WorkerId, float] = {}
         self.announced: dict[WorkerId, list] = {sink: [] for sink in self.sinks}
         self.truth: dict[WorkerId, tuple[int, bool]] = {}
+        self.round = 0
         self.news_free: dict[WorkerId, float] = {}
         self.nodes = {}
         for worker in (*self.sources, *self.processors, *self.sinks):
@@ -292,12 +332,16 @@ class Simulation:
             batch = self.case.micro_batch
             reader = EpochReader(NumberedRows(data), -(-share // batch), batch, self.case.block_bytes, scheme.unit)
             task = SourceTask(layout, scheme, node, reader, 2)
-            if node.life > 1:
+            if not node.is_first:
                 task.start()
             return task
         if node.me in self.sinks:
             return SinkTask(layout, scheme, node, Fold(self.case.weigh()), Notebook(self, node.me))
         return ProcessorTask(layout, scheme, node, self.case.weigh)
+
+    def incoming(self, node: Node) -> Mapping[Edge, Sequence[WorkerId]]:
+        """The edges that end at a worker, with those at their other ends."""
+        return node.task.layout.incoming()
 
     def restore(self, node: Node) -> None:
         """Hand a new life what the lives before it saved: the newest state, and the items behind it."""
@@ -346,8 +390,15 @@ class Simulation:
 
             self.at(self.rng.expovariate(1 / 0.0005), step)
 
+    def roll_back(self) -> None:
+        """News of a further round reaches the workers one by one, in order with other news."""
+        self.round = round_ = self.round + 1
+        for node in list(self.nodes.values()):
+            self.tell(node, lambda node=node: node.enter(round_))
+
     def tell_all(self, node: Node) -> None:
         """A booting worker starts from the controller's view."""
+        node.links.enter(self.round)
         for worker, (life, up) in self.truth.items():
             if worker != node.me:
                 node.learn(worker, life, up)
@@ -356,10 +407,15 @@ class Simulation:
         """News of a worker reaches the others one by one, each in order."""
         life, up = self.truth[worker]
         for node in list(self.nodes.values()):
-            if node.me != worker and node.alive:
-                when = max(self.news_free.get(node.me, 0.0), self.now + self.rng.expovariate(1 / 0.004)) + 1e-9
-                self.news_free[node.me] = when
-                self.at(when - self.now, node.guard(lambda node=node: node.learn(worker, life, up)))
+            if node.me != worker:
+                self.tell(node, lambda node=node: node.learn(worker, life, up))
+
+    def tell(self, node: Node, act: Callable[[], None]) -> None:
+        """News of the controller, in order."""
+        if node.alive:
+            when = max(self.news_free.get(node.me, 0.0), self.now + self.rng.expovariate(1 / 0.004)) + 1e-9
+            self.news_free[node.me] = when
+            self.at(when - self.now, node.guard(act))
 
     def kill(self, worker: WorkerId) -> None:
         node = self.nodes[worker]
@@ -402,6 +458,8 @@ class Simulation:
             self.at(self.rng.uniform(0, 0.18), lambda v=victim, s=seconds: self._hang(v, s))
         for _ in range(self.case.cuts):
             self.at(self.rng.uniform(0, 0.18), self._cut)
+        for _ in range(self.case.rollbacks):
+            self.at(self.rng.uniform(0, 0.18), self.roll_back)
 
     def _hang(self, victim: WorkerId, seconds: float) -> None:
         self.nodes[victim].hung_until = self.now + seconds

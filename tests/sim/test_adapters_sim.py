@@ -49,8 +49,8 @@ class StagedSimulation(DataflowSimulation):
         hosted = self.hosted(me.stage, me.index)
         files = WindowFiles(Path("/nonexistent"), me.index, type(hosted.operator))
         journal = Ledger(self.announced[me]) if layout.is_sink else None
-        first = node.life == 1
-        return hosting_task(self.topology, layout, node, hosted, files, journal, first, self.items, Window(self.window))
+        parts = (hosted, files, journal, node.is_first, self.items, Window(self.window))
+        return hosting_task(self.topology, layout, node, *parts)
 
     def hosted(self, stage: str, index: int) -> Hosted:
         if stage == "source":

@@ -34,6 +34,7 @@ FAULTS = {
     "everybody": {"kills": 2, "kill_at_once": 99},
     "many": {"kills": 9, "restart_s": 0.01},
     "cuts": {"cuts": 4, "hangs": 2, "kills": 2},
+    "rollbacks": {"rollbacks": 3, "kills": 2, "hangs": 1, "cuts": 1},
 }
 
 

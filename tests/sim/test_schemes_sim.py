@@ -48,6 +48,15 @@ FAULTS = {
     "source-and-sink": {"kills": 2, "kill_at_once": 2, "faulty": ("source", "sink")},
     "any-role": {"kills": 5, "kill_at_once": 2, "faulty": ("source", "sink", "processor"), "cuts": 2, "pairs": 2},
     "everything-at-once": {"kills": 2, "kill_at_once": 99, "faulty": ("source", "sink", "processor")},
+    "rollbacks": {"rollbacks": 2},
+    "rollbacks-among-kills": {
+        "rollbacks": 3,
+        "kills": 3,
+        "hangs": 1,
+        "cuts": 2,
+        "pairs": 2,
+        "faulty": ("source", "sink", "processor"),
+    },
     "any-role-tiny": {"kills": 4, "faulty": ("source", "sink", "processor"), "micro_batch": 3, "items": 150},
 }
 
@@ -71,7 +80,7 @@ def states(simulation: Simulation) -> list[int]:
 @pytest.mark.parametrize("scheme", EXACT)
 def test_the_model_is_that_of_an_undisturbed_run(scheme: str, fault: str) -> None:
     faulty = Case(EXACT[scheme], **FAULTS[fault])
-    expected = states(run(replace(faulty, kills=0, hangs=0, cuts=0), 0))
+    expected = states(run(replace(faulty, kills=0, hangs=0, cuts=0, rollbacks=0), 0))
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = run(faulty, seed)
         replay = f"RIPRAP_SIM_FIRST={seed} RIPRAP_SIM_SEEDS=1 pytest tests/sim -k '{scheme}-{fault}'"
