@@ -119,7 +119,8 @@ class BackupClient:
                 for one in self._live
             ]
         state = next((record for record in live if record.kind == "state"), None)
-        return RestorePoint(state, [record for record in live if record.kind == "item"])
+        since = -1 if state is None else state.epoch
+        return RestorePoint(state, [record for record in live if record.kind == "item" and record.epoch > since])
 
     def _await_durable(self, deadline_s: float) -> None:
         deadline = time.monotonic() + deadline_s

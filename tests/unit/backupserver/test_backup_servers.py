@@ -339,3 +339,34 @@ def test_an_s3_bucket_holds_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> No
         assert found(Store(open_storage("s3://bucket/riprap"))) == (3, [(4, 6)])
     finally:
         server.stop()
+
+
+def test_a_life_recalls_what_the_next_one_would_find(cluster: Cluster) -> None:
+    cluster.start()
+    first = cluster.client(1)
+    first.open()
+    for record in (state(1), ("item", 2, {}, [np.arange(2.0)])):
+        first.save(*record)
+    await_that(first, lambda: first.durable == 2)
+    client = cluster.client(2)
+    client.open()
+    for record in (state(3), ("item", 3, {}, [np.arange(3.0)]), ("item", 5, {"of": 5}, [np.arange(5.0)])):
+        client.save(*record)
+    recalled = client.recall(WAIT_S)
+    assert client.durable == client._sequence, "all of it is safe by then"
+    found = cluster.client(3).open()
+    assert recalled.state and found.state and recalled.state.epoch == found.state.epoch == 3
+    assert [(one.epoch, one.meta, one.arrays[0].tolist()) for one in recalled.items] == [
+        (one.epoch, one.meta, one.arrays[0].tolist()) for one in found.items
+    ]
+    assert [one.epoch for one in recalled.items] == [5]
+
+
+def test_a_life_recalls_nothing_that_is_not_safe(cluster: Cluster) -> None:
+    cluster.start()
+    client = cluster.client(1)
+    client.open()
+    cluster.kill()
+    client.save(*state(1))
+    with pytest.raises(BackupUnavailable, match="no backup server has confirmed"):
+        client.recall(0.2)

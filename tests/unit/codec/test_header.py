@@ -37,7 +37,7 @@ ARRAYS = st.sampled_from(DTYPES).flatmap(lambda dtype: arrays_of.arrays(dtype, S
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=9)
 META_VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner))
 METAS = st.dictionaries(st.text(max_size=5), META_VALUES, max_size=META_KEYS_MAX)
-HEADERS = st.builds(Header, st.text(max_size=64), st.text(max_size=64), COUNTS.map(Incarnation), COUNTS)
+HEADERS = st.builds(Header, st.text(max_size=64), st.text(max_size=64), COUNTS.map(Incarnation), COUNTS, COUNTS)
 
 
 @st.composite
@@ -112,7 +112,7 @@ def test_limits_of_the_writer() -> None:
 
 
 HEADER = Header("job", "source.0", Incarnation(1), 0)
-FIELDS = [VERSION, "job", "source.0", 1, 0, int(Kind.DATA), 1, 1, [0, 0, 0, 0], 2, False, [["<f8", [2, 3]]], {}]
+FIELDS = [VERSION, "job", "source.0", 1, 0, 0, int(Kind.DATA), 1, 1, [0, 0, 0, 0], 2, False, [["<f8", [2, 3]]], {}]
 FRAME = bytes(48)
 
 
@@ -130,13 +130,13 @@ ODD = [None, True, -1, -(2**63), 2**62 + 1, 2**64 - 1, 1.0, float("nan"), float(
 LEGAL = {
     1: ("", "x"),
     2: ("", "x"),
-    10: (True,),
-    12: ({},),
-    **dict.fromkeys((0, 3, 4, 5, 6, 7, 8, 9, 11), ()),
+    11: (True,),
+    13: ({},),
+    **dict.fromkeys((0, 3, 4, 5, 6, 7, 8, 9, 10, 12), ()),
 }
 
 
-@pytest.mark.parametrize("field", range(13))
+@pytest.mark.parametrize("field", range(14))
 def test_a_field_of_a_wrong_type_or_range(field: int) -> None:
     odd = [value for value in ODD if not any(value is legal or value == legal != 1 for legal in LEGAL[field])]
     assert len(odd) >= 12
@@ -166,17 +166,17 @@ def test_a_field_of_a_wrong_type_or_range(field: int) -> None:
     ],
 )
 def test_a_shape_that_does_not_fit(shape: Any) -> None:  # fmt: skip
-    refused([*FIELDS[:11], [["<f8", shape]], {}])
+    refused([*FIELDS[:12], [["<f8", shape]], {}])
 
 
 @pytest.mark.parametrize("shape", [[0, 2**62], [2**62, 0], [2**40, 2**40, 0], [0, 2**31, 2**31]])
 def test_an_empty_shape_may_not_overflow_either(shape: list[int]) -> None:
-    refused([*FIELDS[:11], [["<f8", shape]], {}], (b"",))
+    refused([*FIELDS[:12], [["<f8", shape]], {}], (b"",))
 
 
 @pytest.mark.parametrize("dtype", ["O", "<f2", ">f8", "f8", "<c16", "S8", "", "<M8[s]", 8, None, ["<f8"], b"<f8", {}])
 def test_a_dtype_that_is_not_listed(dtype: Any) -> None:
-    refused([*FIELDS[:11], [[dtype, [2, 3]]], {}])
+    refused([*FIELDS[:12], [[dtype, [2, 3]]], {}])
 
 
 @pytest.mark.parametrize("frames", [(), (FRAME, FRAME), (FRAME[:-1],), (FRAME + b"0",), (b"",)])
@@ -188,16 +188,16 @@ def test_wrong_arities_and_too_many_of_anything() -> None:
     for fields in ([], FIELDS[:-1], [*FIELDS, 0], {"a": 1}, 5, None, "x"):
         refused(fields)
     for key in ([0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, -1], [0, 0, 0, 0.0], [0, 0, 0, 2**63]):
-        refused([*FIELDS[:8], key, *FIELDS[9:]])
-    refused([*FIELDS[:11], [["<f8", [1]]] * (FRAMES_MAX + 1), {}], (bytes(8),) * (FRAMES_MAX + 1))
-    refused([*FIELDS[:12], {str(i): 0 for i in range(META_KEYS_MAX + 1)}])
-    refused([*FIELDS[:12], {b"bytes": 0}])
-    refused([*FIELDS[:10], True, [], {}], ())
+        refused([*FIELDS[:9], key, *FIELDS[10:]])
+    refused([*FIELDS[:12], [["<f8", [1]]] * (FRAMES_MAX + 1), {}], (bytes(8),) * (FRAMES_MAX + 1))
+    refused([*FIELDS[:13], {str(i): 0 for i in range(META_KEYS_MAX + 1)}])
+    refused([*FIELDS[:13], {b"bytes": 0}])
+    refused([*FIELDS[:11], True, [], {}], ())
     for name in (1, 2):
         refused([*FIELDS[:name], "x" * 65, *FIELDS[name + 1 :]])
     refused([VERSION + 1, *FIELDS[1:]])
     for kind in (0, max(Kind) + 1):
-        refused([*FIELDS[:5], kind, *FIELDS[6:]])
+        refused([*FIELDS[:6], kind, *FIELDS[7:]])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_bytes_that_are_no_header_cost_no_memory(packed: bytes) -> None:
 def test_the_biggest_claim_that_is_true_costs_no_memory() -> None:
     """Empty arrays may claim large shapes; none of it is allocated."""
     tracemalloc.start()
-    _, block = decode(msgpack.packb([*FIELDS[:11], [["|u1", [0, PAYLOAD_BYTES_MAX]]] * FRAMES_MAX, {}]), [b""] * 16)
+    _, block = decode(msgpack.packb([*FIELDS[:12], [["|u1", [0, PAYLOAD_BYTES_MAX]]] * FRAMES_MAX, {}]), [b""] * 16)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert block.arrays[0].shape == (0, PAYLOAD_BYTES_MAX)
@@ -284,15 +284,15 @@ def structure(rng: random.Random, depth: int = 0) -> Any:
         return msgpack.ExtType(rng.randrange(128), rng.randbytes(rng.randrange(9)))
     if verb == 8:
         return {rng.choice(("a", "of", "", 7, b"x")): structure(rng, depth + 1) for _ in range(rng.randrange(4))}
-    return [structure(rng, depth + 1) for _ in range(rng.choice((0, 1, 2, 4, 13)))]
+    return [structure(rng, depth + 1) for _ in range(rng.choice((0, 1, 2, 4, 14)))]
 
 
 def test_random_structures_are_refused_or_read() -> None:
     rng = random.Random(2)
     read = 0
     for _ in range(5_000):
-        refused([structure(rng) for _ in range(13)], ())
-        place = rng.randrange(13)
+        refused([structure(rng) for _ in range(14)], ())
+        place = rng.randrange(14)
         mixed = [*FIELDS[:place], structure(rng), *FIELDS[place + 1 :]]
         with contextlib.suppress(FrameError):
             decode(msgpack.packb(mixed), (FRAME,))

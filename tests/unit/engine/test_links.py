@@ -349,3 +349,35 @@ def test_acknowledging_a_link_that_never_was_is_no_error() -> None:
 def test_the_state_of_unknown_workers() -> None:
     links: Any = Links(Recorder(), Window(WINDOW))
     assert links.incarnation(B) == 0 and not links.is_up(B) and links.room(EDGE, B) == 0
+
+
+def test_a_further_round_starts_all_links_anew_between_the_same_lives() -> None:
+    wire = Recorder()
+    links = Links(wire, Window(WINDOW))
+    links.raise_(A, Incarnation(2))
+    for number in (1, 2):
+        assert links.send(EDGE, A, block(number))
+        assert links.accept(OTHER, A, Incarnation(2), Seq(number), block())
+    assert links.is_of_round(0) and not links.is_of_round(1)
+    links.enter(1)
+    assert links.fenced == 1 and not links.is_of_round(0) and links.is_of_round(1)
+    assert links.is_up(A) and links.unacknowledged(EDGE, A) == 0
+    wire.forward.clear()
+    assert links.send(EDGE, A, block(3)) and wire.forward[0][2] == 1, "numbers begin at 1"
+    assert links.accept(OTHER, A, Incarnation(2), Seq(1), block())
+
+
+def test_who_enters_a_round_late_has_the_senders_begin_at_the_first() -> None:
+    wires = Recorder(), Recorder()
+    early, late = (Links(wire, Window(WINDOW)) for wire in wires)
+    early.raise_(B, Incarnation(1))
+    late.raise_(A, Incarnation(1))
+    early.enter(1)
+    for number in (1, 2):
+        early.send(EDGE, B, block(number))  # and the other refuses them
+    late.enter(1)
+    late.ask_anew(EDGE, A)
+    edge, _, kind, seq = wires[1].backward[0]
+    wires[0].forward.clear()
+    early.on_reply(edge, B, Incarnation(1), kind, Seq(seq))
+    assert [late.accept(EDGE, A, Incarnation(1), seq, block) for _, _, seq, block in wires[0].forward] == [True, True]

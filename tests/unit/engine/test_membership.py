@@ -30,6 +30,7 @@ class Links:
 
     def __init__(self) -> None:
         self.up: dict[WorkerId, int] = {}
+        self.round = 0
         self.known: dict[WorkerId, int] = {}
 
     def is_up(self, worker: WorkerId) -> bool:
@@ -54,6 +55,9 @@ class Task:
     def start(self) -> None:
         self.told.append(("start", ""))
 
+    def close(self) -> None:
+        self.told.append(("close", ""))
+
     def on_worker_failed(self, worker: WorkerId) -> None:
         self.told.append(("failed", str(worker)))
 
@@ -69,12 +73,22 @@ def topology(tmp_path: Path) -> Topology:
 
 def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
     ignore = lambda *ignored: None  # noqa: E731
+    links, task = Links(), Task()
+
+    def enter(round_: int) -> None:
+        links.round = round_
+        task.told.append(("enters", str(round_)))
+
+    def begin_anew(round_: int) -> Runs:
+        enter(round_)
+        return cast(Runs, task)
+
     port = SimpleNamespace(
-        layout=Layout.of(topology, me), links=Links(), life=Incarnation(1), connect=ignore, disconnect=ignore
-    )
-    task = Task()
+        layout=Layout.of(topology, me), links=links, life=Incarnation(1), connect=ignore, disconnect=ignore,
+        enter=enter, ask_anew=lambda: task.told.append(("asks", "anew")),
+    )  # fmt: skip
     guests = Guests(senders(port.layout))
-    return Membership(cast(WorkerPort, port), cast(Runs, task), guests, "h", "auto"), task
+    return Membership(cast(WorkerPort, port), cast(Runs, task), guests, "h", "auto", begin_anew), task
 
 
 def key_of(name: str, life: int) -> bytes:
@@ -114,6 +128,24 @@ def test_changes_are_applied_in_their_order(topology: Topology) -> None:
         ("restored", "sink.0"), ("restored", "processor.0"), ("start", ""), ("failed", "sink.0"),
         ("restored", "sink.0"), ("start", ""),
     ]  # fmt: skip
+
+
+def test_a_further_round_begins_anew_and_then_hears_of_the_peers(topology: Topology) -> None:
+    members, task = membership(topology, SOURCE)
+    members.on_view(view(1, "RUNNING", sink_0=(1, "up")))
+    task.told.clear()
+    members.on_view(view(2, "RECOVERING", sink_0=(1, "down")) | {"round": 1})
+    members.on_view(view(3, "RECOVERING", sink_0=(2, "up")) | {"round": 1})
+    assert task.told == [
+        ("close", ""), ("enters", "1"), ("restored", "sink.0"), ("asks", "anew"), ("failed", "sink.0"), ("start", ""),
+        ("restored", "sink.0"), ("start", ""),
+    ]  # fmt: skip
+
+
+def test_a_life_that_begins_in_a_later_round_is_in_it_from_the_start(topology: Topology) -> None:
+    members, task = membership(topology, SOURCE)
+    members.on_view(view(7, "RECOVERING", sink_0=(1, "up")) | {"round": 3})
+    assert task.told == [("enters", "3"), ("restored", "sink.0"), ("start", "")]
 
 
 def test_a_worker_that_was_replaced_learns_it(topology: Topology) -> None:
