@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
     @property
     def stale(self) -> bool:
-        """Whether the server may lack records that were acknowledged."""
+        """True when the server may lack records that were acknowledged."""
         return bool(self.fields["stale"])
 
     @property
@@ -89,7 +89,7 @@ class Peer:
 
     @property
     def is_calm(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """True when there is nothing to wait for."""
         return self.in_sync and self.acked >= self.sent and self._unanswered_at == float("inf")
 
     def ask(self) -> None:
@@ -154,7 +154,7 @@ class Peer:
 
     @property
     def _may_be_shut_out(self) -> bool:
-        """Whether its silence may mean that it has another key."""
+        """True when its silence may mean that it has another key."""
         return len(self._keys) > 1 or (self._in_doubt and self._keys != (self._key,))
 
     def _connect_anew(self, now: float) -> None:

@@ -45,9 +45,9 @@ class Segments:
         self.size = 0
         self.damage: list[str] = []
         self.appended = 0
-        """How many groups were appended."""
+        """Number of groups appended."""
         self.synced = 0
-        """How many of them have been forced to disk."""
+        """Number of them that have been forced to disk."""
         self._number = 0
         self._unsynced: dict[str, int] = {}  # segments, with the last group that each got
         self._syncing: Sync | None = None
@@ -130,7 +130,7 @@ class Segments:
 
     @property
     def syncing(self) -> bool:
-        """Whether a sync has been begun and not noted as done."""
+        """True when a sync has been begun and not noted as done."""
         return self._syncing is not None
 
     def begin_sync(self) -> bool:

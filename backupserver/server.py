@@ -245,7 +245,7 @@ class Server:
         self._send(client, "forgot", job=job, logs=logs)
 
     def _is_over(self, name: str) -> bool:
-        """Whether the worker's job was forgotten, as far as this process or its storage remembers."""
+        """True when the worker's job was forgotten, as far as this process or its storage remembers."""
         return job_of(name) in self._over or self.store.is_forgotten(name)
 
     def _may_write(self, client: bytes, name: str, fence: int) -> bool:

@@ -10,7 +10,7 @@ class Storage(Protocol):
     """Named segments of bytes. Errors of the medium are OSError."""
 
     appends: bool
-    """Whether a segment can grow; where not, each group of records becomes a segment of its own."""
+    """True when a segment can grow; where not, each group of records becomes a segment of its own."""
 
     def names(self) -> list[str]:
         """All segments, oldest first."""

@@ -75,7 +75,7 @@ class Store:
         return len(names)
 
     def is_forgotten(self, name: str) -> bool:
-        """Whether the worker's job was forgotten."""
+        """True when the worker's job was forgotten."""
         return job_of(name) in self._forgotten
 
     def begin_life(self, name: str, fence: int) -> None:

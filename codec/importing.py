@@ -62,5 +62,5 @@ def own_line(error: BaseException, *ours: str) -> str:
 
 
 def _is_own(filename: str) -> bool:
-    """Whether a frame is neither Python's machinery of imports nor ours."""
+    """True when a frame is neither Python's machinery of imports nor ours."""
     return not filename.startswith("<") and filename not in (__file__, importlib.__file__, inspect.__file__)

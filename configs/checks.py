@@ -56,7 +56,7 @@ def check_inputs(parts: Parts) -> Iterator[Problem]:
 
 
 def is_whole(parts: Parts) -> bool:
-    """Whether all stages and edges are there and well formed, so that questions about the shape make sense."""
+    """True when all stages and edges are there and well formed, so that questions about the shape make sense."""
     return parts.whole and not any(chain(_check_names(parts), _check_edges(parts)))
 
 

@@ -31,7 +31,7 @@ class SchemeOptions(Section):
     """What all schemes share: they may look at the topology's shape and say what does not fit."""
 
     needs_backup: ClassVar[bool] = False
-    """Whether it cannot do without backup servers."""
+    """True when it cannot do without backup servers."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """What of `shape` this scheme cannot work with; called only when all stages and edges are well formed."""
@@ -73,11 +73,11 @@ class Erasure(ThreeStage):
     """Parity blocks of a row; None: 2, or 1 where there are fewer than 4 tasks, the code is xor or k leaves no more."""
     attachment: Literal["lazy", "eager", "hybrid"] = "lazy"
     incremental: bool = True
-    """Whether parity of a row is encoded as soon as the row is read, or that of all rows when the epoch is."""
+    """True when parity of a row is encoded as soon as the row is read, or that of all rows when the epoch is."""
     rows: int = Field(default=1, ge=1, le=1024)
     """The fewest stripe rows of an epoch. With several, parity of the first leaves while the last is still read."""
     hedge: Annotated[str | int, BeforeValidator(_hedge)] = "cost"
-    """How long results are waited for: until a worker is known to be lost, while it pays, or so many milliseconds."""
+    """The wait for results: until a worker is known to be lost, while it pays, or so many milliseconds."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """The code must be able to make r parities, and k + r blocks of a row need as many processors."""

@@ -40,7 +40,7 @@ class Input(TopologySection):
     path: Text | None = None
     """A directory of shards, or text; absolute in a loaded topology."""
     repeat: Annotated[int | Literal["forever"], Written(_count_or_forever, lambda found: found)] = 1
-    """How many times it is streamed."""
+    """Number of times that it is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None
     """The items after which the stream is cut."""
     rate: Annotated[float, Bounds(gt=0, allow_inf_nan=False)] | None = None
@@ -102,12 +102,12 @@ class StageOptions(TopologySection):
 
 @dataclass(frozen=True)
 class LinkOptions(TopologySection):
-    """How data moves."""
+    """The movement of data."""
 
     block_bytes: Annotated[int, Bounds(ge=1024, le=1 << 26)] = 262_144
     """The size of a block."""
     window_epochs: Annotated[int, Bounds(ge=1, le=1024)] = 2
-    """How many epochs may be under way at once."""
+    """Most epochs that may be under way at once."""
     transport: Literal["auto", "zeromq"] = "auto"
     """"auto" hands payloads from worker to worker of one host by reference, "zeromq" uses sockets alone."""
     shared_bytes: Annotated[int, Bounds(ge=1 << 20, le=1 << 36)] = 1 << 27
@@ -119,7 +119,7 @@ class BackupOptions(TopologySection):
     """Where sinks and persisting schemes keep their states and items."""
 
     servers: Annotated[int, Bounds(ge=0, le=5)] | Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)] = 1
-    """How many the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses of
+    """Number that the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses of
     servers that run."""
     storage: Text | None = None
     """A directory or an fsspec URL for those that the launcher starts."""
@@ -152,5 +152,5 @@ class Output(TopologySection):
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the path names a file and not a directory."""
+        """True when the path names a file and not a directory."""
         return "{window}" in self.path

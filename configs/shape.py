@@ -21,11 +21,11 @@ class EdgeSection(TopologySection):
     upstream: StageName = field(metadata={"alias": "from"})
     downstream: StageName = field(metadata={"alias": "to"})
     partitioning: Literal["one_to_one", "split", "merge", "full", "stripe"] | None = None
-    """How items are dealt out to tasks; feedback alone can do without saying so."""
+    """The way items are dealt out to tasks; feedback alone can do without saying so."""
     feedback: bool = False
     """Runs back, and may close a cycle."""
     consistency: Literal["bsp", "ssp", "asp"] = "bsp"
-    """How far the receiver of feedback may run ahead of it: bsp not at all, ssp by `staleness` windows, asp freely."""
+    """Lead that the receiver of feedback may have over it: bsp none, ssp by `staleness` windows, asp freely."""
     staleness: Annotated[int, Bounds(ge=0, le=1_000_000)] = 0
 
 
@@ -38,7 +38,7 @@ class StageEdge(EdgeSection):
 
     @property
     def stale_windows(self) -> float:
-        """How many windows the receiver of this feedback may run ahead of it, (AF 5)."""
+        """Windows that the receiver of this feedback may run ahead of it (AF 5)."""
         return {"bsp": 0.0, "asp": math.inf}.get(self.consistency, float(self.staleness))
 
     @property

@@ -91,7 +91,7 @@ class Topology(TopologySection):
 
     @property
     def keeps_bad_rows(self) -> bool:
-        """Whether a source may stream NaN or infinity, so that what is computed need not be finite either."""
+        """True when a source may stream NaN or infinity, so that what is computed need not be finite either."""
         return any(self.input_of(stage).bad_rows == "keep" for stage in self.sources)
 
     def trusting_inputs(self) -> Topology:

@@ -40,7 +40,7 @@ def address_towards(zookeeper: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this host reaches it."""
+    """True when only this host reaches it."""
     return address == ONE_HOST or ipaddress.ip_address(address).is_loopback
 
 
@@ -61,7 +61,7 @@ def check_reach(host: str, address: str, others: Mapping[str, str]) -> None:
 
 
 def _reach(address: str) -> int:
-    """How far an address is heard: 0 by sockets of its host alone, 1 on its machine, 2 from other hosts."""
+    """Reach of an address: 0 by sockets of its host alone, 1 on its machine, 2 from other hosts."""
     return 0 if address == ONE_HOST else 1 if is_loopback(address) else 2
 
 

@@ -161,7 +161,7 @@ class Child:
             self.report.stats = stats
 
     def _send(self, message: Message) -> bool:
-        """Whether the message is out, or the worker gone so that it does not matter."""
+        """True when the message is out, or the worker gone so that it does not matter."""
         try:
             channel.send(self.channel, message)
         except BlockingIOError:

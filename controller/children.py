@@ -154,7 +154,7 @@ class Children:
         return job.workers.get(key[1]) if job else None
 
     def _lives(self, job: str, worker: str) -> bool:
-        """Whether an older incarnation has not ended yet; its end will bring us back here."""
+        """True when an older incarnation has not ended yet; its end will bring us back here."""
         return any(key[:2] == (job, worker) for key in self._alive)
 
     def _spares_needed(self) -> int:

@@ -20,7 +20,7 @@ class KnownAgent:
     report: AgentReport
     heard_at: float
     ahead_s: float = 0.0
-    """How far this controller's clock is ahead of the agent's, as far as is known; at least that, and the time that its
+    """Lead of this controller's clock over the agent's, as far as is known; at least that, and the time that its
     quickest report took. 0 where the two read the same clock."""
     told: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The jobs of the desired state last sent."""
@@ -60,7 +60,7 @@ class Cluster:
         return {host: instance for host, instance in sorted(self.members.items()) if instance in self.agents}
 
     def gone(self, assignment: Assignment, now: float) -> bool:
-        """Whether the agent process that holds this assignment is lost, as far as anyone can tell.
+        """True when the agent process that holds this assignment is lost, as far as anyone can tell.
 
         Another instance has taken its host's name; or it is a member no more and silent as well. An agent that goes on
         reporting has only lost its session, as all do when ZooKeeper was away for longer than sessions last; it will

@@ -72,7 +72,7 @@ class Core:
 
     @property
     def takes_over(self) -> bool:
-        """Whether it still waits for the agents' first reports; what it says of jobs is stale until then."""
+        """True when it still waits for the agents' first reports; what it says of jobs is stale until then."""
         return self._takeover_until is not None
 
     def members(self, members: Mapping[str, str], now: float) -> list[Action]:
@@ -314,7 +314,7 @@ class Core:
         return [SumUp(job.spec, job.final)]
 
     def _taking_over(self, now: float) -> bool:
-        """Whether to hold still because agents have not reported yet: what they run is not known."""
+        """True to hold still because agents have not reported yet: what they run is not known."""
         if self._takeover_until is None:
             return False
         tasks = [task for job in self.jobs.values() if job.phase not in TERMINAL for task in job.tasks.values()]

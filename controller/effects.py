@@ -35,7 +35,7 @@ class Victim:
         return True
 
     def alive(self) -> bool:
-        """Whether the process has neither ended nor been killed through this object (which it obeys in a moment)."""
+        """True when the process has neither ended nor been killed through this object (which it obeys in a moment)."""
         if self._killed:
             return False
         poll = select.poll()
@@ -62,7 +62,7 @@ class Effect:
     turned_at: float = 0.0
     """When it was last stopped or continued."""
     ran_s: float = 0.0
-    """How long it ran before it was last stopped; at first, as long as a period grants."""
+    """Time that it ran before it was last stopped; at first, as long as a period grants."""
 
     def __post_init__(self) -> None:
         self.turned_at, self.ran_s = self.since, self.fault.cpu * SLOW_PERIOD_S

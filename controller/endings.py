@@ -1,4 +1,4 @@
-"""How a worker's process ended, in words: its exit status or signal, and the line where the fault handler saw it."""
+"""The end of a worker's process in words: its exit status or signal, and the line where the fault handler saw it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the processes of one command learn of the file that says how an ensemble of the user's is entered.
+"""Tells the processes of one command of the file that says how to enter an ensemble of the user's.
 
 An environment variable names it, which children inherit; what stands in the file is in no command line.
 """

@@ -62,7 +62,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class JobProgress:
-    """How far a job is, as far as faults care; `seconds` (since the first item) is negative before that item."""
+    """Progress of a job, as far as faults care; `seconds` (since the first item) is negative before that item."""
 
     epochs: int = 0
     items: int = 0
@@ -70,7 +70,7 @@ class JobProgress:
 
 
 def is_due(when: When, progress: JobProgress) -> bool:
-    """Whether the moment has come; `%` must have been turned into items."""
+    """True when the moment has come; `%` must have been turned into items."""
     return {"epoch": progress.epochs, "items": progress.items, "seconds": progress.seconds}[when.kind] >= when.value
 
 

@@ -1,4 +1,4 @@
-"""How far the sources of a stream without end may go: granted a stretch at a time, and the last stretch by a drain.
+"""The limit of the sources of a stream without end: granted a stretch at a time, and the last stretch by a drain.
 
 A source closes window e only once `windows` > e is granted, or once the horizon is final and e <= `windows`. Grants are
 durable before anybody hears of them, and never shrink. So a drain is one durable decision, "the stream ends with the

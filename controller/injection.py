@@ -38,7 +38,7 @@ def note_faults_that_never_came(run: Moment) -> None:
 
 
 def progress_of(job: LedJob, now: float) -> JobProgress:
-    """How far the job is, as its sinks last said."""
+    """Progress of the job, as its sinks last said."""
     rows = [row for sink in job.spec.sinks if (row := job.row(sink)) is not None]
     if len(rows) < len(job.spec.sinks):
         return JobProgress()

@@ -56,9 +56,9 @@ class LedJob:
         self.failures: list[dict[str, Any]] = [dict(failure) for failure in record.failures]
         self.final = record.final
         self.purging = False
-        """Whether its nodes are being removed."""
+        """True when its nodes are being removed."""
         self.ended = False
-        """Whether its end was made known."""
+        """True when its end was made known."""
         self.clock = record.clock
         """On which `started_at` is."""
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
@@ -95,7 +95,7 @@ class LedJob:
         return self.rows.get((worker, self.tasks[worker].assignment.incarnation))
 
     def is_up(self, worker: WorkerId) -> bool:
-        """Whether the assigned incarnation is ready and not shut out."""
+        """True when the assigned incarnation is ready and not shut out."""
         row = self.row(worker)
         return row is not None and row.state == REPORTED_UP and not self.tasks[worker].fenced
 
@@ -118,12 +118,12 @@ class LedJob:
         return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon, self.round)
 
     def may_run(self, worker: WorkerId) -> bool:
-        """Whether an agent may hold the worker's process: its assignment is durable and not shut out."""
+        """True when an agent may hold the worker's process: its assignment is durable and not shut out."""
         task = self.tasks[worker]
         return self.durable is not None and not task.fenced and self.durable.tasks.get(worker) == task.assignment
 
     def stopping(self) -> bool:
-        """Whether the decision to stop the workers is durable."""
+        """True when the decision to stop the workers is durable."""
         return self.durable is not None and self.durable.phase in STOPPING
 
     def grant(self, now: float) -> None:

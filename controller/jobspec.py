@@ -49,7 +49,7 @@ class JobSpec:
 
     @property
     def endless(self) -> bool:
-        """Whether the submitter found that the input has no end."""
+        """True when the submitter found that the input has no end."""
         schema = self.topology.get("schema") or {}
         return "items" in schema and schema["items"] is None
 
@@ -59,7 +59,7 @@ class JobSpec:
         return str(self.topology.get("resume") or "")
 
     def asks_the_same(self, other: JobSpec) -> bool:
-        """Whether the other, of the same name, is to run the same in the same place."""
+        """True when the other, of the same name, is to run the same in the same place."""
         return (self.topology, self.run_dir) == (other.topology, other.run_dir)
 
     @classmethod

@@ -23,7 +23,7 @@ class Joined(NamedTuple):
     reader: ReaderKeys | None
     zookeeper: str
     secured: bool
-    """Whether it takes a file of `--zookeeper-auth` to enter that ensemble."""
+    """True when it takes a file of `--zookeeper-auth` to enter that ensemble."""
     former: tuple[str, ...]
     """The ids of the keys that the cluster had before."""
 

@@ -95,7 +95,7 @@ class HostMembership:
         self._shut_out = True
 
     def _register(self) -> bool:
-        """Whether our node is there now and belongs to the present session."""
+        """True when our node is there now and belongs to the present session."""
         try:
             data, stat = self._client.get(self._path, watch=lambda event: self._due.set())
         except NoNodeError:

@@ -43,7 +43,7 @@ class Moment:
         self.job.move(Phase.FAILED, self.now)
 
     def _take_last_words(self) -> bool:
-        """Whether every sink has left its last words, and they add up; what they say then counts as heard."""
+        """True when every sink has left its last words, and they add up; what they say then counts as heard."""
         spec = self.job.spec
         words = [said for sink in spec.sinks if (said := self.last_words(spec.run_dir, sink)) is not None]
         if len(words) < len(spec.sinks) or self.job.expected.shortfall([said.account for said in words]):

@@ -176,6 +176,6 @@ class Pass(Moment):
             job.move(Phase.RECOVERING, self.now)
 
     def _ended(self, worker: WorkerId) -> bool:
-        """Whether no process of the worker is left to wait for (agents start nothing for a job that stops)."""
+        """True when no process of the worker is left to wait for (agents start nothing for a job that stops)."""
         row = self.job.row(worker)
         return row is None or row.state == EXITED or self.cluster.gone(self.job.tasks[worker].assignment, self.now)

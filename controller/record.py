@@ -47,9 +47,9 @@ class JobRecord:
     injected: tuple[dict[str, Any], ...] = ()
     clock: str = ""
     horizon: Horizon | None = None
-    """How far the sources may go; None where the stream has an end of its own."""
+    """Limit of the sources; None where the stream has an end of its own."""
     round: int = 0
-    """How often all workers were rolled back."""
+    """Times that all workers were rolled back."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part whose change must be stored before it is acted on."""

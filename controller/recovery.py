@@ -13,7 +13,7 @@ from riprap.controller.phases import EndReason, FailureReason, Phase
 from riprap.controller.steps import Announce, Fence, Respawn, Rollback, Step
 
 CRASHES_MAX = 2
-"""How often a worker that ends itself without having processed an item is replaced."""
+"""Times that a worker is replaced that ends itself without having processed an item."""
 
 _TIMES = ("respawned_at", "restored_at", "first_item_at", "caught_up_at")
 

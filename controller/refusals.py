@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROBE_S = 1.0
 GUIDE = "docs/security.md, An ensemble of your own"
 SERVERS_WORD = (b"Zookeeper version", b"srvr is not executed", b"This ZooKeeper")
-"""How a server answers a word of four letters that comes in clear, whether it may answer it or not."""
+"""The answer of a server to a word of four letters that comes in clear, be it allowed or not."""
 
 
 class SpeaksTls(Exception):
@@ -142,7 +142,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _is_silent(error: Exception) -> bool:
-    """Whether nobody answered at all."""
+    """True when nobody answered at all."""
     root = _root(error)
     return isinstance(root, ConnectionRefusedError | TimeoutError | socket.gaierror) or (
         isinstance(root, OSError) and not isinstance(root, ConnectionError | ssl.SSLError)

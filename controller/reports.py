@@ -32,7 +32,7 @@ class WorkerReport:
     state: str = STARTING
     pid: int = 0
     status: int | None = None
-    """How it exited: an exit code, or minus a signal; None while it runs or when nobody could tell."""
+    """Its exit status: an exit code, or minus a signal; None while it runs or when nobody could tell."""
     crashed_at: str = ""
     """METHOD (FILE:LINE) where a signal of its own making ended it, as far as its log says."""
     ipc: str = ""

@@ -27,7 +27,7 @@ class Starts:
             del self._highest[job], self._submissions[job]
 
     def may(self, job: str, worker: str, incarnation: int) -> bool:
-        """Whether neither that incarnation nor a later one has been started. The job must be asked for."""
+        """True when neither that incarnation nor a later one has been started. The job must be asked for."""
         return incarnation > self._highest[job].get(worker, 0)
 
     def note(self, job: str, worker: str, incarnation: int) -> None:

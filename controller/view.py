@@ -40,9 +40,9 @@ class View:
     phase: str
     workers: Mapping[WorkerId, WorkerView] = field(default_factory=lambda: MappingProxyType({}))
     horizon: Horizon | None = None
-    """How far the sources may go, as far as that is durable; None where the stream has an end of its own."""
+    """Limit of the sources, as far as it is durable; None where the stream has an end of its own."""
     round: int = 0
-    """How often all workers were rolled back, as far as that is durable."""
+    """Times that all workers were rolled back, as far as that is durable."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:

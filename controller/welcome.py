@@ -32,7 +32,7 @@ class Welcome:
         return self._role(key) or (f"{JOINER} {key.hex()}" if self._tokens.gets(key) else "")
 
     def may(self, role: str, kind: str) -> bool:
-        """Whether who was let in under that role may send messages of that kind."""
+        """True when who was let in under that role may send messages of that kind."""
         role, _, token = role.partition(" ")
         if role == JOINER and not self._tokens.gets(bytes.fromhex(token)):
             return False  # it has expired, or was revoked, since its holder came

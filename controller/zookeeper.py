@@ -197,7 +197,7 @@ def _usable_port(address: str, port: int) -> int:
 
 
 def _answers(address: str, port: int) -> bool:
-    """Whether a ZooKeeper on that port serves requests (`srvr` answers "not currently serving" before that)."""
+    """True when a ZooKeeper on that port serves requests (`srvr` answers "not currently serving" before that)."""
     try:
         with socket.create_connection((address, port), timeout=1.0) as connection:
             connection.sendall(b"srvr")

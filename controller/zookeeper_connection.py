@@ -61,7 +61,7 @@ class Connection(ConnectionHandler):
 
     failures: dict[Address, Exception]
     rounds: int
-    """How often every server has been tried in vain."""
+    """Times that every server has been tried in vain."""
 
     def __init__(self, client: Any, sasl: dict[str, str] | None) -> None:
         super().__init__(client, client._conn_retry.copy(), logger=LOG, sasl_options=sasl)
@@ -121,6 +121,6 @@ def _bring_forward(pending: deque[Any], xid: int) -> None:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a server, or its certificate, and not a lost connection ended an attempt."""
+    """True when a server, or its certificate, and not a lost connection ended an attempt."""
     lost = isinstance(error, ConnectionDropped | KazooTimeoutError)
     return not lost or isinstance(error.__context__, ssl.SSLCertVerificationError)

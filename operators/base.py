@@ -74,7 +74,7 @@ class Context:
 
     @property
     def features(self) -> int:
-        """How many columns are not the label."""
+        """Number of columns that are not the label."""
         return len(self.feature_indexes)
 
 
@@ -98,7 +98,7 @@ class Source(Operator):
     """Yields a stream of items that can be read again from any position."""
 
     items: int | None = None
-    """How many items this task's stream has; set by `open`. None where it has no end: then the job goes on until it is
+    """Number of items of this task's stream; set by `open`. None where it has no end: then the job goes on until it is
     drained."""
 
     def schema(self) -> tuple[tuple[str, ...], str | None]:
@@ -126,7 +126,7 @@ class Processor(Operator):
     """Turns blocks of items into results, by a state that only feedback changes."""
 
     tells_classes: bool = False
-    """Whether it needs a label of two classes; asked once it is open, and the source's sample is then checked."""
+    """True when it needs a label of two classes; asked once it is open, and the source's sample is then checked."""
 
     def process_data(self, items: np.ndarray) -> Arrays:
         """The result of a block: a pure function of the items and the state, to the last bit.
@@ -153,12 +153,12 @@ class Processor(Operator):
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether this processor splits its work."""
+        """True when this processor splits its work."""
         return type(self).process_linear is not Processor.process_linear
 
     @property
     def is_linear(self) -> bool:
-        """Whether its work is linear, so that under hybrid coded computation the linear part alone travels (LEC III-D).
+        """True when its work is linear: under hybrid coded computation the linear part alone travels then (LEC III-D).
 
         The sink calls `recompute_linear` for every block then. A subclass whose `process_nonlinear` costs the sink
         nothing to speak of may say so too.
@@ -177,7 +177,7 @@ class Sink(Operator):
     """Sums results up and commits a new state per epoch."""
 
     combines: ClassVar[Mapping[str, str]] = {}
-    """How a metric of several tasks becomes the job's: name -> "sum", or "mean" (weighted by each task's items).
+    """Combination of several tasks' metrics into the job's: name -> "sum", or "mean" (weighted by their items).
 
     One that is not named is reported for each task.
     """
@@ -186,7 +186,7 @@ class Sink(Operator):
     """What each metric says: name -> a sentence without its end, for the tables of `riprap operators`."""
 
     wants_moments: bool = False
-    """Whether it needs the second moments of the features; asked once it is made, and the sources' samples tell."""
+    """True when it needs the second moments of the features; asked once it is made, and the sources' samples tell."""
 
     processor: Processor
     """A processor like those upstream, with the same state; set before `open`."""
@@ -242,9 +242,9 @@ class Sink(Operator):
 
     @property
     def is_restorable(self) -> bool:
-        """Whether this sink defines `snapshot` and `restore`."""
+        """True when this sink defines `snapshot` and `restore`."""
         return type(self).snapshot is not Sink.snapshot and type(self).restore is not Sink.restore
 
     def metrics(self) -> dict[str, float]:
-        """How well the job does, up to the last commit; a small dictionary."""
+        """Metrics of the job up to the last commit; a small dictionary."""
         return {}

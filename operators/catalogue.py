@@ -41,9 +41,9 @@ class Description:
     metrics: tuple[Metric, ...]
     results: str
     splits: bool
-    """Whether a processor splits its work, as the attachment `hybrid` needs it."""
+    """True when a processor splits its work, as the attachment `hybrid` needs it."""
     prepares: bool
-    """Whether a stage of it may have several compute threads."""
+    """True when a stage of it may have several compute threads."""
 
     @property
     def example(self) -> str:

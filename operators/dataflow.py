@@ -59,7 +59,7 @@ class DataflowOperator(Operator):
     """What is backed up and restored. Everything else that an operator keeps must follow from it, or is lost."""
 
     combines: ClassVar[Mapping[str, str]] = {}
-    """How a metric of several tasks becomes the job's: name -> "sum", or "mean" (weighted by each task's items).
+    """Combination of several tasks' metrics into the job's: name -> "sum", or "mean" (weighted by their items).
 
     One that is not named is reported for each task.
     """
@@ -71,7 +71,7 @@ class DataflowOperator(Operator):
     topology's `output` names."""
 
     only_windows = False
-    """Whether it puts out nothing but the result of a window as it closes it. Such output is never lost, whatever the
+    """True when it puts out nothing but the result of a window as it closes it. Such output is never lost, whatever the
     thresholds are (AF 3.4.2: punctuation)."""
 
     def prepare(self, items: Items) -> Items:
@@ -88,7 +88,7 @@ class DataflowOperator(Operator):
 
     @property
     def prepares(self) -> bool:
-        """Whether its class defines `prepare`; without, several threads would be of no use."""
+        """True when its class defines `prepare`; without, several threads would be of no use."""
         return type(self).prepare is not DataflowOperator.prepare
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
@@ -141,5 +141,5 @@ class DataflowOperator(Operator):
         return Table(joined(windows))
 
     def metrics(self) -> dict[str, float]:
-        """How well the job does so far; a small dictionary."""
+        """Metrics of the job so far; a small dictionary."""
         return {}

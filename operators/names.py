@@ -55,7 +55,7 @@ def _shipped(short: str) -> str | None:
 
 
 def _is_own(module: str) -> bool:
-    """Whether a module of the user's has this name: in the current directory, beside the script, or installed.
+    """True when a module of the user's has this name: in the current directory, beside the script, or installed.
 
     In a checkout of the engine, the folder `operators` is no package of the user's. Nothing is imported.
     """

@@ -44,7 +44,7 @@ class Option:
     """A value as YAML has it, for a stage to show."""
 
     def admits(self, value: Any) -> bool:
-        """Whether a value of the right type is within the bounds."""
+        """True when a value of the right type is within the bounds."""
         if isinstance(value, str):
             return value in self.choices if self.choices else bool(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -81,7 +81,7 @@ class Parameter:
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """True when there is no default."""
         return self.default is REQUIRED
 
     @property
@@ -100,7 +100,7 @@ class Parameter:
         return " ".join(words) + (", or null" if self.nullable else "")
 
     def admits(self, value: Any) -> bool:
-        """Whether the option may have this value. What is not described may have any."""
+        """True when the option may have this value. What is not described may have any."""
         if self.option is None or (value is None and self.nullable):
             return True
         return _is_of(self.type, value) and self.option.admits(value)
@@ -127,7 +127,7 @@ def options_of(operator: type) -> dict[str, Parameter]:
 
 
 def takes_any(operator: type) -> bool:
-    """Whether the constructor takes options that it does not name (**options)."""
+    """True when the constructor takes options that it does not name (**options)."""
     parameters = inspect.signature(operator).parameters.values() if operator.__init__ is not object.__init__ else ()  # type: ignore[misc]
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
@@ -188,7 +188,7 @@ def required_label(context: Context) -> int:
 
 
 def features_or_error(context: Context) -> int:
-    """How many features the items have; ConfigError when there are none."""
+    """Number of features of the items; ConfigError when there are none."""
     if not context.features:
         raise ConfigError(f"the items have no feature columns, only {context.columns}", "Use an input with features.")
     return context.features

@@ -29,7 +29,7 @@ LISTS, WHOLE = (list, tuple), (int, np.integer)
 RESULT_ARRAYS_MAX = FRAMES_MAX - 1
 """Of a result; its items may be attached to it, which are an array too."""
 WORDS_MAX, ENTRIES_MAX = 60, 8
-"""How long what was found may be, in letters and entries, to be shown."""
+"""Longest text and list of what was found, in letters and entries, that is shown."""
 
 _PASSED_ON: dict[Any, str] = {
     Processor.process_data: "process_nonlinear",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Dealing(NamedTuple):
-    """How rows are dealt out: the fraction that is held back, what draws it, and the rows of a shard."""
+    """The dealing out of rows: the fraction that is held back, what draws it, and the rows of a shard."""
 
     holdout: float
     seed: int

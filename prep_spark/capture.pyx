@@ -97,7 +97,7 @@ cdef class Capture:
 
     @property
     def ended(self):
-        """Whether nothing that follows can be understood any more."""
+        """True when nothing that follows can be understood any more."""
         return self.form == NO_CAPTURE or self.form == ENDED
 
     def parse(self, const uint8_t[::1] data, uint8_t[::1] out):

@@ -61,5 +61,5 @@ class CaptureFile:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many packets there were, by what became of them (packet_records.REASONS)."""
+        """Number of packets, by what became of them (packet_records.REASONS)."""
         return Counter({reason: count for reason, count in zip(REASONS, self._capture.counts) if count})

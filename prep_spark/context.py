@@ -43,7 +43,7 @@ SESSION_SETTINGS = {
     # A file costs as much as a split, so that no partition holds two of them: their order is then that of the input.
     "spark.sql.files.openCostInBytes": str(SPLIT_BYTES),
 }
-"""How a session reads tables."""
+"""The reading of tables by a session."""
 
 
 def java_version() -> int:

@@ -71,7 +71,7 @@ def read_split(task: Task, place: int, split: Split, batches: Iterable[Any]) -> 
 
 
 def _faulty_before(staging: str, place: int) -> bool:
-    """Whether a split before this one is known to stop the job."""
+    """True when a split before this one is known to stop the job."""
     return any(
         entry.name.startswith("fault-") and int(entry.name.removeprefix("fault-")) < place
         for entry in os.scandir(staging)

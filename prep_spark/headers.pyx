@@ -189,7 +189,7 @@ cdef int read_ipv4(Packet *packet, Span span, size_t wire_bytes) noexcept nogil:
 
 
 cdef bint is_extension(uint8_t protocol) noexcept nogil:
-    """Whether one more IPv6 header follows whose second byte tells its length (RFC 8200, 4; RFC 7045)."""
+    """True when one more IPv6 header follows whose second byte tells its length (RFC 8200, 4; RFC 7045)."""
     return (protocol == 0 or protocol == 43 or protocol == 44 or protocol == 51 or protocol == 60 or protocol == 135
             or protocol == 139 or protocol == 140)
 

@@ -21,7 +21,7 @@ EXAMPLES = 3
 
 
 class Delimited(NamedTuple):
-    """How a delimited file is written: `header` is the line that names the columns, None without one."""
+    """The form of a delimited file: `header` is the line that names the columns, None without one."""
 
     columns: list[Found]
     delimiter: str

@@ -24,7 +24,7 @@ EXPECTED = {
 
 
 class Extent(NamedTuple):
-    """How far a file's pairs reach: how many features there are, and the most pairs of a line."""
+    """Extent of a file's pairs: the number of features, and the most pairs of a line."""
 
     features: int
     pairs: int
@@ -113,7 +113,7 @@ def parsed_pairs(
 
 
 def extent(batches: Iterable[Lines], first: int) -> Extent:
-    """How far the pairs of a split reach; lines that give no row do not count."""
+    """Extent of the pairs of a split; lines that give no row do not count."""
     found = Extent(0, 0)
     for batch in batches:
         _, bounds, indexes, _, _, _ = parsed_pairs(batch, first)

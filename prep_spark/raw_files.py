@@ -53,7 +53,7 @@ def local_path(url: str) -> str:
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the first bytes of a file are gzip's. PrepError when it cannot be read."""
+    """True when the first bytes of a file are gzip's. PrepError when it cannot be read."""
     try:
         with fsspec.open(path, "rb") as file:
             return bool(file.read(2) == GZIP_MAGIC)

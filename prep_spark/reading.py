@@ -59,7 +59,7 @@ class Parser(Protocol):
 
 
 class Reader(Protocol):
-    """How a format is read; picklable."""
+    """The reading of a format; picklable."""
 
     @property
     def width(self) -> int:
@@ -140,7 +140,7 @@ class Lines(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """How many there are."""
+        """Their number."""
         return len(self.offsets) - 1
 
     def line(self, number: int) -> bytes:

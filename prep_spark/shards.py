@@ -47,7 +47,7 @@ class ShardForm(NamedTuple):
 
 @dataclass(frozen=True)
 class Assembly:
-    """How fragments become shards: as they are, or in another `form`."""
+    """The making of shards from fragments: as they are, or in another `form`."""
 
     sources: tuple[Source, ...]
     columns: int
@@ -102,7 +102,7 @@ def write_npy(
 
 
 def is_finite(rows: np.ndarray) -> bool:
-    """Whether no floating-point number of rows (of a matrix, or records) is NaN or infinite."""
+    """True when no floating-point number of rows (of a matrix, or records) is NaN or infinite."""
     arrays = [rows] if rows.dtype.names is None else [rows[name] for name in rows.dtype.names]
     return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
 

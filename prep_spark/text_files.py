@@ -29,7 +29,7 @@ OTHER_CODECS = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 
 
 def are_local(source: str) -> bool:
-    """Whether `source` names files that we read ourselves: local ones, plain or gzip."""
+    """True when `source` names files that we read ourselves: local ones, plain or gzip."""
     path = source.removeprefix("file:")
     return not re.search(r"^[A-Za-z][A-Za-z0-9]+:|\{", path) and not path.endswith(OTHER_CODECS)
 

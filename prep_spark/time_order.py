@@ -24,7 +24,7 @@ def sort_file(path: str, dtype: np.dtype) -> None:
 
 
 def cut(times: Sequence[np.ndarray], rank: int) -> list[int]:
-    """How many of each sorted array belong to the first `rank` of their merge; of equal ones, earlier arrays first.
+    """Number of each sorted array's elements among the first `rank` of their merge; of equals, earlier arrays first.
 
     0 <= rank <= the number of all. A binary search over the values, so that only few of them are looked at.
     """

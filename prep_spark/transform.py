@@ -83,7 +83,7 @@ class Transform:
         return names + ([f"{feature.name}_missing"] if feature.flagged else [])
 
     def form(self, columns: int) -> ShardForm | None:
-        """How parsed rows of so many columns become rows of shards; None when they are them already."""
+        """Turns parsed rows of so many columns into rows of shards; None when they are that already."""
         if self.libsvm and self.sparse:
             dtype = record_type((columns - 1) // 2)
             return ShardForm(dtype, partial(pairs_as_records, dtype=dtype))

@@ -316,7 +316,7 @@ class RiprapSGDRegressor(RegressorMixin, _Linear):
 
 
 def _within(labels: np.ndarray, classes: np.ndarray) -> bool:
-    """Whether all labels are of these classes, and of their type: 1 is not True."""
+    """True when all labels are of these classes, and of their type: 1 is not True."""
     return (labels.dtype == bool) == (classes.dtype == bool) and bool(np.isin(labels, classes).all())
 
 

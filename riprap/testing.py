@@ -30,7 +30,7 @@ from riprap.operators.trial.subjects import maker, opened_processor, opened_sink
 __all__ = ["Result", "check_operator", "check_processor", "check_sink", "check_source", "check_topology", "run"]
 
 ITEMS = 10_000
-"""How many items are tried, where nobody says."""
+"""Number of items tried, where nobody says."""
 
 Block = np.ndarray | Sequence[np.ndarray] | Items
 

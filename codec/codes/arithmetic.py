@@ -33,7 +33,7 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def condition(self, system: np.ndarray) -> float:
-        """How much decoding with this system may enlarge relative errors (2-norm); 1 where it is exact."""
+        """Factor by which decoding with this system may enlarge relative errors (2-norm); 1 where it is exact."""
 
 
 class RealArithmetic(Arithmetic):

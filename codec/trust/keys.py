@@ -125,7 +125,7 @@ def own_authority() -> Authority:
 
 
 def is_off() -> bool:
-    """Whether the user wants no protection."""
+    """True when the user wants no protection."""
     return os.environ.get(FOLDER_VARIABLE) == OFF
 
 

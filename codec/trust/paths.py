@@ -23,7 +23,7 @@ def problem_with_path(text: str) -> str:
 
 
 def is_under(path: str, root: str) -> bool:
-    """Whether a path, with all links followed, lies in a folder or is it."""
+    """True when a path, with all links followed, lies in a folder or is it."""
     real, top = os.path.realpath(path), os.path.realpath(root)
     return os.path.commonpath((real, top)) == top
 

@@ -1,4 +1,4 @@
-"""How a user's secret gives way to another: the one to come, the one in use, and those that were.
+"""The rotation of a user's secret: the one to come, the one in use, and those that were.
 
 Beside `secret` the folder of the keys holds `next`, while a cluster changes its keys, and `former`, the newest first.
 Every step leaves a folder that can be used: `former` is written before `secret`, and `next` is removed last.
@@ -69,7 +69,7 @@ def keyring() -> Keyring:
 
 
 def follow(key_id: str) -> bool:
-    """Whether the keys of this process are those of that id; keys to come are made its own, and its user's."""
+    """True when the keys of this process are those of that id; keys to come are made its own, and its user's."""
     ring = keyring()
     if ring.own.id == key_id:
         return True

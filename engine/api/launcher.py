@@ -28,7 +28,7 @@ from riprap.engine.run.start import Start, start_again, start_anew
 from riprap.operators import by_value
 
 TELL_S = 5.0
-"""How long a program that does not read (it is stopped, say) is waited for with what it must know."""
+"""Longest wait for a program that does not read what it must know (it is stopped, say)."""
 
 
 class Launcher:

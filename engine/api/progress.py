@@ -1,4 +1,4 @@
-"""How far a job is, as a program is told of it."""
+"""Progress of a job, as a program is told of it."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class Progress:
 
     @property
     def workers_up(self) -> int:
-        """How many workers are up."""
+        """Number of workers that are up."""
         return sum(state == "up" for state in self.workers.values())

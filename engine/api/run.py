@@ -36,9 +36,9 @@ from riprap.operators.learning.estimators import load_model
 
 LAUNCHER = (sys.executable, "-P", "-m", "riprap.engine.api.launcher")
 ANSWER_S, CANCEL_S = 10.0, 60.0
-"""How long the launcher may take to kill a worker, and to end a job that is cancelled."""
+"""Longest time for the launcher to kill a worker, and to end a job that is cancelled."""
 LOOK_S = 0.1
-"""How often the epochs are looked for when the launcher says nothing."""
+"""Pause between two looks for epochs when the launcher says nothing."""
 
 
 class Run:
@@ -67,13 +67,13 @@ class Run:
         threading.Thread(target=self._listen, name=f"handle of {self.job}", daemon=True).start()
 
     def progress(self) -> Progress:
-        """How far the job is, as of the last tenth of a second (half a second when nothing is about to happen)."""
+        """Progress of the job, as of the last tenth of a second (half a second when nothing is about to happen)."""
         with self._changed:
             return self._progress
 
     @property
     def metrics(self) -> dict[str, float]:
-        """How well the job does: what its operators measure, by name; empty before the first epoch."""
+        """Metrics of the job: what its operators measure, by name; empty before the first epoch."""
         with self._changed:
             return dict(self._metrics)
 
@@ -85,7 +85,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether the job has ended, and everything that it needed is gone."""
+        """True when the job has ended, and everything that it needed is gone."""
         with self._changed:
             return self._ended
 

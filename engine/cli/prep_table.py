@@ -48,7 +48,7 @@ def _column_options(function: F) -> F:
 
 
 def _file_options(function: F) -> F:
-    """How the input is read and the output dealt out."""
+    """The reading of the input and the dealing out of the output."""
     for option in (
         json_option,
         click.option("--package", "packages", multiple=True, metavar="GROUP:NAME:VERSION", help="A package for Spark."),

@@ -1,4 +1,4 @@
-"""How blocks flow from link to operator and on. All of it is free of sockets and clocks.
+"""The flow of blocks from link to operator and on. All of it is free of sockets and clocks.
 
 edges.py     the edges around a worker
 port.py      all that tasks and schemes may do to the outside world

@@ -1,4 +1,4 @@
-"""How workers of one host agree on a channel (engine/wire/channel.pyi), beside their sockets.
+"""The agreement of workers of one host on a channel (engine/wire/channel.pyi), beside their sockets.
 
     sender                                   receiver
       HELLO with the terms of its side   ->    joins that side
@@ -31,7 +31,7 @@ def senders(layout: Neighbourhood) -> list[WorkerId]:
 
 
 def side_count(layout: Neighbourhood) -> int:
-    """How many channels a worker may have."""
+    """Most channels that a worker may have."""
     return len(layout.receivers()) + len(senders(layout))
 
 

@@ -50,10 +50,10 @@ class Entry:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a coded stage has made nothing of its block (engine/segments/packing.py)."""
+        """True when a coded stage has made nothing of its block (engine/segments/packing.py)."""
         return not self.block.items and not self.block.arrays
 
     @property
     def is_input(self) -> bool:
-        """Whether it was read from the job's input, which can be read again."""
+        """True when it was read from the job's input, which can be read again."""
         return self.link == INPUT

@@ -1,4 +1,4 @@
-"""How a source reads in epochs of `micro_batch` items each, cut into equal blocks, as jobs that train do."""
+"""Reads in epochs of `micro_batch` items each, cut into equal blocks, as jobs that train do."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class EpochReader(Reader):
 
     @property
     def is_behind(self) -> bool:
-        """Whether all of the epoch at hand is read, and its end comes next."""
+        """True when all of the epoch at hand is read, and its end comes next."""
         return self.position == self.end(self.epoch)
 
     def block_count(self) -> int:
-        """How many blocks the epoch at hand is cut into."""
+        """Number of blocks that the epoch at hand is cut into."""
         return -(-(self.end(self.epoch) - self.end(self.epoch - 1)) // self._items_of_a_block(self.epoch))
 
     def next(self, now: float) -> Block:

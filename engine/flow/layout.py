@@ -41,9 +41,9 @@ class Joint:
     feedback: bool
     workers: tuple[WorkerId, ...]
     awaited: bool = True
-    """Whether its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
+    """True when its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
     from_source: bool = False
-    """Whether the sending stage reads the job's input."""
+    """True when the sending stage reads the job's input."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +97,17 @@ class DataflowLayout:
 
     @cached_property
     def is_source(self) -> bool:
-        """Whether no data edge enters: the task reads the job's input."""
+        """True when no data edge enters: the task reads the job's input."""
         return all(joint.feedback for joint in self.inputs) and not self._computes
 
     @cached_property
     def is_sink(self) -> bool:
-        """Whether no data edge leaves: the task is a destination."""
+        """True when no data edge leaves: the task is a destination."""
         return all(joint.feedback for joint in self.outputs) and not self._computes
 
     @property
     def _computes(self) -> bool:
-        """Whether the task is of a coded stage."""
+        """True when the task is of a coded stage."""
         return any(segment.computes for segment in self.segments)
 
     def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:

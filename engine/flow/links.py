@@ -50,7 +50,7 @@ class OutLink:
 
     @property
     def room(self) -> int:
-        """How many more blocks the window takes at most."""
+        """Most blocks that the window still takes."""
         return 0 if self.kept_bytes >= self.window.nbytes else self.window.blocks - (self.sent - self.acked)
 
     def put(self, block: Block) -> Seq:
@@ -91,7 +91,7 @@ class Links:
         self.wire, self.window = wire, window
         self.duplicates = self.fenced = self.replayed = self.overruns = 0
         self.round = 0
-        """How often the job was rolled back."""
+        """Times that the job was rolled back."""
         self._lives: dict[WorkerId, Incarnation] = {}
         self._up: set[WorkerId] = set()
         self._out: dict[tuple[Edge, WorkerId], OutLink] = {}
@@ -102,7 +102,7 @@ class Links:
         return self._lives.get(worker, Incarnation(0))
 
     def is_up(self, worker: WorkerId) -> bool:
-        """Whether that life goes on."""
+        """True when that life goes on."""
         return worker in self._up
 
     @property
@@ -134,7 +134,7 @@ class Links:
             self.wire.reply(edge, sender, Kind.HELLO, Seq(0))
 
     def is_of_round(self, round_: int) -> bool:
-        """Whether a message was sent in this round; those of others are counted."""
+        """True when a message was sent in this round; those of others are counted."""
         self.fenced += round_ != self.round
         return round_ == self.round
 
@@ -157,7 +157,7 @@ class Links:
         return True
 
     def accept(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> bool:
-        """Whether a message that came in is the next of its link, to be handed on now."""
+        """True when a message that came in is the next of its link, to be handed on now."""
         if life != self.incarnation(sender) or sender not in self._up:
             self.fenced += 1  # of a life that is over: what it said last might contradict the next one
             return False

@@ -43,7 +43,7 @@ def recovery_of(state: State | None, lacks: Limits, failure: int, window: int) -
 
 
 def _entries(state: State | None, lacks: Limits, relative: float) -> int | None:
-    """How many entries may lack something. New ones may be gone whole, unless the state promises that none is."""
+    """Most entries that may lack something. New ones may be gone whole, unless the state promises that none is."""
     if state is None or not lacks.theta:
         return 0
     promised = math.isfinite(relative) and math.isfinite(lacks.share) and not lacks.items

@@ -30,7 +30,7 @@ class OutletLink:
         self.joint, self.to, self.key = joint, to, link_key(joint.edge, to)
         self.waiting: deque[Block] = deque()
         self.placed = False
-        """Whether the present life of the receiver has said how far it is."""
+        """True when the present life of the receiver has said how far it is."""
         self.came = At()
         """Up to where the receiver has heard the lives of this task before."""
         self.muted: dict[LinkKey, tuple[int, int]] = {}
@@ -47,7 +47,7 @@ class OutletLink:
         self._items = self._newer = 0
 
     def has_come(self, block: Block, cause: LinkKey, made: tuple[int, int]) -> bool:
-        """Whether the receiver has this already, from a former life: what a block of the cause made, by its number
+        """True when the receiver has this already, from a former life: what a block of the cause made, by its number
         and the place among its siblings.
 
         A life that lacks some of the state may make less of the same cause, so the end of a window is known by the
@@ -98,7 +98,7 @@ class Leave(Protocol):
         """A block stands last on a link, waiting to leave."""
 
     def may_leave(self, link: OutletLink, block: Block) -> bool:
-        """Whether the block may be sent now."""
+        """True when the block may be sent now."""
 
     @property
     def waiting_max(self) -> int:
@@ -203,12 +203,12 @@ class Outlet:
     # what the task calls
     @property
     def placed(self) -> bool:
-        """Whether all receivers have said how far they are."""
+        """True when all receivers have said how far they are."""
         return all(link.placed for link in self.links.values())
 
     @property
     def blocked(self) -> bool:
-        """Whether too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
+        """True when too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
         takes the processors from its next life, for which all will wait."""
         most = self.scheme.waiting_max
         links = (link for link in self.links.values() if not link.joint.feedback)

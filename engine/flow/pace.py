@@ -21,5 +21,5 @@ class Pace:
         self.staleness = staleness
 
     def allows(self, epoch: int, feedback: Mapping[LinkKey, int]) -> bool:
-        """Whether items of window `epoch` may be processed; `feedback` holds the newest window of each link."""
+        """True when items of window `epoch` may be processed; `feedback` holds the newest window of each link."""
         return all(feedback.get(link, 0) >= epoch - 1 - stale for link, stale in self.staleness.items())

@@ -39,7 +39,7 @@ class Port(Protocol):
         """Memory for a payload, where it need not be copied on its way to workers of this host."""
 
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
-        """How many blocks on the link the peer has not acknowledged yet."""
+        """Number of blocks on the link that the peer has not acknowledged yet."""
 
     def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
         """Tell the sender that everything received from it so far, or up to `seq`, is safe."""
@@ -48,10 +48,10 @@ class Port(Protocol):
         """The latest incarnation of a worker that is known here; 0 before the first."""
 
     def is_up(self, worker: WorkerId) -> bool:
-        """Whether that latest incarnation is alive as far as is known here."""
+        """True when that latest incarnation is alive as far as is known here."""
 
     def stands_still(self, worker: WorkerId) -> bool:
-        """Whether the system says that the process of a worker of this host is stopped: nothing will come from it until
+        """True when the system says that the process of a worker of this host is stopped: nothing comes from it until
         it is continued. False for one that runs, that merely is slow, or of which nothing can be known here."""
 
     def alarm(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""How far the links of a task are, in numbers that outlive the workers at their ends.
+"""Positions on the links of a task, in numbers that outlive the workers at their ends.
 
 Every block on a link (one edge between two tasks) has a number and the count of items sent before it; both go on where
 they were when the sender starts again, because the receiver tells it. A block also says what it was computed from: its
@@ -98,7 +98,7 @@ class TaskProgress:
     epoch: int = 0
     """The last window that was closed here."""
     last: bool = False
-    """Whether it was the last of all."""
+    """True when it was the last of all."""
     heard: dict[LinkKey, Heard] = field(default_factory=dict)
     """What came on each input link."""
     done: dict[LinkKey, Heard] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class TaskProgress:
     """The rows that a destination has put out for the job's output file, up to the last window it closed."""
 
     def included_of(self, link: LinkKey, block: Block) -> int:
-        """How many items of a block that comes (again) the state includes."""
+        """Number of items of a block that comes (again) which the state includes."""
         return self.partial.get((link, identity(block)), 0)
 
     def note_end(self, link: LinkKey, block: Block) -> None:

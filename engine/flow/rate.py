@@ -1,4 +1,4 @@
-"""How fast a source may read: a rate that the user set, for inputs that would else stream as fast as they are read."""
+"""The speed of a source: a rate that the user set, for inputs that would else stream as fast as they are read."""
 
 from __future__ import annotations
 

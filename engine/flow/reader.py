@@ -1,4 +1,4 @@
-"""How a source reads the job's input: block by block, with a punctuation behind each window."""
+"""Reads the job's input at a source: block by block, with a punctuation behind each window."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Reader:
 
     @property
     def finished(self) -> bool:
-        """Whether the last window is closed."""
+        """True when the last window is closed."""
         return self.windows is not None and self.epoch > self.windows
 
     @property
     def may_read(self) -> bool:
-        """Whether `next` may be called: not behind the end, nor where it is not known whether a window is the last."""
+        """True when `next` may be called: not behind the end, nor where a window may turn out to be the last."""
         if self.windows is not None:
             return not self.finished
         return self.epoch < self._granted or (self.epoch == self._granted and self.position < self.end(self.epoch))
@@ -83,7 +83,7 @@ class Reader:
         self.position = max(row - (self.epoch - 1), self.end(self.epoch - 1))
 
     def _closed(self, row: int) -> int:
-        """How many windows are closed by the block of this `key.row`."""
+        """Number of windows closed by the block of this `key.row`."""
         if self._endless:
             return row // (self.window_items + 1)
         epoch = 0

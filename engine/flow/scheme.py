@@ -52,10 +52,10 @@ class DataflowScheme:
     """Keeps nothing and promises nothing; a scheme overrides what it does otherwise."""
 
     saves = False
-    """Whether this scheme needs backup servers."""
+    """True when this scheme needs backup servers."""
 
     exact = False
-    """Whether a source that starts again goes back to where its state is, so that nothing of its input is left out."""
+    """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
 
     waiting_max = 0
     """Blocks that may wait to leave on a link while more is processed."""
@@ -74,7 +74,7 @@ class DataflowScheme:
         """A block came in, or was read from the input; it stands last in the inbox."""
 
     def may_process(self, entry: Entry) -> bool:
-        """Whether the oldest entry's turn has come; asked again after each event."""
+        """True when the oldest entry's turn has come; asked again after each event."""
         return True
 
     def on_crossed(self) -> None:
@@ -90,7 +90,7 @@ class DataflowScheme:
         """A block stands last on a link, waiting to leave."""
 
     def may_leave(self, link: OutletLink, block: Block) -> bool:
-        """Whether the block may be sent now."""
+        """True when the block may be sent now."""
         return True
 
     def on_left(self) -> None:
@@ -103,7 +103,7 @@ class DataflowScheme:
         """The sender of a link died; what it sent and is not acknowledged may be here alone."""
 
     def settled(self, link: LinkKey) -> bool:
-        """Whether a new life of the sender may be told that all that came has come."""
+        """True when a new life of the sender may be told that all that came has come."""
         return True
 
     def on_durable(self, number: int) -> None:
@@ -115,5 +115,5 @@ class DataflowScheme:
 
     @property
     def safe(self) -> bool:
-        """Whether all that was processed is as safe as this scheme makes it."""
+        """True when all that was processed is as safe as this scheme makes it."""
         return True

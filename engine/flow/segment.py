@@ -35,17 +35,17 @@ class CodedSegment:
 
     @property
     def encodes(self) -> bool:
-        """Whether the worker is before the coded stage."""
+        """True when the worker is before the coded stage."""
         return self.layout.me in self.layout.sources
 
     @property
     def decodes(self) -> bool:
-        """Whether it is behind it."""
+        """True when it is behind it."""
         return self.layout.me in self.layout.sinks
 
     @property
     def computes(self) -> bool:
-        """Whether it is of the coded stage."""
+        """True when it is of the coded stage."""
         return self.layout.me in self.layout.processors
 
 

@@ -102,7 +102,7 @@ class DataflowTask:
 
     @property
     def saves(self) -> bool:
-        """Whether a later life restores what this one saves."""
+        """True when a later life restores what this one saves."""
         return self.scheme.saves
 
     @property
@@ -120,12 +120,12 @@ class DataflowTask:
         return returns.named_arrays(self.operator, "results", self.operator.results())
 
     def metrics(self) -> Mapping[str, float]:
-        """How well the job does."""
+        """Metrics of the job."""
         return returns.numbers(self.operator, "metrics", self.operator.metrics())
 
     @property
     def combines(self) -> Mapping[str, str]:
-        """How its metrics become the job's where several tasks report them."""
+        """Combination of its metrics into the job's where several tasks report them."""
         return self.operator.combines
 
     def start(self) -> None:
@@ -155,7 +155,7 @@ class DataflowTask:
 
     # what comes in
     def admits(self, block: Block) -> bool:
-        """Whether a peer of ours can have sent this."""
+        """True when a peer of ours can have sent this."""
         return block.kind != Kind.REPLY or set(block.meta) == {"heard"}
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
@@ -172,7 +172,7 @@ class DataflowTask:
             self._let_in(edge, sender, block)
 
     def _may_come(self, block: Block) -> bool:
-        """Whether its turn can come before that of what other links still owe: feedback's always can."""
+        """True when its turn can come before that of what other links still owe: feedback's always can."""
         return block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
 
     def _let_in(self, edge: Edge, sender: WorkerId, block: Block) -> None:

@@ -29,7 +29,7 @@ class ComputeThreads:
         self._operator = operator
         helpers = threads - 1 if operator.prepares else 0
         self.ahead = AHEAD * helpers
-        """How many of the next blocks may be prepared before their turn."""
+        """Number of the next blocks that may be prepared before their turn."""
         self._pool = ThreadPoolExecutor(helpers, "prepare") if helpers else None
         self._waiting: deque[tuple[Future[Items], Items]] = deque()
         """What nobody has begun, oldest first. Whoever takes one out prepares it."""

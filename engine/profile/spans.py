@@ -53,7 +53,7 @@ class ThreadSpans:
     thread: str
     spans: np.ndarray
     full: bool
-    """Whether as much was recorded as is kept, so that older spans may be gone."""
+    """True when as much was recorded as is kept, so that older spans may be gone."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class ThreadSpans:
 
     @property
     def is_network(self) -> bool:
-        """Whether it is one of the two that move messages; the others compute."""
+        """True when it is one of the two that move messages; the others compute."""
         return self.thread in NETWORK
 
     @property

@@ -1,4 +1,4 @@
-"""How `riprap submit` begins: a job anew, or once more where an earlier attempt of it on a cluster ended."""
+"""The beginning of `riprap submit`: a job anew, or once more where an earlier attempt of it on a cluster ended."""
 
 from __future__ import annotations
 

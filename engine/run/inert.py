@@ -16,7 +16,7 @@ from riprap.engine.worker.operators import opened_dataflow
 from riprap.operators.dataflow import DataflowOperator
 
 BEHIND = "put states behind the source, which is then forward:Forward (docs/tune.md)"
-"""How to have thresholds act."""
+"""Advice that makes thresholds act."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def operator_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def is_hybrid(topology: Topology) -> bool:
-    """Whether processors send linear parts of their work (LEC III-D)."""
+    """True when processors send linear parts of their work (LEC III-D)."""
     return topology.fault_tolerance.get("attachment") == "hybrid"
 
 
@@ -66,7 +66,7 @@ def problem_of(path: FieldPath, error: RiprapError, expected: str) -> Problem:
 
 
 def _is_general(draft: Draft, loaded: Loaded) -> bool:
-    """Whether the job is meant to be of the general form: by all its operators; else by its scheme, or by most."""
+    """True when the job is meant to be of the general form: by all its operators; else by its scheme, or by most."""
     kinds = [issubclass(operator, DataflowOperator) for operator in loaded.values()]
     if kinds and len(set(kinds)) == 1:
         return kinds[0]

@@ -62,7 +62,7 @@ class JobSchema:
     windows: int | None = None
     """The epochs that each sink closes, where tasks of general topologies run the operators; None without end."""
     as_graph: bool = False
-    """Whether tasks of general topologies run them."""
+    """True when tasks of general topologies run them."""
 
     def fields(self) -> dict[str, Any]:
         """What workers and controllers are told of it."""

@@ -38,7 +38,7 @@ LOOK_EVERY_S = 0.05
 CALM_EVERY_S = 0.5
 ANSWER_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 30.0
-"""How long the controller may not answer (it may be down, with a standby about to take over) before the run fails."""
+"""Longest silence of the controller (it may be down, with a standby about to take over) before the run fails."""
 CANCEL_TIMEOUT_S = 3.0
 
 
@@ -185,7 +185,7 @@ class Session:
         self._events.write("draining", items=self._committed.items, seconds=seconds)
 
     def _is_calm(self) -> bool:
-        """Whether nothing is about to happen: looking costs the job a share of the cores."""
+        """True when nothing is about to happen: looking costs the job a share of the cores."""
         status, total = self.status, self._job.items
         if status.get("phase") != "RUNNING" or self._injector.pending or total is None:
             return False

@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def alive(self) -> int:
-        """How many workers are up."""
+        """Number of workers that are up."""
         return sum(state == "up" for _, _, state in self.workers)
 
 

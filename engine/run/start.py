@@ -1,4 +1,4 @@
-"""How `riprap run` begins: anew in a fresh run directory, or once more where an earlier attempt ended."""
+"""The beginning of `riprap run`: anew in a fresh run directory, or once more where an earlier attempt ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Start:
     backups: list[BackupServer]
     lock: Attempts
     profile: bool = False
-    """Whether workers record where their time goes."""
+    """True when workers record where their time goes."""
     until: Until | None = None
     """When a stream without end is to be drained."""
 

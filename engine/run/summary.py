@@ -60,7 +60,7 @@ class Facts:
     before: Before = NOTHING_BEFORE
     """What the epochs came to of which `epochs.csv` holds no lines any more."""
     one_host: bool = True
-    """Whether the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
+    """True when the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
 
 
 def compose(facts: Facts) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _record_of(fault: Injected, records: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _comparable(fault: Injected, record: Mapping[str, Any]) -> bool:
-    """Whether the fault and what was seen of it were timed by one clock."""
+    """True when the fault and what was seen of it were timed by one clock."""
     return record.get("clock", CLOCK_ID) == fault.clock
 
 

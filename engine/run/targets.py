@@ -52,7 +52,7 @@ class Targets:
 
 
 def descends_from(pid: int, ancestor: int) -> bool:
-    """Whether `ancestor` is the parent of `pid`, or its parent's parent, and so on."""
+    """True when `ancestor` is the parent of `pid`, or its parent's parent, and so on."""
     while pid > 1:
         try:
             with open(f"/proc/{pid}/stat", "rb") as stream:

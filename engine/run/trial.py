@@ -28,7 +28,7 @@ from riprap.operators.trial.play import BLOCKS, EPOCHS, blocks_of
 from riprap.operators.trial.subjects import opened_processor, opened_sink, opened_source
 
 ITEMS = 10_000
-"""How many items are tried where nobody says."""
+"""Number of items tried where nobody says."""
 
 NO_SOURCE = "the source gives no items to try it on"
 NEVER = "What takes several processes (links, failures, speed) is not checked: run the job for that."
@@ -49,7 +49,7 @@ class Trial:
 
     @property
     def tried_items(self) -> int:
-        """How many items are tried, about: of all sources together, in three stages of the first one."""
+        """Number of items tried, about: of all sources together, in three stages of the first one."""
         if self.job.items is None:
             return self.items
         topology = self.job.topology

@@ -25,5 +25,5 @@ class Until:
         return cls(kind, float(value))
 
     def is_reached(self, items: int, seconds: float) -> bool:
-        """Whether it is time to drain."""
+        """True when it is time to drain."""
         return (items if self.kind == "items" else seconds) >= self.value

@@ -53,7 +53,7 @@ class Attempts:
         self._entries = [_entry(line) for line in lines]
         self.servers: list[str] | None = next((e["servers"] for e in self._entries if "servers" in e), None)
         self.forgotten = any("forgotten" in entry for entry in self._entries)
-        """Whether what its backup servers kept was deleted, so that the job cannot be gone on with."""
+        """True when what its backup servers kept was deleted, so that the job cannot be gone on with."""
         self.run = next((str(entry["run"]) for entry in self._entries if "run" in entry), uuid.uuid4().hex[:12])
 
     def begin(self, before: Sequence[int] = (), servers: Sequence[str] | None = None) -> Attempt:

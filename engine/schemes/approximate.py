@@ -73,14 +73,14 @@ class Approximate(DataflowScheme):
         """Entries that are saved or processed, and acknowledged once they, and all before them, are safe."""
         self._queued: Counter[LinkKey] = Counter()
         self._queued_bytes: Counter[LinkKey] = Counter()
-        """How much of each link this is."""
+        """Number of blocks of each link that this is."""
         self._kept: Counter[LinkKey] = Counter()
         """Entries of each link that are not acknowledged. Nothing of the link is, before they are: a number covers all
         smaller ones."""
         self._leaving: deque[Entry] = deque()
         """Entries that are processed, while what they caused may be here; until it has left they count as waiting."""
         self._counted = True
-        """Whether the failure before this life is durable. Until then nothing may be lost: a life that ends before is
+        """True when the failure before this life is durable. Until then nothing may be lost: a life that ends before is
         one that no later life knows of, and its thresholds would be used once more."""
         self._durable = 0
         self._turn = 0
@@ -91,7 +91,7 @@ class Approximate(DataflowScheme):
         """The same of durable progress, while the state was no further than theta from what is durable."""
         self._under_way = 0.0  # the divergence that it was saved for
         self._emptied = False
-        """Whether the state was emptied since its last backup: nobody knows how far it was from what is durable."""
+        """True when the state was emptied since its last backup: nobody knows how far it was from what is durable."""
         self._refused = False
         self._pacing = Pacing(bench.port, bench.cpu_share, SAVE_EVERY_S if bench.layout.is_source else 0.0)
         self._unawaited = {
@@ -144,7 +144,7 @@ class Approximate(DataflowScheme):
         return True
 
     def _divergence(self) -> float:
-        """How far the state is from what is durable, at most."""
+        """Most that the state may differ from what is durable."""
         state = self.bench.operator.state
         if state is None:
             return 0.0
@@ -320,7 +320,7 @@ class Approximate(DataflowScheme):
         return on_the_way == 0 and self._guards(link.key, block)
 
     def _guards(self, link: LinkKey, block: Block) -> bool:
-        """Whether a new life would put this out again. It is saved, unless it is."""
+        """True when a new life would put this out again. It is saved, unless it is."""
         if not self.recorder.holds(link, block) and not self.recorder.full:
             self.recorder.save_progress(self._pending())
             self._set_theta()

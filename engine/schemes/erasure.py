@@ -309,7 +309,7 @@ class ErasureSink(Collector):
         return ()
 
     def _is_stuck(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> bool:
-        """Whether a result is not waited for (any more)."""
+        """True when a result is not waited for (any more)."""
         if self.gone(port, ledger, epoch, row, s_index):
             return True
         return all(worker in self.hedge.stragglers for worker, _ in self.holders(ledger, epoch, row, s_index))

@@ -41,7 +41,7 @@ class CodedStageTask:
 
     @property
     def combines(self) -> Mapping[str, str]:
-        """How its metrics become the job's."""
+        """Combination of its metrics into the job's."""
         return self.operator.combines
 
     def start(self) -> None:
@@ -58,11 +58,11 @@ class CodedStageTask:
         return {}
 
     def metrics(self) -> Mapping[str, float]:
-        """How well the job does."""
+        """Metrics of the job."""
         return returns.numbers(self.operator, "metrics", self.operator.metrics())
 
     def admits(self, block: Block) -> bool:
-        """Whether a peer of ours can have sent this."""
+        """True when a peer of ours can have sent this."""
         return block.kind == Kind.FEEDBACK or self.scheme.admits(block)
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:

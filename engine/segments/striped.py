@@ -67,7 +67,7 @@ class Spread(Protocol):
         """A new life of it is up."""
 
     def admits(self, block: Block) -> bool:
-        """Whether an honest peer can have sent this."""
+        """True when an honest peer can have sent this."""
 
 
 class StripedSender:
@@ -102,8 +102,8 @@ class StripedSender:
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether so many rows are under way that no further one may begin: half of the room of the link that tells of
-        them is left for what is sent again."""
+        """True when no further row may begin before some of those under way have ended: half of the room of the link
+        that tells of them is left for what is sent again."""
         return not self._pieces and self._begun and self._row - self.scheme.committed >= self._rows_max
 
     def _begin(self) -> bool:

@@ -1,4 +1,4 @@
-"""How subcommands reach the controller of a cluster."""
+"""The way of subcommands to the controller of a cluster."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _free_port(address: str) -> int:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child is a zombie; its owner reaps it."""
+    """True when a child is a zombie; its owner reaps it."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

@@ -33,7 +33,7 @@ def epochs(run: RunFiles) -> Table:
 
 
 def metrics(run: RunFiles) -> Table:
-    """How well the job did, by name."""
+    """Metrics of the job, by name."""
     values = read_summary(run.path).get("metrics") or {}
     return Table({"metric": texts(values), "value": _numbers(values.values())}, _note(run))
 

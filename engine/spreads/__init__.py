@@ -1,1 +1,1 @@
-"""How the blocks of an epoch are dealt over tasks and collected again, and what coded stripes need for it."""
+"""Deals the blocks of an epoch over tasks and collects them again, with what coded stripes need for it."""

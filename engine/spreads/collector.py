@@ -99,7 +99,7 @@ class Collector(Scheme):
         return all(self.is_data(row, s_index, blocks) for row, s_index, _, _ in block.meta.get("moved", ()))
 
     def is_data(self, row: int, s_index: int, block_count: int) -> bool:
-        """Whether an epoch of so many data blocks has this one."""
+        """True when an epoch of so many data blocks has this one."""
         return s_index < self.k and row * self.k + s_index < block_count
 
     @property
@@ -179,7 +179,7 @@ class Collector(Scheme):
         """An epoch is whole; its boundary follows."""
 
     def at_ease(self, ledger: Ledger) -> bool:
-        """Whether all that is outstanding can be expected to come by itself, so that arrivals need no second look."""
+        """True when all that is outstanding can be expected to come by itself, so that arrivals need no second look."""
         return ledger.intact
 
     def _is_intact(self, port: Port, ledger: Ledger) -> bool:
@@ -210,7 +210,7 @@ class Collector(Scheme):
         return [(w, lives.get(w, Incarnation(0))) for w in self.places(ledger, epoch, row, s_index)]
 
     def gone(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> bool:
-        """Whether this piece can no longer come: all who were given it died with it."""
+        """True when this piece can no longer come: all who were given it died with it."""
         if ledger.participants is None or (row, s_index) in ledger.asked:
             return False
         return all(

@@ -33,7 +33,7 @@ class Dealer(Scheme):
     """With fewer participants than this an epoch does not start."""
 
     patience_s = 0.0
-    """How long an epoch waits for a worker that has just fallen behind, before it starts without it."""
+    """Longest wait of an epoch for a worker that has just fallen behind, before it starts without it."""
 
     def __init__(self, layout: Layout, k: int) -> None:
         super().__init__(layout)
@@ -54,7 +54,7 @@ class Dealer(Scheme):
         self._stamp: dict[str, int] = {}
 
     def share(self, block_count: int, participants: int) -> int:
-        """How many blocks one of so many participants gets of an epoch of so many data blocks, on average."""
+        """Number of blocks that one of so many participants gets of an epoch of so many data blocks, on average."""
         raise NotImplementedError
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:

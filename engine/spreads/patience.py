@@ -1,4 +1,4 @@
-"""How long a sink waits for the last few workers of an epoch: while that costs less than decoding, or a fixed time."""
+"""The wait of a sink for the last few workers of an epoch: while that costs less than decoding, or a fixed time."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Pieces:
         return self._pieces.get(row, {})
 
     def fits(self, row: Row, block: Block) -> bool:
-        """Whether a block's piece can belong to its row, as far as the row is known."""
+        """True when a block's piece can belong to its row, as far as the row is known."""
         counts, s_index = self._counts.get(row), block.key.s_index
         if block.kind != Kind.PARITY:
             if counts and counts[s_index] != block.items:
@@ -56,7 +56,7 @@ class Pieces:
         self._pieces.setdefault(row, {})[s_index] = piece
 
     def count(self, row: Row, counts: list[int]) -> None:
-        """How many items the data blocks of a row have, as its parity says."""
+        """Number of items of a row's data blocks, as its parity says."""
         self._counts[row] = counts
 
     def drop(self, row: Row) -> None:

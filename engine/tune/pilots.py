@@ -71,7 +71,7 @@ class Quantity:
         return {self.name: found[self.name]} if self.name is not None else found
 
     def loss(self, reference: PilotOutcome, found: PilotOutcome) -> float:
-        """How much of it was lost, relative to the undisturbed pilot; of several arrays the one that lost most."""
+        """Share of it that was lost, relative to the undisturbed pilot; of several arrays the one that lost most."""
         before, after = reference.summary["metrics"], found.summary["metrics"]
         if self.name in before:
             there, here = before[self.name], after.get(self.name, 0.0)
@@ -114,7 +114,7 @@ def _scalar(value: Any) -> str:
 
 
 def stream_items(topology: Topology) -> dict[str, int]:
-    """How many items each source streams in all; DataError when an input cannot be read."""
+    """Number of items that each source streams in all; DataError when an input cannot be read."""
     inputs = {stage: topology.input_of(stage) for stage in topology.sources}
     return {
         stage: open_input(one.path or "", 1 if one.repeat == "forever" else one.repeat, one.limit).items

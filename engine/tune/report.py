@@ -28,7 +28,7 @@ class Tuning:
     proposal: Setting | None
     growth: float | None
     failures: int
-    """How many were to be injected in each pilot."""
+    """Number to be injected in each pilot."""
     section: Mapping[str, Any]
     """The job's `fault_tolerance` as it was."""
 

@@ -51,7 +51,7 @@ class Measured:
 
     @property
     def idle(self) -> bool:
-        """Whether no threshold was ever reached, so that larger ones would change nothing."""
+        """True when no threshold was ever reached, so that larger ones would change nothing."""
         return not self.state_backups and not self.item_backups
 
 

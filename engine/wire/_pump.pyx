@@ -263,7 +263,7 @@ cdef void _sleep(Pump* pump) noexcept nogil:
 
 
 cdef int _prepare_sleep(Pump* pump) noexcept nogil:
-    """How many fds to sleep on, the bell's first; 0 when there is something to do."""
+    """Number of fds to sleep on, the bell's first; 0 when there is something to do."""
     if not _enter(pump):
         sched_yield()
         return 0
@@ -379,7 +379,7 @@ cdef int _judge(Pump* pump, int parts, size_t size) noexcept nogil:
 
 
 cdef bint _is_itself(zmq_msg_t* identity, zmq_msg_t* header) noexcept nogil:
-    """Whether the name that a peer gives itself is that under which the doorkeeper knows its key."""
+    """True when the name that a peer gives itself is that under which the doorkeeper knows its key."""
     cdef const char* name = libzmq.msg_gets(header, "User-Id")
     cdef size_t size = libzmq.msg_size(identity)
     return name != NULL and strlen(name) == size and memcmp(name, libzmq.msg_data(identity), size) == 0

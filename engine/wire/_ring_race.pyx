@@ -62,7 +62,7 @@ cdef void* produce_batches(void* argument) noexcept nogil:
 
 
 cdef size_t consume_singly(Spsc* ring, uintptr_t count) noexcept nogil:
-    """How many items came out of order."""
+    """Number of items that came out of order."""
     cdef size_t wrong = 0
     cdef uintptr_t expected = 1
     cdef void* item
@@ -77,7 +77,7 @@ cdef size_t consume_singly(Spsc* ring, uintptr_t count) noexcept nogil:
 
 
 cdef size_t consume_batches(Spsc* ring, uintptr_t count, size_t batch_items) noexcept nogil:
-    """How many items came out of order."""
+    """Number of items that came out of order."""
     cdef size_t wrong = 0
     cdef size_t taken, i
     cdef uintptr_t expected = 1
@@ -93,7 +93,7 @@ cdef size_t consume_batches(Spsc* ring, uintptr_t count, size_t batch_items) noe
 
 
 cdef size_t consume_merged(Mpsc* ring, size_t producers, uintptr_t count) noexcept nogil:
-    """How many items came out of their producer's order, or from none of the producers."""
+    """Number of items that came out of their producer's order, or from none of the producers."""
     cdef size_t wrong = 0
     cdef uintptr_t last[PRODUCERS_MAX]
     cdef uintptr_t total = 0

@@ -59,7 +59,7 @@ def open_arena(links: int, sides: int, data_bytes: int) -> tuple[Arena | None, s
 
 
 def names_segment(terms: Any) -> bool:
-    """Whether a peer's message holds what may be: process, descriptor and token of its segment, a link or side of it,
+    """True when a peer's message holds what may be: process, descriptor and token of its segment, a link or side of it,
     and an owner or a position."""
     if not isinstance(terms, list) or [type(term) for term in terms] != [int, int, bytes, int, int]:
         return False
@@ -137,7 +137,7 @@ class Lender:
             self._arena.close_link(self._links[peer])
 
     def refer(self, peer: WorkerId, block: Block) -> Refer | None:
-        """How to name this block's arrays to a peer; None when they must all travel as frames.
+        """Names this block's arrays to a peer; None when they must all travel as frames.
 
         Large arrays that no one else can reach yet move into the arena; the block holds them there from now on.
         """
@@ -238,7 +238,7 @@ class Borrower:
             self._former = [former for former in (*self._former, segment) if former.holding]
 
     def stands_still(self, peer: bytes) -> bool:
-        """Whether a lender's process is stopped (state T of proc_pid_stat(5)), as far as that is known."""
+        """True when a lender's process is stopped (state T of proc_pid_stat(5)), as far as that is known."""
         pid = self._pids.get(peer)
         try:
             return pid is not None and Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
@@ -247,7 +247,7 @@ class Borrower:
 
     @property
     def is_current(self) -> bool:
-        """Whether each lender still counts on this life; else nothing may leave any more (see borrowed.pyi)."""
+        """True when each lender still counts on this life; else nothing may leave any more (see borrowed.pyi)."""
         for segment in self._segments.values():
             if not segment.is_current:
                 return False
@@ -285,7 +285,7 @@ class Borrower:
 
 
 def is_borrowed(array: np.ndarray) -> bool:
-    """Whether the bytes of an array are another worker's, who may write over them when this life is over."""
+    """True when the bytes of an array are another worker's, who may write over them when this life is over."""
     return isinstance(_origin(array), SlotView)
 
 

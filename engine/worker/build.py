@@ -122,7 +122,7 @@ def end_of(
 
 
 def pace_of(topology: Topology, layout: DataflowLayout) -> Pace:
-    """How far a task may run ahead of the feedback edges that end there."""
+    """The lead that a task may have over the feedback edges that end there."""
     stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}
     links = [(joint.edge, worker) for joint in layout.inputs if joint.feedback for worker in joint.workers]
     return Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})
@@ -157,5 +157,5 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowL
 
 
 def _is_staged(schema: Mapping[str, Any]) -> bool:
-    """Whether the operators are Source, Processor and Sink: their items have columns."""
+    """True when the operators are Source, Processor and Sink: their items have columns."""
     return "columns" in schema

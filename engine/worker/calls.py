@@ -31,7 +31,7 @@ class OpenCall:
 
 
 class Told:
-    """Whether there is something new to say of a long call, so that each is told of once."""
+    """True when there is something new to say of a long call, so that each is told of once."""
 
     def __init__(self) -> None:
         self._next_s: dict[str, float] = {}

@@ -118,7 +118,7 @@ class EpochsFile:
 
 
 def _is_of(fd: int, path: Path) -> bool:
-    """Whether an open file is the one that is there under this name."""
+    """True when an open file is the one that is there under this name."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How a worker follows the controller's views: whom it connects to, and what its task is told of deaths and births."""
+"""Follows the controller's views at a worker: whom it connects to, and what its task is told of deaths and births."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ T = TypeVar("T", bound=Operator)
 
 
 def is_dataflow(topology: Topology) -> bool:
-    """Whether the stages are dataflow operators, and not Source, Processor and Sink; ConfigError when one cannot be
+    """True when the stages are dataflow operators, and not Source, Processor and Sink; ConfigError when one cannot be
     loaded."""
     return any(issubclass(load_operator(stage.operator), DataflowOperator) for stage in topology.stages.values())
 
 
 def runs_as_graph(topology: Topology) -> bool:
-    """Whether tasks of general topologies run the stages: dataflow operators, or the others by their adapters.
+    """True when tasks of general topologies run the stages: dataflow operators, or the others by their adapters.
 
     Schemes that deal the blocks of an epoch themselves run Source, Processor and Sink in tasks of the three-stage form.
     """
@@ -132,7 +132,7 @@ def input_of(
 
 
 def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int | None, int | None]:
-    """How many windows the job has, and the items of all sources; None where the inputs have no end.
+    """Number of windows of the job, and of the items of all sources; None where the inputs have no end.
 
     ConfigError where some have one: windows end with all sources, and the others would never.
     """

@@ -52,7 +52,7 @@ class WorkerPort(LinkPort):
         self.bytes_shared: Counter[str] = Counter()
         self.store: RecordStore = NoStore()
         self.confirm_s = float("inf")
-        """How long the backup servers may confirm nothing of what was saved, before the worker gives up."""
+        """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
         self._by_frames = False
         self._saved = self._durable = 0
         self._confirmed_at = 0.0

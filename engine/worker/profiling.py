@@ -50,7 +50,7 @@ COMPUTED = {
 """Kind -> the methods of an operator, of either form, that are of it."""
 
 RECORDED = ("upstream", "downstream", "prepare")
-"""How the names of the threads begin that record spans, beside the compute thread."""
+"""First letters of the names of the threads that record spans, beside the compute thread."""
 
 T = TypeVar("T")
 

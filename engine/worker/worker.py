@@ -95,7 +95,7 @@ class Worker:
         self.turns = 0
         self.heartbeats = 0
         self._doubtful = False
-        """Whether a heartbeat could not get the metrics."""
+        """True when a heartbeat could not get the metrics."""
         self.calls = CallWatch(threading.get_ident())
         self._call: OpenCall | None = None
         self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE

@@ -16,7 +16,7 @@ from riprap.operators.inputs.shards import FORMAT as MATRIX
 from riprap.operators.inputs.shards import open_shards
 
 ENDLESS = 1 << 62
-"""How often an input without end is streamed: more items than anybody reads."""
+"""Stands for the repeats of an input without end: more items than anybody reads."""
 
 
 class TaskInput:
@@ -43,7 +43,7 @@ class TaskInput:
         self._width = dealt * (index + 1) // parallelism - self._first
         passes, rest = divmod(total, dealt)
         self.items: int = passes * self._width + min(max(rest - self._first, 0), self._width)
-        """How many items this task streams."""
+        """Number of items that this task streams."""
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """Items start <= item < stop of this task: one array of rows, or of lines their bytes and offsets from 0.

@@ -53,7 +53,7 @@ class MappedRows:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.starts[-1]
 
     def read(self, start: int, stop: int, empty: Empty = np.empty) -> np.ndarray:

@@ -36,7 +36,7 @@ class Shards:
         self.label: str = manifest["label"]
         """Which of the columns is the label."""
         self.rows: int = manifest["rows"] - dropped
-        """How many rows the directory holds, without those that were dropped."""
+        """Number of rows that the directory holds, without those that were dropped."""
         self.dropped = dropped
         self._mapped = MappedRows(matrices, maps, RESIDENT_BYTES)
 

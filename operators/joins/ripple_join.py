@@ -87,7 +87,7 @@ class SamplePackets(DataflowOperator):
         return stop
 
     def _room(self, count: int) -> int:
-        """How many of so many packets may be taken in: up to and with the one that exceeds theta."""
+        """Number of packets, of so many, that may be taken in: up to and with the one that exceeds theta."""
         room = self.state.theta - self.state.state_divergence()
         return count if room >= count else max(math.floor(room), 0) + 1
 
@@ -123,7 +123,7 @@ class JoinedSamples(State):
         return int(pairs.sum()), int((pairs * (counts + others)).sum())
 
     def packets(self) -> tuple[int, int]:
-        """How many packets of each side are in the sample."""
+        """Number of packets of each side in the sample."""
         first, second = (int(side.items()[1].sum()) for side in self.sides)
         return first, second
 

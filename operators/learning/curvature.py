@@ -1,4 +1,4 @@
-"""How far a unit of gradient should move each weight of a linear model, found from a sample of the items.
+"""Step of each weight of a linear model for a unit of gradient, found from a sample of the items.
 
 The second moments of the features, times the largest curvature of the loss, are nowhere less curved than the loss
 itself (Boehning and Lindsay, Monotonicity of quadratic-approximation algorithms, 1988), so that steps by their inverse

@@ -64,7 +64,7 @@ def predict(model: Model, features: np.ndarray) -> np.ndarray:
 
 
 def evaluate(model: Model, items: np.ndarray, columns: Sequence[str], label: str | None) -> dict[str, float]:
-    """How good a model is on items it did not learn from: accuracy, r2 or inertia (mean squared distance), and items.
+    """Quality of a model on items it did not learn from: accuracy, r2 or inertia (mean squared distance), and items.
 
     DataError when the items have another number of features than the model, or lack the label.
     """

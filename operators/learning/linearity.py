@@ -80,7 +80,7 @@ class _Trial:
                 self._compare(self._call(a * rows + b * others), expected, bound, what, _SPLIT)
 
     def _bound(self, rows: np.ndarray) -> np.ndarray:
-        """How large the results' terms are: |x| |M|, where M is what f makes of unit vectors."""
+        """Size of the results' terms: |x| |M|, where M is what f makes of unit vectors."""
         gains = np.abs(self._call(np.eye(rows.shape[1])))
         return np.asarray(np.abs(rows) @ gains)
 

@@ -96,7 +96,7 @@ class LocalModel(DataflowOperator):
             out.send([indexes, values], 1)
 
     def metrics(self) -> dict[str, float]:
-        """How many items were predicted before they were trained on, and the share that was predicted correctly."""
+        """Number of items predicted before they were trained on, and the share that was predicted correctly."""
         tested, correct = self.state.tested
         return {"tested": float(tested), "prediction_rate": correct / tested} if tested else {}
 

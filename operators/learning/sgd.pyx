@@ -162,12 +162,12 @@ class SparseModel(State):
 
     @property
     def trained(self):
-        """How many items were trained on."""
+        """Number of items trained on."""
         return self._model.tallies[0]
 
     @property
     def tested(self):
-        """How many items were predicted before they were trained on, and how many of them correctly."""
+        """Number of items predicted before they were trained on, and how many of them correctly."""
         return self._model.tallies[1:]
 
     def report(self):

@@ -258,7 +258,7 @@ class CountMin(State):
 
     @property
     def cleared(self):
-        """Whether the next backup is a full one."""
+        """True when the next backup is a full one."""
         return self._fresh
 
     def clear(self):
@@ -273,7 +273,7 @@ class CountMin(State):
 
     @property
     def exceeded(self):
-        """Whether a backup is due: also when it was compensated, as what a failure has lost counts against theta."""
+        """True when a backup is due: also when it was compensated, as what a failure has lost counts against theta."""
         if self._compensation > self._compensation_saved:
             return True
         return self.theta < np.inf and self.state_divergence() > self.theta

@@ -118,7 +118,7 @@ cdef class Cells:
 
     @property
     def changed(self):
-        """How many these are."""
+        """Their number."""
         return self.at.listed
 
     @property
@@ -126,7 +126,7 @@ cdef class Cells:
         return entries_divergence(&self.at, self.kind)
 
     def update(self, const int64_t[::1] indexes, const double[::1] amounts, double theta, bint assign):
-        """How many items were applied: up to the one that exceeds theta. Without indexes all are of entry 0.
+        """Number of items applied: up to the one that exceeds theta. Without indexes all are of entry 0.
 
         ValueError at an index that is out of range, with the items before it applied.
         """
@@ -287,7 +287,7 @@ cdef class KeyTable:
         return indexes
 
     def add(self, keys, int64_t counted, double theta):
-        """How many items were taken in: up to the one that makes more than theta keys beyond `counted`.
+        """Number of items taken in: up to the one that makes more than theta keys beyond `counted`.
 
         ValueError at a malformed key, with those before it taken in.
         """
@@ -302,7 +302,7 @@ cdef class KeyTable:
         return self.applied(why, done, &batch)
 
     def update(self, Cells cells, keys, amounts, double theta, bint assign):
-        """How many items were applied to the cells of their keys: up to the one that exceeds theta.
+        """Number of items applied to the cells of their keys: up to the one that exceeds theta.
 
         ValueError at a malformed key, with those before it applied.
         """

@@ -36,13 +36,13 @@ class State:
     lower with each failure, so that all failures together do not break the promise."""
 
     window: str = "none"
-    """How it forgets: `hopping`, it begins anew every `window_epochs` micro-batches; `sliding`, it holds the last so
+    """Way of forgetting: `hopping`, it begins anew every `window_epochs` micro-batches; `sliding`, it holds the last so
     many; `decaying`, what it holds fades; or not at all."""
 
     window_epochs: int = 1
 
     def forgets(self, window: str, epochs: int) -> bool:
-        """Whether what failures took is gone from it once thresholds of this window take them for forgotten."""
+        """True when what failures took is gone from it once thresholds of this window take them for forgotten."""
         if window in ("none", "decaying"):
             return window in ("none", self.window)
         if window == "hopping":
@@ -56,11 +56,11 @@ class State:
 
     @property
     def cleared(self) -> bool:
-        """Whether it was emptied since its last backup, as at the end of a window; a backup is due then."""
+        """True when it was emptied since its last backup, as at the end of a window; a backup is due then."""
         return False
 
     def state_divergence(self) -> float:
-        """How far the state is from its most recent backup (from the empty state before the first)."""
+        """Divergence of the state from its most recent backup (from the empty state before the first)."""
         raise NotImplementedError
 
     def backup_state(self) -> Backup:
@@ -84,5 +84,5 @@ class State:
 
     @property
     def exceeded(self) -> bool:
-        """Whether a backup is due."""
+        """True when a backup is due."""
         return number(self, "state_divergence", self.state_divergence()) > self.theta

@@ -38,7 +38,7 @@ def key_column(keys: Keys, packed: bool) -> Keys:
 
 
 def is_pair(keys: Any) -> TypeGuard[PackedKeys]:
-    """Whether these are packed byte strings, by their form."""
+    """True when these are packed byte strings, by their form."""
     return isinstance(keys, tuple) and len(keys) == 2
 
 

@@ -21,7 +21,7 @@ class TrackedState(State):
     """
 
     _due_whole = True
-    """Whether the backup server holds nothing that this state differs from by its changes only."""
+    """True when the backup server holds nothing that this state differs from by its changes only."""
 
     def backup_state(self) -> Backup:
         """What changed by more than `spared`, or all of it where that is no more, at first and after `clear`."""

@@ -25,7 +25,7 @@ HEADING = """\
 
 
 def is_of_word(code: int) -> bool:
-    """Whether words consist of this character: a letter, a mark or a number."""
+    """True when words consist of this character: a letter, a mark or a number."""
     return unicodedata.category(chr(code))[0] in "LMN"
 
 

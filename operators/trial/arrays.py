@@ -68,7 +68,7 @@ def differing_names(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray])
 
 
 def not_finite(arrays: Iterable[np.ndarray]) -> str:
-    """How much of the first array that holds NaN or infinity is not finite; empty where none does."""
+    """Share of the first array with NaN or infinity that is not finite; empty where none has any."""
     for number, array in enumerate(arrays):
         if array.dtype.kind == "f" and (count := int((~np.isfinite(array)).sum())):
             return f"{count:,} of {array.size:,} numbers of array {number} are NaN or infinite"

@@ -24,7 +24,7 @@ _AGAIN = "the same bits each time: what is sent again after a failure must be wh
 
 @dataclass
 class OperatorCase:
-    """How to make the operator, started, and its outbox; and the calls that it got in a run, with what it sent.
+    """Makes the operator, started, and its outbox; with the calls that it got in a run, with what it sent.
 
     Of the job's scheme: whether it saves states, and promises that a restored operator sends the same (`is_exact`).
     `is_destination`: whether its results are the job's.

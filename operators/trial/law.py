@@ -77,7 +77,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it was tried and holds."""
+        """True when it was tried and holds."""
         return self.complaint is None and not self.not_tried
 
     def fields(self) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Play:
         return {name: np.array(array) for name, array in model.items()}
 
     def metrics(self) -> dict[str, float]:
-        """How well it does."""
+        """Its metrics."""
         return returns.numbers(self.sink, "metrics", self.sink.metrics())
 
 

@@ -27,7 +27,7 @@ _PURE_REMEDY = "Let the result depend on the items and on what process_feedback 
 
 @dataclass
 class ProcessorCase:
-    """How to make the processor, opened; blocks of items; and what was fed back, epoch by epoch (perhaps nothing)."""
+    """Makes the processor, opened; with blocks of items, and what was fed back, epoch by epoch (perhaps nothing)."""
 
     make: Callable[[], Processor]
     blocks: Sequence[np.ndarray]

@@ -25,7 +25,7 @@ _SNAPSHOT_REMEDY = "Let snapshot hold, as copies, all that later commits, model 
 
 @dataclass
 class SinkCase:
-    """How to make a processor and a sink, opened (see play.py); and the blocks of some epochs."""
+    """Makes a processor and a sink, opened (see play.py); with the blocks of some epochs."""
 
     make: Make
     epochs: Sequence[Blocks]

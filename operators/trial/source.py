@@ -21,7 +21,7 @@ IN_PIECES_MAX = 500
 
 @dataclass
 class SourceCase:
-    """How to make the source, opened; how many of its items are tried; whether NaN and infinity may be among them."""
+    """Makes the source, opened; with the number of items tried, and True when NaN and infinity may be among them."""
 
     make: Callable[[], Source]
     items: int
@@ -39,7 +39,7 @@ class SourceCase:
 
     @cached_property
     def count(self) -> int:
-        """How many items are tried: all that it has, or as many as are spoken of."""
+        """Number of items tried: all that it has, or as many as are spoken of."""
         length = returns.stream_length(self.source)
         return self.items if length is None else min(self.items, length)
 

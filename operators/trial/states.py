@@ -17,7 +17,7 @@ from riprap.operators.trial.graph import Call, call, process
 from riprap.operators.trial.law import Law, NotTried, breach
 
 STOPS, STOPS_MAX = 4, 64
-"""How often, about, theta makes the operator stop within a block; and at most."""
+"""Times, about, that theta makes the operator stop within a block; and at most."""
 TOLERANCE = 1e-6
 """Sums may be rounded differently where a block is processed in parts."""
 

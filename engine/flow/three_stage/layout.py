@@ -29,7 +29,7 @@ class Layout:
     commit: Edge
     trains: bool = True
     stale_epochs: float = 0.0
-    """How many epochs processors may run ahead of the feedback (AF 5): 0 is BSP, infinite ASP, between them SSP."""
+    """Epochs that processors may run ahead of the feedback (AF 5): 0 is BSP, infinite ASP, between them SSP."""
 
     @classmethod
     def of(cls, topology: Topology, me: WorkerId) -> Layout:

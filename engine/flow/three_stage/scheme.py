@@ -39,7 +39,7 @@ class Scheme:
         self.layout = layout
 
     def admits(self, block: Block) -> bool:
-        """Whether an honest peer can have sent this after all that came before; asked before its link takes it.
+        """True when an honest peer can have sent this after all that came before; asked before its link takes it.
 
         The message's form is checked already (engine/flow/intake.py). Changes nothing and raises nothing, whatever the
         message says. False drops and counts it. Hooks may rely on what was checked.

@@ -54,9 +54,9 @@ class SinkTask(Task):
         super().__init__(layout, scheme, port)
         self.operator, self.journal = operator, journal
         self.must_be_finite = False
-        """Whether a model with NaN or infinity fails the job, at its epoch."""
+        """True when a model with NaN or infinity fails the job, at its epoch."""
         self.safe = False
-        """Whether the last epoch is committed and durable."""
+        """True when the last epoch is committed and durable."""
         self._results: dict[Epoch, dict[Key, Sequence[np.ndarray]]] = {}
         self._opened_at: dict[Epoch, float] = {}
         self._feedback = Block(Kind.FEEDBACK, Epoch(0))  # without arrays: the state that every processor starts from

@@ -26,7 +26,7 @@ class SourceTask(Task):
         self.committed = Epoch(0)
         self.running = False
         self.placed = False
-        """Whether the sink has said where the stream goes on."""
+        """True when the sink has said where the stream goes on."""
 
     def start(self) -> None:
         """All workers are up, or were once: epochs may start."""

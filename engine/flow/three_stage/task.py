@@ -68,7 +68,7 @@ class Task:
 
     @property
     def saves(self) -> bool:
-        """Whether a later life restores what this one saves."""
+        """True when a later life restores what this one saves."""
         return False
 
     @property
@@ -97,11 +97,11 @@ class Task:
 
     @property
     def combines(self) -> Mapping[str, str]:
-        """How its metrics become the job's where several tasks report them (operators/base.py)."""
+        """Combination of its metrics into the job's where several tasks report them (operators/base.py)."""
         return {}
 
     def admits(self, block: Block) -> bool:
-        """Whether a peer of ours can have sent this, as far as is known here; asked before its link takes it.
+        """True when a peer of ours can have sent this, as far as is known here; asked before its link takes it.
 
         Changes nothing. An honest message is admitted every time that it comes.
         """
@@ -111,11 +111,11 @@ class Task:
         return self.scheme.admits(block)
 
     def fits(self, items: np.ndarray) -> bool:
-        """Whether items of a message may be items of this job."""
+        """True when items of a message may be items of this job."""
         return self.is_items(items)
 
     def is_items(self, items: np.ndarray) -> bool:
-        """Whether an array is a matrix of this job's items."""
+        """True when an array is a matrix of this job's items."""
         return items.dtype == np.float64 and items.ndim == 2 and items.shape[1] == self.columns
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:

@@ -56,7 +56,7 @@ class Pacing:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next backup may be made.
+        """True when the next backup may be made.
 
         The clock of the CPU costs a system call: it is not looked at before one thread can have used what is lacking.
         """

@@ -47,7 +47,7 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        """Whether a state waits for room in the store."""
+        """True when a state waits for room in the store."""
         return bool(self._waiting)
 
     def save_block(self, entry: Entry) -> bool:
@@ -74,7 +74,7 @@ class Recorder:
         self._version = version
 
     def holds(self, link: LinkKey, block: Block) -> bool:
-        """Whether the newest record, durable or not, lets a new life put this block out again."""
+        """True when the newest record, durable or not, lets a new life put this block out again."""
         return (link, block.key.row) in self._written
 
     def save_progress(self, extras: Extras) -> None:
@@ -225,7 +225,7 @@ class Recovered:
         return [entry for entry in entries if not self._overtook(entry)]
 
     def _overtook(self, entry: Entry) -> bool:
-        """Whether this is feedback that was processed before what had come earlier."""
+        """True when this is feedback that was processed before what had come earlier."""
         done = self.progress.done.get(entry.link) if self.progress and entry.block.kind == Kind.FEEDBACK else None
         return done is not None and entry.block.key.row <= done.at.number
 
@@ -246,7 +246,7 @@ class Recovered:
 
 
 def is_punctuation(block: Block) -> bool:
-    """Whether a block closes a window, or was put out when its sender closed one."""
+    """True when a block closes a window, or was put out when its sender closed one."""
     return block.kind == Kind.PUNCTUATION or tuple(block.meta.get("cause", ())[:2]) == WINDOW
 
 

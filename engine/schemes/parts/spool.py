@@ -40,5 +40,5 @@ class Spool:
 
 
 def is_spooled(array: np.ndarray) -> bool:
-    """Whether an array is mapped from a file."""
+    """True when an array is mapped from a file."""
     return isinstance(array, np.memmap)

@@ -32,7 +32,7 @@ class Thresholds:
         return Limits(theta * own, items * own, unacknowledged * own, share * half / 2)
 
     def counted(self, failures: Sequence[int], epoch: int) -> int:
-        """How many of the failures still count."""
+        """Number of failures that still count."""
         if self.window == "hopping":
             return sum(failed // self.length == epoch // self.length for failed in failures)
         if self.window == "sliding":
