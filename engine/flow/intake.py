@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.header import Header, decode
+from riprap.codec.framing import decode
+from riprap.codec.header import Header
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.edges import Edge, Neighbourhood
 
+PROVEN_MAX = 4096
 PeerFetch = Callable[[bytes, list[Any], int], Any]
 
 
@@ -40,6 +42,8 @@ class Intake:
         self.job, self.gate, self.fetch = job, gate, fetch
         self.malformed: dict[str, int] = {}
         self._workers = {str(worker): worker for worker in gate.workers}
+        self._proven: dict[bytes, tuple[str, int, WorkerId]] = {}
+        """Connection -> the sender that it is of, its incarnation, its id: all that it may say of itself."""
         self._incoming = {e.index: (e, frozenset(senders)) for e, senders in layout.incoming().items()}
         self._outgoing = {edge.index: edge for edge in layout.outgoing()}
 
@@ -47,9 +51,7 @@ class Intake:
         """A message on a link that ends here; None if it was dropped."""
         try:
             head, block = decode(header, frames, partial(self.fetch, peer))
-            sender = self._sender(head)
-            if peer != identity(sender, head.incarnation):
-                raise FrameError("the connection is another worker's")
+            sender = self._sender_at(peer, head)
             edge, senders = self._incoming.get(head.edge, (None, frozenset()))
             if edge is None or sender not in senders:
                 raise FrameError("no such link ends here")
@@ -77,6 +79,19 @@ class Intake:
     def drop(self, reason: str) -> None:
         """Count a message that is not handed on."""
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+    def _sender_at(self, peer: bytes, head: Header) -> WorkerId:
+        """The sender of a message, which must be the one whose connection this is."""
+        proven = self._proven.get(peer)
+        if proven is not None and proven[0] == head.sender and proven[1] == head.incarnation and head.job == self.job:
+            return proven[2]
+        sender = self._sender(head)
+        if peer != identity(sender, head.incarnation):
+            raise FrameError("the connection is another worker's")
+        if len(self._proven) >= PROVEN_MAX:
+            self._proven.clear()
+        self._proven[peer] = (head.sender, head.incarnation, sender)
+        return sender
 
     def _sender(self, head: Header) -> WorkerId:
         sender = self._workers.get(head.sender)

@@ -27,7 +27,7 @@ class MetricsFile:
         self._epoch, self._next = 0, 0.0
 
     def is_due(self, epoch: int, now: float, last: bool) -> bool:
-        """True when an epoch was committed since the last note, if that is old enough, or `last`; `now` is monotonic."""
+        """True when an epoch was committed since the last note, long enough ago or `last`; `now` is in monotonic s."""
         return epoch > self._epoch and (last or now >= self._next)
 
     def append(self, epoch: int, items: int, metrics: Mapping[str, float], now: float) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
-from riprap.codec.header import Header, encode
+from riprap.codec.framing import encode
+from riprap.codec.header import Header
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.channels import Channels
 from riprap.engine.flow.edges import Edge, Neighbourhood
@@ -54,6 +55,7 @@ class WorkerPort(LinkPort):
         self.confirm_s = float("inf")
         """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
         self._by_frames = False
+        self._heads: dict[int, Header] = {}
         self._saved = self._durable = 0
         self._confirmed_at = 0.0
         self._connections: dict[WorkerId, int] = {}
@@ -118,7 +120,7 @@ class WorkerPort(LinkPort):
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
         refer = None if self._by_frames else self.lender.refer(to, block)
-        header, frames = encode(Header(self.job, self.me, self.life, edge.index, self.links.round), block, refer)
+        header, frames = encode(self._head(edge), block, refer)
         if self.network.send(connection, header, frames):
             sent = sum(frame.nbytes for frame in frames)
             self.bytes_sent[edge.name] += len(header) + sent
@@ -127,11 +129,17 @@ class WorkerPort(LinkPort):
         else:
             self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
 
+    def _head(self, edge: Edge) -> Header:
+        head = self._heads.get(edge.index)
+        if head is None or head.round != self.links.round:
+            head = self._heads[edge.index] = Header(self.job, self.me, self.life, edge.index, self.links.round)
+        return head
+
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
         self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
 
     def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
-        header, _ = encode(Header(self.job, self.me, self.life, edge.index, self.links.round), block)
+        header, _ = encode(self._head(edge), block)
         self.network.reply(identity(to, self.links.incarnation(to)), header)
 
     # what the worker does

@@ -9,7 +9,8 @@ import msgpack
 from fuzz_receiver import JOB, ROLES, Message, processor
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.header import Header, encode
+from riprap.codec.framing import encode
+from riprap.codec.header import Header
 from riprap.codec.ids import Epoch, Incarnation, Seq
 from riprap.engine.flow.intake import identity
 

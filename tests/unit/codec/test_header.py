@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as arrays_of
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
+from riprap.codec.framing import decode, encode
 from riprap.codec.header import (
     COUNT_MAX,
     DIMENSIONS_MAX,
@@ -25,8 +26,6 @@ from riprap.codec.header import (
     PAYLOAD_BYTES_MAX,
     VERSION,
     Header,
-    decode,
-    encode,
 )  # fmt: skip
 from riprap.codec.ids import Epoch, Incarnation, Seq
 
@@ -298,3 +297,31 @@ def test_random_structures_are_refused_or_read() -> None:
             decode(msgpack.packb(mixed), (FRAME,))
             read += 1
     assert 0 < read < 2_500
+
+
+@given(HEADERS, blocks())
+@settings(deadline=None)
+def test_headers_are_written_as_msgpack_writes_them(header: Header, block: Block) -> None:
+    arrays = [*block.arrays] if block.attachment is None else [*block.arrays, block.attachment]
+    shapes = [(array.dtype.str, array.shape) for array in arrays]
+    head = (VERSION, header.job, header.sender, header.incarnation, header.edge, header.round, int(block.kind))
+    rest = (block.seq, block.epoch, block.key, block.items, block.attachment is not None, shapes, block.meta)
+    assert encode(header, block)[0] == msgpack.packb((*head, *rest))
+
+
+def test_references_are_read_as_they_were_written() -> None:
+    asked: list[Any] = []
+
+    def fetch(reference: list[Any], size: int) -> bytes:
+        asked.append((reference, size))
+        return bytes(size)
+
+    block = Block(Kind.DATA, Epoch(1), arrays=(np.zeros((2, 3)), np.ones(2)))
+    places = iter([("slot", 3, 2**64 - 1), None])
+    packed, frames = encode(HEADER, block, lambda array: next(places))
+    assert len(frames) == 1
+    _, got = decode(packed, [frames[0].tobytes()], fetch)
+    assert asked == [(["slot", 3, 2**64 - 1], 48)]
+    assert got.arrays[0].shape == (2, 3) and got.arrays[1].tolist() == [1.0, 1.0]
+    with pytest.raises(FrameError, match="reference"):
+        decode(packed, [frames[0].tobytes()])

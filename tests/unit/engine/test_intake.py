@@ -28,7 +28,8 @@ from fake_port import (
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.header import Header, encode
+from riprap.codec.framing import encode
+from riprap.codec.header import Header
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.intake import Intake, identity
