@@ -70,5 +70,7 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Payload bytes, without the header."""
-        attached = 0 if self.attachment is None else self.attachment.nbytes
-        return sum(a.nbytes for a in self.arrays) + attached
+        total = 0 if self.attachment is None else self.attachment.nbytes
+        for array in self.arrays:
+            total += array.nbytes
+        return total

@@ -15,6 +15,9 @@ class Edge:
     index: int
     name: str
 
+    def __hash__(self) -> int:
+        return self.index  # asked for with each message
+
 
 class Neighbourhood(Protocol):
     """What network, links and membership need to know of a layout of either form."""

@@ -28,6 +28,7 @@ class EpochReader(Reader):
     ) -> None:  # fmt: skip
         super().__init__(source, epochs, block_bytes, micro_batch, rate)
         self.block_bytes, self.unit = block_bytes, unit
+        self._cut = (0, 0, 1)  # an epoch, its end, and the items of its blocks
 
     def end(self, epoch: int) -> int:
         return min(epoch * self.window_items, self.source.items)
@@ -39,20 +40,26 @@ class EpochReader(Reader):
     @property
     def is_behind(self) -> bool:
         """True when all of the epoch at hand is read, and its end comes next."""
-        return self.position == self.end(self.epoch)
+        return self.position == self._cut_of(self.epoch)[1]
 
     def block_count(self) -> int:
         """Number of blocks that the epoch at hand is cut into."""
-        return -(-(self.end(self.epoch) - self.end(self.epoch - 1)) // self._items_of_a_block(self.epoch))
+        _, end, block_items = self._cut_of(self.epoch)
+        return -(-(end - self.end(self.epoch - 1)) // block_items)
 
     def next(self, now: float) -> Block:
-        self.block_items = self._items_of_a_block(self.epoch)
+        self.block_items = self._cut_of(self.epoch)[2]
         return super().next(now)
 
     def turn(self, epoch: int, start: int) -> int:
         """Whose turn it is, counted from 0, when the block of an epoch is dealt that begins at this item."""
-        return (start - self.end(epoch - 1)) // self._items_of_a_block(epoch) % self.unit
+        return (start - self.end(epoch - 1)) // self._cut_of(epoch)[2] % self.unit
 
-    def _items_of_a_block(self, epoch: int) -> int:
-        count = self.end(epoch) - self.end(epoch - 1)
-        return cut(count, int(self.source.item_bytes), self.block_bytes, self.unit) if count else 1
+    def _cut_of(self, epoch: int) -> tuple[int, int, int]:
+        """An epoch, its end, and the items of its blocks; kept for the next question, which is of the same mostly."""
+        if self._cut[0] != epoch:
+            end = self.end(epoch)
+            count = end - self.end(epoch - 1)
+            block_items = cut(count, int(self.source.item_bytes), self.block_bytes, self.unit) if count else 1
+            self._cut = (epoch, end, block_items)
+        return self._cut

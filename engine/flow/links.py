@@ -47,6 +47,8 @@ class OutLink:
         self.acked = Seq(0)
         self.kept: deque[Block] = deque()
         self.kept_bytes = 0
+        """Counted where the window has a limit of bytes."""
+        self._counts_bytes = window.nbytes != math.inf
 
     @property
     def room(self) -> int:
@@ -57,13 +59,16 @@ class OutLink:
         """Keep a block and give it the next sequence number. There must be room."""
         self.sent = Seq(self.sent + 1)
         self.kept.append(block)
-        self.kept_bytes += block.nbytes
+        if self._counts_bytes:
+            self.kept_bytes += block.nbytes
         return self.sent
 
     def ack(self, seq: Seq) -> None:
         """Forget everything up to `seq`; a number that was never sent is ignored."""
         while self.acked < seq <= self.sent:
-            self.kept_bytes -= self.kept.popleft().nbytes
+            block = self.kept.popleft()
+            if self._counts_bytes:
+                self.kept_bytes -= block.nbytes
             self.acked = Seq(self.acked + 1)
 
     def after(self, seq: Seq) -> list[tuple[Seq, Block]]:

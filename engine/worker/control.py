@@ -14,14 +14,16 @@ from typing import Any
 from riprap.controller.messages import CHANNEL_BYTES_MAX, pack, unpack
 
 HEARTBEAT_S = 0.1
+LOOK_S = 0.001
+"""From one look of a busy compute thread for orders to the next: a look costs as much as a small message."""
 
 
 class ControlChannel:
     """A SEQPACKET socket to the agent.
 
-    The compute thread takes orders with `poll`, on every turn: on busy cores a hand-over from another thread would cost
-    it milliseconds. The control thread sends heartbeats, wakes the compute thread from its sleep when an order is
-    there, and ends the process when the agent is gone.
+    The compute thread takes orders with `poll`, every millisecond while it is busy: on busy cores a hand-over from
+    another thread would cost it more. The control thread sends heartbeats, wakes the compute thread from its sleep when
+    an order is there, and ends the process when the agent is gone.
     """
 
     def __init__(self, fd: int) -> None:
@@ -29,6 +31,7 @@ class ControlChannel:
         self._order = threading.Lock()  # what is said later was known later: `done` must not be followed by less
         self._stopped = threading.Event()
         self._polled = threading.Event()
+        self._look_at = 0.0
 
     def receive(self) -> dict[str, Any]:
         """Wait for one message; EOFError when the agent is gone."""
@@ -36,10 +39,14 @@ class ControlChannel:
 
     def poll(self) -> dict[str, Any] | None:
         """The next order, None when there is none now; EOFError when the agent is gone."""
+        now = time.monotonic()
+        if now < self._look_at and self._polled.is_set():
+            return None
         self._polled.set()
         try:
             return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX, socket.MSG_DONTWAIT))
         except BlockingIOError:
+            self._look_at = now + LOOK_S
             return None
 
     def send(self, message: dict[str, Any]) -> None:
