@@ -103,7 +103,7 @@ class BackupClient:
         return number
 
     def recall(self, deadline_s: float) -> RestorePoint:
-        """What the next life would find, once all that was saved is durable; BackupUnavailable when it is not in time.
+        """The next life's restore point, once all that was saved is durable; BackupUnavailable when it is not in time.
 
         It is here still: a server that comes back may have to get all of it.
         """

@@ -33,7 +33,7 @@ DTYPES = frozenset(("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1
 
 @dataclass(frozen=True)
 class Record:
-    """What was saved. A `state` supersedes the records of its epoch and of earlier ones, an `item` is one of an epoch's
+    """A saved record. A `state` supersedes the records of its epoch and of earlier ones, an `item` is one of an epoch's
     blocks."""
 
     kind: str
@@ -45,7 +45,7 @@ class Record:
 
 @dataclass(frozen=True)
 class RestorePoint:
-    """What a new life goes on from: the newest whole state, and the items of later epochs in the order saved.
+    """Where a new life goes on: the newest whole state, and the items of later epochs in the order saved.
 
     `dropped` says what was damaged and left out; empty when nothing was.
     """

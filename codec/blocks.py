@@ -12,7 +12,7 @@ from riprap.codec.ids import Epoch, Seq
 
 
 class Kind(IntEnum):
-    """What a message is for."""
+    """Purpose of a message."""
 
     HELLO = 1
     """First message on a connected link: the sender's incarnation and its next sequence number."""
@@ -21,7 +21,7 @@ class Kind(IntEnum):
     PARITY = 3
     """Coded from a row's data blocks; same shape as the longest of them."""
     RESULT = 4
-    """What a processor made of one DATA block; may carry that block as its attachment."""
+    """Result of a processor for one DATA block; may carry that block as its attachment."""
     PUNCTUATION = 5
     """A source has emitted the whole epoch; `meta` says how much and to whom."""
     FEEDBACK = 6

@@ -1,4 +1,4 @@
-"""What the leader wants of each job on one host, as its agent reads it from desired states."""
+"""The leader's wishes for each job on one host, as its agent reads it from desired states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Order(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What the leader wants of one job on this host."""
+    """The leader's wish for one job on this host."""
 
     submission: str
     """Tells it from an earlier job of that name."""

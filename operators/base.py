@@ -1,4 +1,4 @@
-"""What an operator is: the interfaces a source, a processor or a sink implements, and nothing about who calls them.
+"""The interfaces that a source, a processor and a sink implement, and nothing about who calls them.
 
 They are the user-defined interfaces of the StreamLEC paper (III-B, Listing 1) in snake case, on blocks: one call takes
 a matrix of many consecutive items, one item a row.
@@ -23,7 +23,7 @@ Empty = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 @dataclass(frozen=True)
 class Context:
-    """What an operator learns when it is opened.
+    """The facts that an operator learns when it is opened.
 
     `columns` names the columns of an item, the label among them (a source is opened before they are known: empty).
     `seed` is the job's. `index` counts this task among the `parallelism` tasks of its stage. `input` is the job's
@@ -183,7 +183,7 @@ class Sink(Operator):
     """
 
     meanings: ClassVar[Mapping[str, str]] = {}
-    """What each metric says: name -> a sentence without its end, for the tables of `riprap operators`."""
+    """Meaning of each metric: name -> a sentence without its end, for the tables of `riprap operators`."""
 
     wants_moments: bool = False
     """True when it needs the second moments of the features; asked once it is made, and the sources' samples tell."""
@@ -211,7 +211,7 @@ class Sink(Operator):
         raise NotImplementedError
 
     def model(self) -> dict[str, np.ndarray]:
-        """What was learned so far, by name, always in the same order."""
+        """The model so far, by name, always in the same order."""
         raise NotImplementedError
 
     def outputs(self) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""What an operator of a general topology is (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
+"""The interface of operators of general topologies (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
 
 Like all operators it knows no engine. Blocks of many items are handed over; what is promised is promised per item.
 """
@@ -56,7 +56,7 @@ class DataflowOperator(Operator):
     """
 
     state: State | None = None
-    """What is backed up and restored. Everything else that an operator keeps must follow from it, or is lost."""
+    """The state, which is backed up and restored. All else that an operator keeps must follow from it, or is lost."""
 
     combines: ClassVar[Mapping[str, str]] = {}
     """Combination of several tasks' metrics into the job's: name -> "sum", or "mean" (weighted by their items).
@@ -65,7 +65,7 @@ class DataflowOperator(Operator):
     """
 
     meanings: ClassVar[Mapping[str, str]] = {}
-    """What each metric says: name -> a sentence without its end, for the tables of `riprap operators`."""
+    """Meaning of each metric: name -> a sentence without its end, for the tables of `riprap operators`."""
     writes: Sequence[str] = ()
     """The names under which it writes the rows of a window (`Emitter.write`); only these can go to the files that the
     topology's `output` names."""
@@ -75,7 +75,7 @@ class DataflowOperator(Operator):
     thresholds are (AF 3.4.2: punctuation)."""
 
     def prepare(self, items: Items) -> Items:
-        """What of the work on a block needs no state: its result is handed to `process_data` in place of the block.
+        """Does the work on a block that needs no state: its result is handed to `process_data` in place of the block.
 
         A stage of N `threads` calls it in N - 1 helpers, and where these are busy in the thread that owns the state:
         for several blocks at once, in any order, before the turn of the block has come (AF 3.2). So it must neither
@@ -119,12 +119,12 @@ class DataflowOperator(Operator):
         return None
 
     def results(self) -> dict[str, np.ndarray]:
-        """What was computed so far, by name, always in the same order; a destination's are written at the end."""
+        """The results so far, by name, always in the same order; a destination's are written at the end."""
         return {}
 
     @classmethod
     def window_columns(cls, name: str, arrays: Named) -> dict[str, np.ndarray]:
-        """What it wrote of a window under `name` as columns with names, for people and for the files of `output`.
+        """Its rows of a window under `name`, as columns with names, for people and for the files of `output`.
 
         Columns are 1-D arrays of one length: of numbers, booleans, or text (dtype object). Unless overridden, the
         arrays themselves; ValueError when their lengths differ.
@@ -133,7 +133,7 @@ class DataflowOperator(Operator):
 
     @classmethod
     def whole(cls, name: str, windows: Sequence[Columns]) -> Table:
-        """What was written of all windows under `name` as one table, for people.
+        """All windows' rows under `name` as one table, for people.
 
         `windows` are the columns of each window and task (`window_columns`) with the columns `window` and `written_by`
         before them, in the order of windows and tasks. Unless overridden, one behind the other.

@@ -32,7 +32,7 @@ LOSSES = {"log_loss": "logistic_regression", "hinge": "svm", "squared_error": "l
 
 
 class _Linear(BaseEstimator):
-    """What both estimators share: mini-batch gradient descent in the order of the rows, which are not shuffled.
+    """Base of both estimators: mini-batch gradient descent in the order of the rows, which are not shuffled.
 
     `alpha`: weight of the L2 term. `eta0`: the first step's size, later ones are divided by the square root of their
     number; None: 1 / (1 + mean squared norm of the first rows), with which steps on the squared error do not diverge.
@@ -158,7 +158,7 @@ class _Linear(BaseEstimator):
         return type(X.iloc[:, 0])(self.predict(X), index=X.index)
 
     def predict(self, X: Any) -> np.ndarray:
-        """What is predicted of each row (rows, features): a class, or a value."""
+        """The prediction for each row (rows, features): a class, or a value."""
         return self._predicted(self._margins(X))
 
     def _row(self, x: Mapping[str, float]) -> np.ndarray:
@@ -172,7 +172,7 @@ class _Linear(BaseEstimator):
         raise NotImplementedError
 
     def _predicted(self, margins: np.ndarray) -> np.ndarray:
-        """What margins mean."""
+        """Meaning of margins."""
         raise NotImplementedError
 
 

@@ -37,7 +37,7 @@ Block = np.ndarray | Sequence[np.ndarray] | Items
 
 @dataclass(frozen=True)
 class Result:
-    """What a sink has learned, how well it does, and the rows that it put out (None: none)."""
+    """The model of a sink, its metrics, and the rows that it put out (None: none)."""
 
     model: dict[str, np.ndarray]
     metrics: dict[str, float]

@@ -87,7 +87,7 @@ class Heard:
 
 @dataclass
 class TaskProgress:
-    """What a task has processed and put out; saved with its state."""
+    """Progress of a task: what it has processed and put out; saved with its state."""
 
     received: int = 0
     """Blocks received by this task in all its lives; each has its number in this order."""

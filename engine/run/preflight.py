@@ -45,7 +45,7 @@ SAMPLE_ITEMS = 256
 
 @dataclass(frozen=True)
 class JobSchema:
-    """What the opened sources say: the columns of an item, the label among them, and how many items there are.
+    """Schema of the opened sources: the columns of an item, the label among them, and the number of items.
 
     `classes` are the labels of the two classes, where the processors tell two apart.
     """
@@ -75,7 +75,7 @@ class JobSchema:
 
 @dataclass(frozen=True)
 class CheckedJob:
-    """What may be started, and the faults to inject into it.
+    """A job that may be started, and the faults to inject into it.
 
     `unprotected` says why a lost sink cannot be restored, nor the job be resumed; empty when both can be done.
     `cautions` is what else the user should know before it starts.

@@ -22,7 +22,7 @@ BACKUPS = (
     "records", "record_bytes", "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes",
     "punctuation_backups", "replayed_items",
 )  # fmt: skip
-"""What workers saved, in all; of it what the schemes of general topologies did: records of states, items, bytes."""
+"""Counts of what workers saved, in all; of it by the schemes of general topologies: records of states, items, bytes."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Injected:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a summary is made of. `status` is the controller's last answer, `started_at` when `riprap run` began, or the
+    """The facts of a summary. `status` is the controller's last answer, `started_at` when `riprap run` began, or the
     controller took the job; None where that was on another clock.
 
     `epochs` are those committed since then, `earlier` those of each attempt before that at the same job.
@@ -58,7 +58,7 @@ class Facts:
     shortfall: str = ""
     """What of the stream `epochs.csv` lacks, though the controller holds the job for completed."""
     before: Before = NOTHING_BEFORE
-    """What the epochs came to of which `epochs.csv` holds no lines any more."""
+    """Totals of the epochs of which `epochs.csv` holds no lines any more."""
     one_host: bool = True
     """True when the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
 

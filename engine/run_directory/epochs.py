@@ -94,7 +94,7 @@ class EpochTail:
 
 
 class Committed:
-    """What all sinks of a job have committed: `epochs.csv`, or `epochs.N.csv` for each of several sinks."""
+    """The epochs that all sinks of a job have committed: `epochs.csv`, or `epochs.N.csv` for each of several sinks."""
 
     def __init__(self, run_dir: Path, sinks: int) -> None:
         names = ["epochs.csv"] if sinks == 1 else [f"epochs.{index}.csv" for index in range(sinks)]
@@ -121,12 +121,12 @@ class Committed:
         return [row for tail, begin, end in bounds for row in tail.rows if begin < row.epoch <= end]
 
     def accounts(self, left_out: Sequence[int]) -> list[Account]:
-        """What each sink has committed; `left_out` are the items that stay lost, sink by sink."""
+        """Account of each sink; `left_out` are the items that stay lost, sink by sink."""
         return [Account(tail.epoch, tail.items + lost) for tail, lost in zip(self._tails, left_out, strict=True)]
 
     @property
     def before(self) -> Before:
-        """What the epochs came to that `between` does not know: the last of them, and the items of all sinks."""
+        """Totals of the epochs that `between` does not know: the last of them, and the items of all sinks."""
         return Before(max(tail.before.epoch for tail in self._tails), sum(tail.before.items for tail in self._tails))
 
     @property

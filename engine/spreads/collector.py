@@ -14,7 +14,7 @@ BLOCKS_MAX = 1 << 20  # data blocks of an epoch; a look at all of its rows takes
 
 
 class Ledger:
-    """What is known of one epoch. Invariant: len(done) + len(lost) <= block_count."""
+    """The state of one epoch. Invariant: len(done) + len(lost) <= block_count."""
 
     def __init__(self) -> None:
         self.block_count = 0

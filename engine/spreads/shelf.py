@@ -1,4 +1,4 @@
-"""What a processor keeps of each epoch until its commit, to hand it out when the sink asks (lazy attachment)."""
+"""Keeps the blocks of each epoch until its commit, to hand it out when the sink asks (lazy attachment)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ BEFORE = "# before"
 
 
 class Before(NamedTuple):
-    """What the epochs came to whose lines a file does not hold any more: the last of them, and the items of all."""
+    """Totals of the epochs whose lines a file does not hold any more: the last of them, and the items of all."""
 
     epoch: int = 0
     items: int = 0
@@ -28,7 +28,7 @@ class Before(NamedTuple):
 
     @classmethod
     def parse(cls, line: str) -> Before | None:
-        """What a line says; None for any other line."""
+        """Totals that a line tells; None for any other line."""
         fields = line.removeprefix(BEFORE).split()
         if not line.startswith(BEFORE) or len(fields) != 2 or not all(field.isdecimal() for field in fields):
             return None

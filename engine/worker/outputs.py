@@ -1,4 +1,4 @@
-"""What a sink leaves in the run directory: a line an epoch, the rows that it puts out, and at the end the model."""
+"""The files of a sink in the run directory: a line an epoch, the rows that it puts out, and at the end the model."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SinkOutputs:
         return self._epochs.items + sum(int(line.split(",", 2)[1]) for line in waiting)
 
     def notes(self) -> dict[str, Any]:
-        """What is not in the files yet, or may have to be cut off them."""
+        """Notes of what is not in the files yet, or may have to be cut off them."""
         notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
         return notes | {"left_out": self._left_out, "clock": CLOCK}
 
@@ -115,7 +115,7 @@ class SinkOutputs:
         return self._epochs.items + self._left_out
 
     def stats(self, task: Runs) -> dict[str, Any]:
-        """What the summary needs of a sink."""
+        """Statistics of a sink for the summary."""
         metrics = {name: float(value) for name, value in task.metrics().items()}
         stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
         if task.done and self._rows.count:

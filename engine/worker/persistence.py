@@ -35,7 +35,7 @@ class RecordStore(Protocol):
         """The servers may have these public keys from now on."""
 
     def recall(self, deadline_s: float) -> RestorePoint:
-        """What a next life would find, once everything saved is safe; a RiprapError when it is not in time."""
+        """A next life's restore point, once everything saved is safe; a RiprapError when it is not in time."""
 
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is safe; False when it is not in time."""
@@ -65,7 +65,7 @@ class NoStore:
 
 
 class Restored(NamedTuple):
-    """What a former life saved: its newest state, and the items behind it."""
+    """The records of a former life: its newest state, and the items behind it."""
 
     state: Block | None = None
     items: Sequence[Block] = ()
