@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -106,6 +107,21 @@ def cut_torn_line(path: StrPath) -> None:
         os.ftruncate(fd, whole)
     finally:
         os.close(fd)
+
+
+def bound_log(path: StrPath, bytes_max: int) -> bool:
+    """Move what is in a log that is larger than that to `NAME.old`, in the place of what was there; True when done.
+
+    Its writers, who append, go on without noticing. A line that is written at that moment may be lost.
+    """
+    try:
+        if os.stat(path).st_size <= bytes_max:
+            return False
+        shutil.copyfile(path, f"{os.fspath(path)}.old")
+        os.truncate(path, 0)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def no_space(error: BaseException | None) -> RiprapError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 from riprap.codec.events import EventLog
+from riprap.codec.files import bound_log
 from riprap.codec.ids import fence_of, name_of, records_of
 from riprap.codec.trust.keys import WorkerKeys, own_authority
 from riprap.codec.trust.paths import check_folder, is_under, open_to_append
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str, int]  # job, worker, incarnation
 
 PAST_ROWS_MAX = 32  # of one job: exits of incarnations that the leader has replaced already
+LOG_BYTES_MAX, LOGS_EVERY_S = 1 << 26, 10.0  # of a worker's log, and how often it is looked at
 PAST_ROWS_S = 60.0  # how long they are reported after the leader has dropped their job
 TASKS_PER_SPARE = 4  # some of a host's tasks die at once, and then wait for no fork
 SPARES_MAX = 16
@@ -55,6 +58,7 @@ class Children:
         self._statuses: dict[int, int] = {}
         self._events: dict[str, EventLog] = {}
         self._zygote_dead = False
+        self._logs_at = 0.0  # not before
         self._effects = Effects()
         self._injected: set[tuple[str, int, int]] = set()  # job, number and incarnation of the faults that were
 
@@ -95,10 +99,22 @@ class Children:
                 changed |= self._alive[self._by_channel[fd]].hear()
         for child in self._alive.values():
             child.flush()
+        self._bound_logs()
         exited = self._reap([self._by_pidfd[fd] for fd in ready if fd in self._by_pidfd])
         if exited:
             self._converge()
         return changed or exited
+
+    def _bound_logs(self) -> None:
+        """Keep the logs of long runs from filling the disk, whatever the user's code prints."""
+        now = time.monotonic()
+        if now < self._logs_at:
+            return
+        self._logs_at = now + LOGS_EVERY_S
+        for name, worker, _ in self._alive:
+            if name in self._wanted:
+                with contextlib.suppress(OSError):
+                    bound_log(_log_of(self._wanted[name], worker), LOG_BYTES_MAX)
 
     def rows(self) -> list[WorkerReport]:
         """All incarnations to report."""

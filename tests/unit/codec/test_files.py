@@ -13,7 +13,7 @@ import pytest
 
 from riprap.codec.errors import RiprapError
 from riprap.codec.events import EventLog
-from riprap.codec.files import append_whole, cut_torn_line, no_space, replace, replacing, write_all
+from riprap.codec.files import append_whole, bound_log, cut_torn_line, no_space, replace, replacing, write_all
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk
@@ -107,3 +107,17 @@ def test_a_full_disk_is_found_behind_other_errors() -> None:
     assert no_space(OSError(errno.EIO, "broken")) is None and no_space(RiprapError("x")) is None
     nameless = no_space(OSError(errno.ENOSPC, "No space left on device"))
     assert nameless is not None and "no space left: " in str(nameless)
+
+
+def test_a_log_that_is_too_large_is_begun_anew_under_its_writer(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    assert not bound_log(log, 10), "there is none"
+    fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(fd, b"first\n")
+    assert not bound_log(log, 10)
+    os.write(fd, b"second\n")
+    assert bound_log(log, 10)
+    os.write(fd, b"third\n")
+    os.close(fd)
+    assert log.read_bytes() == b"third\n", "who appends goes on, without a gap"
+    assert (tmp_path / "worker.log.old").read_bytes() == b"first\nsecond\n"

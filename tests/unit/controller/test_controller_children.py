@@ -102,6 +102,17 @@ def test_rows_that_the_leader_has_acted_on_are_bounded(host: Host) -> None:
     assert (len(past), len(host.started())) == (PAST_ROWS_MAX, PAST_ROWS_MAX + len(WORKERS))
 
 
+def test_the_logs_of_workers_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riprap.controller.children.LOG_BYTES_MAX", 10)
+    monkeypatch.setattr("riprap.controller.children.LOGS_EVERY_S", 0.0)
+    worker = next(iter(WORKERS))
+    host.want(dict.fromkeys(WORKERS, 1))
+    log = host.run_dir / "logs" / f"{worker}.log"
+    log.write_text("far too much\n")
+    host.children.hear()
+    assert (log.read_text(), log.with_name(f"{worker}.log.old").read_text()) == ("", "far too much\n")
+
+
 def test_an_incarnation_whose_row_is_gone_is_not_started_again(host: Host) -> None:
     for incarnation in (1, 2, 3):
         host.want(dict.fromkeys(WORKERS, incarnation))
