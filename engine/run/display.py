@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -56,17 +57,22 @@ class LineDisplay:
             return
         state, now = (snapshot.phase, snapshot.faults), time.monotonic()
         for fault in snapshot.faults[len(self._shown[1]) :]:
-            print(f"fault injected: {fault}", file=self._stream, flush=True)
+            self._say(f"fault injected: {fault}")
         for worker, incarnation, ended in snapshot.crashes:
             if (worker, ended) not in self._crashed:
-                print(f"{worker}#{incarnation} ended by {ended}", file=self._stream, flush=True)
+                self._say(f"{worker}#{incarnation} ended by {ended}")
                 self._crashed.add((worker, ended))
         for call in snapshot.calls:
             if self._told.is_news(call.where, call.seconds):
-                print(call, file=self._stream, flush=True)
+                self._say(str(call))
         if state != self._shown or now >= self._next:
-            print(line(snapshot), file=self._stream, flush=True)
+            self._say(line(snapshot))
             self._shown, self._next = state, now + LINE_EVERY_S
+
+    def _say(self, text: str) -> None:
+        """Print a line, unless that had to wait for who reads it: the job's services are looked after meanwhile."""
+        if has_room(self._stream):
+            print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing to clean up."""
@@ -89,6 +95,16 @@ class LiveDisplay:
     def close(self) -> None:
         """Take the table off the screen."""
         self._live.stop()
+
+
+def has_room(stream: TextIO) -> bool:
+    """False when a line would have to wait, as in a pipe that nobody reads."""
+    try:
+        looked_at = select.poll()
+        looked_at.register(stream.fileno(), select.POLLOUT)
+    except (OSError, ValueError):
+        return True  # it is no file
+    return bool(looked_at.poll(0))
 
 
 def line(snapshot: Snapshot) -> str:

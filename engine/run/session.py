@@ -201,7 +201,8 @@ class Session:
             self._targets.update_workers(status, pids["agent"])
         stats = [one for lives in stats_by_worker(status).values() for one in lives]
         emitted = (moment for moment in times(stats, "first_emit_at") if moment >= self._started_at)
-        self._injector.first_item_at = min(emitted, default=None)
+        known = self._injector.first_item_at  # another controller may not know of the lives before
+        self._injector.first_item_at = min([*emitted, *([] if known is None else [known])], default=None)
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
         """With standby controllers, the fault target `controller` is whichever of them leads."""

@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ import psutil  # noqa: E402
 from cli_harness import Cli  # noqa: E402
 
 from bench import runs  # noqa: E402
-from riprap.engine.run_directory.directory import read_events  # noqa: E402
+from riprap.engine.run_directory.directory import read_events, read_summary  # noqa: E402
 from riprap.engine.run_directory.epochs import EpochTail  # noqa: E402
 
 WORDS, LINES, WORDS_A_LINE, WINDOW = 500, 20_000, 6, 4_000
@@ -111,7 +112,10 @@ def soak(directory: Path, seconds: float, every_s: float, rate: int, scheme: str
     kills = list(schedule(seconds, every_s, seed))
     (directory / "faults.yaml").write_text(json.dumps(kills))
     words = ["--standby", "1", "--faults", "faults.yaml", "--until", f"seconds={seconds:g}"]
-    launcher = cli.start("run", "job.yaml", "--out", "out", "--json", *words)
+    launcher = cli.start("run", "job.yaml", "--out", "out", *words)
+    launcher_says = deque(maxlen=20)
+    for pipe in (launcher.stdout, launcher.stderr):
+        Thread(target=launcher_says.extend, args=(pipe,), daemon=True).start()
     began, looks = time.monotonic(), []
     try:
         while launcher.poll() is None and time.monotonic() < began + 1.5 * seconds + 300:
@@ -119,12 +123,12 @@ def soak(directory: Path, seconds: float, every_s: float, rate: int, scheme: str
             with suppress(subprocess.TimeoutExpired):
                 launcher.wait(LOOK_S)
         launcher.kill()
-        said, error = launcher.communicate()
+        launcher.wait()
     finally:
         cli.kill_all()
     if launcher.returncode:
-        return Soaked({}, looks, Counter(), [f"exit code {launcher.returncode}: {error[-2000:]}"])
-    summary = json.loads(said)
+        return Soaked({}, looks, Counter(), [f"exit code {launcher.returncode}: {''.join(launcher_says)}"])
+    summary = read_summary(directory / "out")
     hit = Counter(
         str(event["target"]) for event in read_events(directory / "out") if event["event"] == "fault_injected"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -98,3 +100,18 @@ def test_a_worker_that_ends_itself_in_one_way_is_told_of_once() -> None:
         display.show(look(status, 7, 700, 1400, 1.0, ()))
     told = [text for text in stream.getvalue().splitlines() if "ended by" in text]
     assert told == ["processor.1#1 ended by exit status 3", "processor.1#4 ended by signal SIGABRT"]
+
+
+def test_lines_that_nobody_reads_are_left_out_and_hold_nothing_up() -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writing, False)  # who would wait gets an error here
+    with os.fdopen(writing, "w") as stream:
+        display = LineDisplay(stream)
+        for number in range(500):
+            display.show(look(STATUS | {"phase": f"PHASE{number}"}, number, 10 * number, None, 1.0, ()))
+        shown = os.read(reading, 1 << 16).decode().splitlines()
+        assert shown[0].startswith("PHASE0 ") and len(shown) < 499 and all(text.startswith("PHASE") for text in shown)
+        display.show(look(STATUS | {"phase": "LAST"}, 500, 5000, None, 1.0, ()))
+        assert os.read(reading, 1 << 16).startswith(b"LAST "), "and on they go once it is read"
+    os.close(reading)
