@@ -30,9 +30,10 @@ CONFIG = "configs/logistic_regression_kdd12.yaml"
 NONE = "fault_tolerance={scheme: none}"
 ITEM_BYTES = 96
 HOPS = 3
+CPU_ITEMS = (100_000, 700_000)  # two lengths of a stream: what they differ by is not the start of the workers
 PINGS = 5000
 IDLE_S = 10.0
-HOP_ASKED_US, BLOCKS_ASKED, IDLE_ASKED = 30, 300_000, 0.01
+HOP_ASKED_US, BLOCKS_ASKED, CPU_ASKED_US, IDLE_ASKED = 30, 300_000, 30, 0.01
 
 
 class Resting(ShardSource):
@@ -59,6 +60,16 @@ def blocks_per_second(shards: str, transport: str) -> float:
     job = run(CONFIG, [f"input.path={shards}", NONE, f"links.transport={transport}", *sets])
     per_block = 1024 // ITEM_BYTES
     return float(job.summary["items_per_second"]) / per_block
+
+
+def cpu_us_per_block(shards: str, transport: str) -> float:
+    """CPU microseconds that the three workers of a chain spend on a block of ten items, their start left out."""
+    sets = ["micro_batch=20000", "stages.processor.parallelism=1", "links.block_bytes=1024"]
+    used = []
+    for items in CPU_ITEMS:
+        words = [f"input.path={shards}", NONE, f"links.transport={transport}", f"input.limit={items}", *sets]
+        used.append(sum(run(CONFIG, words).summary["cpu_seconds"].values()))
+    return (used[1] - used[0]) / (CPU_ITEMS[1] - CPU_ITEMS[0]) * (1024 // ITEM_BYTES) * 1e6
 
 
 def idle_cores(shards: str) -> dict[str, float]:
@@ -120,17 +131,20 @@ def main() -> None:
     ways: dict[str, list[float]] = {"channel": [], "network": []}
     hops: dict[str, list[float]] = {name: [] for name in transports}
     blocks: dict[str, list[float]] = {name: [] for name in transports}
+    cpu: dict[str, list[float]] = {name: [] for name in transports}
     for _ in rounds:
         for way, found in ways.items():
             found.append(median(round_trips(way, "ipc", PINGS)) / 2 * 1e6)
         for name in transports:
             hops[name].append(hop_us(shards, name))
             blocks[name].append(blocks_per_second(shards, name))
+            cpu[name].append(cpu_us_per_block(shards, name))
     idle = idle_cores(shards)
     rows: list[list[Any]] = [
         ["between two idle compute threads, us", *(median(found) for found in ways.values()), ""],
         ["a hop, us", *(median(hops[name]) for name in transports), f"< {HOP_ASKED_US}"],
         ["small blocks/s", *(median(blocks[name]) for name in transports), f">= {BLOCKS_ASKED:,}"],
+        ["CPU of three workers per small block, us", *(median(cpu[name]) for name in transports), f"<= {CPU_ASKED_US}"],
     ]
     idle_rows = [["8 workers", idle["worker"], IDLE_ASKED], ["all other processes", idle["other"], ""]]
     tables = {
@@ -141,6 +155,7 @@ def main() -> None:
         "one_way_us": ways,
         "hop_us": hops,
         "blocks_per_second": blocks,
+        "cpu_us_per_block": cpu,
         "idle_cores": idle,
         "cpus": environment()["cores"],
     }
