@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from riprap.codec.ids import Epoch, Seq
 
+_nbytes = attrgetter("nbytes")
+
 
 class Kind(IntEnum):
     """What a message is for."""
+
+    __hash__ = int.__hash__  # in C; an enumeration's own is a call of Python for each message
 
     HELLO = 1
     """First message on a connected link: the sender's incarnation and its next sequence number."""
@@ -71,4 +76,4 @@ class Block:
     def nbytes(self) -> int:
         """Payload bytes, without the header."""
         attached = 0 if self.attachment is None else self.attachment.nbytes
-        return sum(a.nbytes for a in self.arrays) + attached
+        return sum(map(_nbytes, self.arrays)) + attached

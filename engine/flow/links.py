@@ -46,6 +46,8 @@ class OutLink:
         self.acked = Seq(0)
         self.kept: deque[Block] = deque()
         self.kept_bytes = 0
+        self._sizes: deque[int] = deque()
+        """Of `kept`, in bytes."""
 
     @property
     def room(self) -> int:
@@ -56,13 +58,15 @@ class OutLink:
         """Keep a block and give it the next sequence number. There must be room."""
         self.sent = Seq(self.sent + 1)
         self.kept.append(block)
-        self.kept_bytes += block.nbytes
+        self._sizes.append(block.nbytes)
+        self.kept_bytes += self._sizes[-1]
         return self.sent
 
     def ack(self, seq: Seq) -> None:
         """Forget everything up to `seq`; a number that was never sent is ignored."""
         while self.acked < seq <= self.sent:
-            self.kept_bytes -= self.kept.popleft().nbytes
+            self.kept.popleft()
+            self.kept_bytes -= self._sizes.popleft()
             self.acked = Seq(self.acked + 1)
 
     def after(self, seq: Seq) -> list[tuple[Seq, Block]]:

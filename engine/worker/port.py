@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
-from riprap.codec.header import Header, encode
+from riprap.codec.header import Header, encode_behind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.channels import Channels
 from riprap.engine.flow.edges import Edge, Neighbourhood
@@ -25,6 +26,7 @@ from riprap.engine.worker.persistence import NoStore, RecordStore
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
+_nbytes = attrgetter("nbytes")
 FULL_SHARE = 0.8  # of the time for a confirmation, so that who knows the reason speaks before others see a stall
 
 
@@ -47,6 +49,9 @@ class WorkerPort(LinkPort):
         self.links = Links(self, window)
         self.lender, self.borrower, self.channels = lender, borrower, channels
         self.intake = Intake(job, layout, gate, borrower.fetch)
+        edges = {*layout.outgoing(), *layout.incoming()}
+        self._prefixes = {edge.index: Header(job, self.me, life, edge.index).prefix for edge in edges}
+        """Of the headers on each edge."""
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
         self.bytes_shared: Counter[str] = Counter()
@@ -118,9 +123,9 @@ class WorkerPort(LinkPort):
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
         refer = None if self._by_frames else self.lender.refer(to, block)
-        header, frames = encode(Header(self.job, self.me, self.life, edge.index), block, refer)
+        header, frames = encode_behind(self._prefixes[edge.index], block, refer)
         if self.network.send(connection, header, frames):
-            sent = sum(frame.nbytes for frame in frames)
+            sent = sum(map(_nbytes, frames))
             self.bytes_sent[edge.name] += len(header) + sent
             if refer:
                 self.bytes_shared[edge.name] += block.nbytes - sent
@@ -131,7 +136,7 @@ class WorkerPort(LinkPort):
         self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
 
     def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
-        header, _ = encode(Header(self.job, self.me, self.life, edge.index), block)
+        header, _ = encode_behind(self._prefixes[edge.index], block)
         self.network.reply(identity(to, self.links.incarnation(to)), header)
 
     # what the worker does
