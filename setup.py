@@ -26,6 +26,7 @@ INCLUDE = Path("build/include")
 EXTENSIONS: dict[str, list[str]] = {
     "riprap.codec._header": [],
     "riprap.codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
+    "riprap.engine.flow._links": [],
     "riprap.engine.wire._frames": [],
     "riprap.engine.wire._message": [],
     "riprap.engine.wire._pump": [],
