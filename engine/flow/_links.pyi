@@ -56,6 +56,12 @@ class OrdinaryLinks:
     _in: dict[tuple[Edge, WorkerId], InLink]
 
     def __init__(self, wire: Wire, window: Window) -> None: ...
+    def incarnation(self, worker: WorkerId) -> Incarnation:
+        """The latest life known; 0 before the first."""
+
+    def is_up(self, worker: WorkerId) -> bool:
+        """Whether that life goes on."""
+
     def room(self, edge: Edge, to: WorkerId) -> int:
         """Blocks that the window still takes; 0 while the peer is down."""
 

@@ -86,6 +86,12 @@ cdef class OrdinaryLinks:
         self.wire, self.window = wire, window
         self._lives, self._up, self._out, self._in = {}, set(), {}, {}
 
+    def incarnation(self, worker):
+        return self._lives.get(worker, 0)
+
+    def is_up(self, worker):
+        return worker in self._up
+
     def room(self, edge, to):
         return room_of(out_link(self, edge, to)) if to in self._up else 0
 

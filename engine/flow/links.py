@@ -45,14 +45,6 @@ class Links(OrdinaryLinks):
         super().__init__(wire, window)
         self.duplicates = self.fenced = self.replayed = self.overruns = 0
 
-    def incarnation(self, worker: WorkerId) -> Incarnation:
-        """The latest life known; 0 before the first."""
-        return self._lives.get(worker, Incarnation(0))
-
-    def is_up(self, worker: WorkerId) -> bool:
-        """Whether that life goes on."""
-        return worker in self._up
-
     def lower(self, worker: WorkerId) -> None:
         """A peer is down: nothing is sent to it any more."""
         self._up.discard(worker)

@@ -26,6 +26,8 @@ class ControlChannel:
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
+        self._orders = select.poll()  # says "nothing" without an exception, on every turn
+        self._orders.register(fd, select.POLLIN)
         self._order = threading.Lock()  # what is said later was known later: `done` must not be followed by less
         self._stopped = threading.Event()
         self._polled = threading.Event()
@@ -36,11 +38,9 @@ class ControlChannel:
 
     def poll(self) -> dict[str, Any] | None:
         """The next order, None when there is none now; EOFError when the agent is gone."""
-        self._polled.set()
-        try:
-            return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX, socket.MSG_DONTWAIT))
-        except BlockingIOError:
-            return None
+        if not self._polled.is_set():
+            self._polled.set()
+        return self.receive() if self._orders.poll(0) else None
 
     def send(self, message: dict[str, Any]) -> None:
         """Send one message; errors of a vanished agent are left to the control thread."""
