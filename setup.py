@@ -24,8 +24,9 @@ INCLUDE = Path("build/include")
 
 #: The one list of extensions: module name -> further C sources beside the .pyx file.
 EXTENSIONS: dict[str, list[str]] = {
+    "riprap.codec._header": [],
     "riprap.codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
-    "riprap.codec.framing": [],
+    "riprap.engine.flow._links": [],
     "riprap.engine.wire._frames": [],
     "riprap.engine.wire._message": [],
     "riprap.engine.wire._pump": [],

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from riprap.codec.ids import Epoch, Seq
 
+_nbytes = attrgetter("nbytes")
+
 
 class Kind(IntEnum):
-    """Purpose of a message."""
+    """What a message is for."""
+
+    __hash__ = int.__hash__  # in C; an enumeration's own is a call of Python for each message
 
     HELLO = 1
     """First message on a connected link: the sender's incarnation and its next sequence number."""
@@ -21,7 +26,7 @@ class Kind(IntEnum):
     PARITY = 3
     """Coded from a row's data blocks; same shape as the longest of them."""
     RESULT = 4
-    """Result of a processor for one DATA block; may carry that block as its attachment."""
+    """What a processor made of one DATA block; may carry that block as its attachment."""
     PUNCTUATION = 5
     """A source has emitted the whole epoch; `meta` says how much and to whom."""
     FEEDBACK = 6
@@ -70,7 +75,5 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Payload bytes, without the header."""
-        total = 0 if self.attachment is None else self.attachment.nbytes
-        for array in self.arrays:
-            total += array.nbytes
-        return total
+        attached = 0 if self.attachment is None else self.attachment.nbytes
+        return sum(map(_nbytes, self.arrays)) + attached

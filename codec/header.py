@@ -1,47 +1,101 @@
-"""The wire form of a block: a msgpack header frame, then one raw little-endian frame per array that travels itself.
+"""The wire form of a block: a header frame, then one raw little-endian frame per array that travels itself.
 
-Nothing from the network is trusted: `decode` (codec/framing.pyi) checks every field and the size of every frame, and
-raises FrameError, never anything else. Layout of the header, a msgpack array (positions, not names, to keep it short):
+Nothing from the network is trusted: `decode` checks every field and the size of every frame, and raises FrameError,
+never anything else. Layout of the header, little-endian, without gaps:
 
-    version, job, sender, incarnation, edge, round, kind, seq, epoch, (source, sink, row, s_index), items, attached,
-    [(dtype, shape), ...], meta
+    prefix      version, bytes of job and of sender, 0  u8 each
+                edge, round                             u32 each
+                incarnation                             u64
+                job, sender                             UTF-8
+    body        kind, flags, arrays, 0                  u8 each
+                seq, epoch, source, sink, row, s_index, items   u64 each
+    per array   dtype, dimensions (+128: no frame)      u8 each
+                each dimension                          u64
+    references  their bytes (u16), a msgpack list       where a flag says so
+    meta        a msgpack map, to the end               where a flag says so
 
-An array that the receiver can reach by itself has no frame; its entry is (dtype, shape, reference) then, and what the
-reference means is not this file's business (engine/wire/sharing.py).
+All headers of a link begin with the same prefix: it is written once, and read once by who remembers what it said.
+An array that the receiver can reach by itself has no frame but a reference, and what that means is not this file's
+business (engine/wire/sharing.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from riprap.codec.ids import Incarnation
+from riprap.codec._header import (
+    CODES,
+    COUNT_MAX,
+    DIMENSIONS_MAX,
+    EDGE_MAX,
+    FRAMES_MAX,
+    HEADER_BYTES_MAX,
+    META_KEYS_MAX,
+    NAME_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    ROUND_MAX,
+    VERSION,
+    decode_behind,
+    encode_behind,
+    prefix_of,
+    read_prefix,
+    write_prefix,
+)  # fmt: skip
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Incarnation, Round
 
-VERSION = 2
-HEADER_BYTES_MAX = 64 * 1024  # a punctuation names every participant: about 30 bytes each
-FRAMES_MAX = 16  # arrays of one block
-DIMENSIONS_MAX = 4
-PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
-META_KEYS_MAX = 16
-COUNT_MAX = 2**62
+__all__ = [
+    "CARRIED", "COUNT_MAX", "DIMENSIONS_MAX", "EDGE_MAX", "FRAMES_MAX", "HEADER_BYTES_MAX", "META_KEYS_MAX",
+    "NAME_BYTES_MAX", "PAYLOAD_BYTES_MAX", "ROUND_MAX", "VERSION", "Header", "decode", "decode_behind", "encode",
+    "encode_behind", "header_of", "prefix_of",
+]  # fmt: skip
 
-CODES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
-CARRIED = frozenset(map(np.dtype, CODES))
+CARRIED = frozenset(np.dtype(code) for code in CODES)
 """The dtypes that the wire carries."""
 
 
 class Header(NamedTuple):
-    """Who sent a block, on which edge; the block itself comes beside it."""
+    """Who sent a block, on which edge, in which round of the job; the block itself comes beside it."""
 
     job: str
     sender: str
     incarnation: Incarnation
     edge: int
-    round: int = 0
-    """Of the job: how often it was rolled back before this was sent."""
+    round: Round = Round(0)
+
+    @property
+    def prefix(self) -> bytes:
+        """What all headers of this link begin with. ValueError when a name or a number is out of bounds."""
+        return write_prefix(*self)
 
 
 Refer = Callable[[np.ndarray], tuple[Any, ...] | None]
 Fetch = Callable[[list[Any], int], Any]
+
+
+def encode(header: Header, block: Block, refer: Refer | None = None) -> tuple[bytes, list[np.ndarray]]:
+    """The header frame and the arrays to send behind it, contiguous and little-endian.
+
+    `refer` names arrays that need not be sent, by a few numbers and strings; None for those that must be.
+    Raises ValueError when an array has a dtype or size that the wire does not carry.
+    """
+    return encode_behind(header.prefix, block, refer)
+
+
+def decode(header: bytes, frames: Sequence[Any], fetch: Fetch | None = None) -> tuple[Header, Block]:
+    """Check a message and wrap its frames as arrays, without a copy.
+
+    `frames` are objects with the buffer protocol, and `fetch` returns one for a reference and a number of bytes; it is
+    given what came, unchecked, and raises FrameError. The arrays are read-only where the buffers are.
+    Raises FrameError for anything that `encode` cannot have written.
+    """
+    return header_of(prefix_of(header)), decode_behind(header, frames, fetch)
+
+
+def header_of(prefix: bytes) -> Header:
+    """What a prefix says. FrameError when its names are no text."""
+    job, sender, incarnation, edge, round_ = read_prefix(prefix)
+    return Header(job, sender, Incarnation(incarnation), edge, Round(round_))

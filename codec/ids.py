@@ -14,6 +14,9 @@ Epoch = NewType("Epoch", int)
 Seq = NewType("Seq", int)
 """The place of a message on its link, counted from 1. 0 means "nothing yet"."""
 
+Round = NewType("Round", int)
+"""How often a job was rolled back: what was sent before a rollback is of an earlier round."""
+
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 TASK_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")

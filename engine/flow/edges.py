@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from riprap.codec.ids import WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """Stage to stage; `index` travels in headers, `name` stands in statistics and logs."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     name: str
-
-    def __hash__(self) -> int:
-        return self.index  # asked for with each message
 
 
 class Neighbourhood(Protocol):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.framing import decode
-from riprap.codec.header import Header
+from riprap.codec.header import Fetch, Header, decode_behind, header_of, prefix_of
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.edges import Edge, Neighbourhood
 
-PROVEN_MAX = 4096
 PeerFetch = Callable[[bytes, list[Any], int], Any]
+Name = TypeVar("Name")
+Link = TypeVar("Link")
+LINKS_MAX = 4096  # that are remembered: far more than a worker has, few enough whatever a peer names
 
 
 class Gate(Protocol):
@@ -32,6 +33,24 @@ class Gate(Protocol):
         """FrameError unless an honest worker of this job can have written the message."""
 
 
+class Incoming(NamedTuple):
+    """A link that ends here, as the first message of a connection has proved it."""
+
+    edge: Edge
+    sender: WorkerId
+    head: Header
+    kinds: frozenset[Kind]
+    fetch: Fetch
+
+
+class Outgoing(NamedTuple):
+    """A link that starts here, as its receiver names it."""
+
+    edge: Edge
+    receiver: WorkerId
+    head: Header
+
+
 class Intake:
     """Lets through what a peer of this layout may send here. `malformed` counts the rest, by reason.
 
@@ -42,62 +61,75 @@ class Intake:
         self.job, self.gate, self.fetch = job, gate, fetch
         self.malformed: dict[str, int] = {}
         self._workers = {str(worker): worker for worker in gate.workers}
-        self._proven: dict[bytes, tuple[str, int, WorkerId]] = {}
-        """Connection -> the sender that it is of, its incarnation, its id: all that it may say of itself."""
         self._incoming = {e.index: (e, frozenset(senders)) for e, senders in layout.incoming().items()}
         self._outgoing = {edge.index: edge for edge in layout.outgoing()}
+        self._proved: dict[tuple[bytes, bytes], Incoming] = {}
+        """By the peer's identity and the prefix of its headers: equal bytes need no second look."""
+        self._answered: dict[bytes, Outgoing] = {}
 
     def forward(self, peer: bytes, header: bytes, frames: Sequence[Any]) -> tuple[Edge, WorkerId, Header, Block] | None:
         """A message on a link that ends here; None if it was dropped."""
         try:
-            head, block = decode(header, frames, partial(self.fetch, peer))
-            sender = self._sender_at(peer, head)
-            edge, senders = self._incoming.get(head.edge, (None, frozenset()))
-            if edge is None or sender not in senders:
-                raise FrameError("no such link ends here")
+            prefix = prefix_of(header)
+            link = self._proved.get((peer, prefix)) or self._prove(peer, prefix)
+            block = decode_behind(header, frames, link.fetch)
+            if block.kind not in link.kinds:
+                raise FrameError("a kind that this edge does not carry")
             if block.kind != Kind.HELLO:
-                if block.kind not in self.gate.kinds[edge]:
-                    raise FrameError("a kind that this edge does not carry")
-                self.gate.check(sender, block)
-            return edge, sender, head, block
+                self.gate.check(link.sender, block)
+            return link.edge, link.sender, link.head, block
         except FrameError as error:
             self.drop(str(error))
             return None
+
+    def _prove(self, peer: bytes, prefix: bytes) -> Incoming:
+        """What all messages with this prefix have in common that come on this peer's connection."""
+        head = header_of(prefix)
+        sender = self._sender(head)
+        if peer != identity(sender, head.incarnation):
+            raise FrameError("the connection is another worker's")
+        edge, senders = self._incoming.get(head.edge, (None, frozenset()))
+        if edge is None or sender not in senders:
+            raise FrameError("no such link ends here")
+        kinds = frozenset({Kind.HELLO, *self.gate.kinds[edge]})
+        return _remember(self._proved, (peer, prefix), Incoming(edge, sender, head, kinds, partial(self.fetch, peer)))
 
     def backward(self, header: bytes) -> tuple[Edge, WorkerId, Header, Block] | None:
         """An answer on a link that starts here; None if it was dropped."""
         try:
-            head, block = decode(header, ())
-            edge = self._outgoing.get(head.edge)
-            if edge is None or block.kind not in (Kind.ACK, Kind.HELLO):
+            prefix = prefix_of(header)
+            link = self._answered.get(prefix) or self._find(prefix)
+            block = decode_behind(header, ())
+            if block.kind not in (Kind.ACK, Kind.HELLO):
                 raise FrameError("no such link starts here")
-            return edge, self._sender(head), head, block
+            return (*link, block)
         except FrameError as error:
             self.drop(str(error))
             return None
 
+    def _find(self, prefix: bytes) -> Outgoing:
+        head = header_of(prefix)
+        edge = self._outgoing.get(head.edge)
+        if edge is None:
+            raise FrameError("no such link starts here")
+        return _remember(self._answered, prefix, Outgoing(edge, self._sender(head), head))
+
     def drop(self, reason: str) -> None:
         """Count a message that is not handed on."""
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
-
-    def _sender_at(self, peer: bytes, head: Header) -> WorkerId:
-        """The sender of a message, which must be the one whose connection this is."""
-        proven = self._proven.get(peer)
-        if proven is not None and proven[0] == head.sender and proven[1] == head.incarnation and head.job == self.job:
-            return proven[2]
-        sender = self._sender(head)
-        if peer != identity(sender, head.incarnation):
-            raise FrameError("the connection is another worker's")
-        if len(self._proven) >= PROVEN_MAX:
-            self._proven.clear()
-        self._proven[peer] = (head.sender, head.incarnation, sender)
-        return sender
 
     def _sender(self, head: Header) -> WorkerId:
         sender = self._workers.get(head.sender)
         if sender is None or head.job != self.job:
             raise FrameError("not a worker of this job")
         return sender
+
+
+def _remember(links: dict[Name, Link], name: Name, link: Link) -> Link:
+    if len(links) >= LINKS_MAX:
+        links.clear()
+    links[name] = link
+    return link
 
 
 def identity(worker: WorkerId, life: int) -> bytes:

@@ -6,18 +6,19 @@ was lost with blocks on it) it answers with a HELLO that names the sequence numb
 from there. A sender whose blocks stay unacknowledged says HELLO from time to time, so that a lost tail is noticed too.
 A link belongs to two incarnations and to a round of the job: a new life of either end, and a further round, start it
 anew. Messages of an older life or of another round are refused: those of a later round are sent again.
+What is done for every message stands in engine/flow/_links.pyx, the odd cases here.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.codec.ids import Epoch, Incarnation, Round, Seq, WorkerId
+from riprap.engine.flow._links import OrdinaryLinks, OutLink
 from riprap.engine.flow.edges import Edge
 
 
@@ -38,77 +39,14 @@ class Window(NamedTuple):
     nbytes: float = math.inf
 
 
-class OutLink:
-    """The sending half. Invariant: acked <= sent <= acked + window; `kept` holds exactly acked + 1 .. sent."""
-
-    def __init__(self, window: Window) -> None:
-        self.window = window
-        self.sent = Seq(0)
-        self.acked = Seq(0)
-        self.kept: deque[Block] = deque()
-        self.kept_bytes = 0
-        """Counted where the window has a limit of bytes."""
-        self._counts_bytes = window.nbytes != math.inf
-
-    @property
-    def room(self) -> int:
-        """Most blocks that the window still takes."""
-        return 0 if self.kept_bytes >= self.window.nbytes else self.window.blocks - (self.sent - self.acked)
-
-    def put(self, block: Block) -> Seq:
-        """Keep a block and give it the next sequence number. There must be room."""
-        self.sent = Seq(self.sent + 1)
-        self.kept.append(block)
-        if self._counts_bytes:
-            self.kept_bytes += block.nbytes
-        return self.sent
-
-    def ack(self, seq: Seq) -> None:
-        """Forget everything up to `seq`; a number that was never sent is ignored."""
-        while self.acked < seq <= self.sent:
-            block = self.kept.popleft()
-            if self._counts_bytes:
-                self.kept_bytes -= block.nbytes
-            self.acked = Seq(self.acked + 1)
-
-    def after(self, seq: Seq) -> list[tuple[Seq, Block]]:
-        """What is kept behind `seq`, oldest first."""
-        return [(Seq(self.acked + i), block) for i, block in enumerate(self.kept, 1) if self.acked + i > seq]
-
-
-class InLink:
-    """The receiving half. `asked` is the gap that the sender was told of last.
-
-    Invariant: acked <= safe <= received <= safe + window.
-    """
-
-    def __init__(self) -> None:
-        self.received = Seq(0)
-        self.safe = Seq(0)
-        self.acked = Seq(0)
-        self.asked = Seq(0)
-
-
-class Links:
+class Links(OrdinaryLinks):
     """All links of one worker, and what it knows of its peers' lives."""
 
     def __init__(self, wire: Wire, window: Window) -> None:
-        self.wire, self.window = wire, window
+        super().__init__(wire, window)
         self.duplicates = self.fenced = self.replayed = self.overruns = 0
-        self.round = 0
-        """Times that the job was rolled back."""
-        self._lives: dict[WorkerId, Incarnation] = {}
-        self._up: set[WorkerId] = set()
-        self._out: dict[tuple[Edge, WorkerId], OutLink] = {}
-        self._in: dict[tuple[Edge, WorkerId], InLink] = {}
-
-    def incarnation(self, worker: WorkerId) -> Incarnation:
-        """The latest life known; 0 before the first."""
-        return self._lives.get(worker, Incarnation(0))
-
-    def is_up(self, worker: WorkerId) -> bool:
-        """True when that life goes on."""
-        return worker in self._up
+        self.round = Round(0)
+        """How often the job was rolled back."""
 
     @property
     def up(self) -> list[WorkerId]:
@@ -127,7 +65,7 @@ class Links:
         self._lives[worker] = life
         self._up.add(worker)
 
-    def enter(self, round_: int) -> None:
+    def enter(self, round_: Round) -> None:
         """A further round begins: all links start anew, between the same lives."""
         self.round = round_
         self._out.clear()
@@ -143,80 +81,33 @@ class Links:
         self.fenced += round_ != self.round
         return round_ == self.round
 
-    def room(self, edge: Edge, to: WorkerId) -> int:
-        """Blocks that the window still takes; 0 while the peer is down."""
-        return self._out_link(edge, to).room if to in self._up else 0
-
-    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
-        """Blocks on the way to this life of a peer, or there and not yet safe."""
-        return len(self._out_link(edge, to).kept)
-
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
-        """Put a block on the link; False when the peer is down or the window full."""
-        if to not in self._up:
-            return False
-        link = self._out_link(edge, to)
-        if link.room <= 0:
-            return False
-        self.wire.transmit(edge, to, link.put(block), block)
-        return True
-
-    def accept(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> bool:
-        """True when a message that came in is the next of its link, to be handed on now."""
+    def _on_odd(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> None:
+        """A message came that is not the next of its link, or that is none."""
         if life != self.incarnation(sender) or sender not in self._up:
             self.fenced += 1  # of a life that is over: what it said last might contradict the next one
-            return False
+            return
         link = self._in_link(edge, sender)
         if block.kind == Kind.HELLO:
             if seq > link.received:
                 self.wire.reply(edge, sender, Kind.HELLO, link.received)
             else:
                 self.wire.reply(edge, sender, Kind.ACK, link.safe)
-            return False
-        if seq > link.safe + self.window.blocks:
+        elif seq > link.safe + self.window.blocks:
             self.overruns += 1  # no peer of ours sends beyond its window, so what waits here stays bounded
-        elif seq == link.received + 1:
-            link.received = seq
-            return True
         elif seq <= link.received:
             self.duplicates += 1
         elif link.asked != link.received + 1:
             link.asked = Seq(link.received + 1)
             self.wire.reply(edge, sender, Kind.HELLO, link.received)
-        return False
 
-    def on_reply(self, edge: Edge, peer: WorkerId, life: Incarnation, kind: Kind, seq: Seq) -> None:
-        """The receiver of a link has answered: everything up to `seq` is safe (ACK), or only that much came (HELLO)."""
-        link = self._out.get((edge, peer))
-        if link is None or life != self.incarnation(peer):
-            return
-        if kind == Kind.ACK:
-            link.ack(seq)
-        elif kind == Kind.HELLO:
-            for kept_seq, block in link.after(seq):
-                self.replayed += 1
-                self.wire.transmit(edge, peer, kept_seq, block)
+    def _replay(self, edge: Edge, peer: WorkerId, link: OutLink, seq: Seq) -> None:
+        for kept_seq, block in link.after(seq):
+            self.replayed += 1
+            self.wire.transmit(edge, peer, kept_seq, block)
 
     def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
         """What was sent on a link and is not acknowledged, oldest first; also after the peer went down."""
         return list(self._out_link(edge, to).kept)
-
-    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
-        """All that came on this link, or that up to `seq`, is safe; the sender is told with the next flush."""
-        link = self._in.get((edge, sender))
-        if link:
-            link.safe = link.received if seq is None else min(link.received, max(link.safe, seq))
-
-    def flush(self, least: int) -> bool:
-        """Send the acknowledgements that cover at least so many blocks; whether others are left."""
-        left = False
-        for (edge, sender), link in self._in.items():
-            if link.safe - link.acked >= least:
-                link.acked = link.safe
-                self.wire.reply(edge, sender, Kind.ACK, link.safe)
-            elif link.safe > link.acked:
-                left = True
-        return left
 
     def hello(self) -> None:
         """Ask the receivers of unacknowledged blocks how far they are. Called when a link had time to answer."""
@@ -225,18 +116,6 @@ class Links:
                 self.wire.transmit(edge, to, link.sent, Block(Kind.HELLO, Epoch(0)))
         for incoming in self._in.values():
             incoming.asked = Seq(0)
-
-    def _out_link(self, edge: Edge, to: WorkerId) -> OutLink:
-        link = self._out.get((edge, to))
-        if link is None:
-            link = self._out[edge, to] = OutLink(self.window)
-        return link
-
-    def _in_link(self, edge: Edge, sender: WorkerId) -> InLink:
-        link = self._in.get((edge, sender))
-        if link is None:
-            link = self._in[edge, sender] = InLink()
-        return link
 
 
 class LinkPort:

@@ -142,7 +142,7 @@ class Lender:
         Large arrays that no one else can reach yet move into the arena; the block holds them there from now on.
         """
         terms = self._terms.get(peer)
-        if terms is None or not (block.arrays or block.attachment is not None):
+        if terms is None or block.nbytes < SLOT_BYTES_MIN:
             return None
         if terms.arena:
             block.arrays = tuple(map(self._moved, block.arrays))
@@ -251,7 +251,7 @@ class Borrower:
         for segment in self._segments.values():
             if not segment.is_current:
                 return False
-        return all(segment.is_current for segment in self._former if segment.holding)
+        return not self._former or all(segment.is_current for segment in self._former if segment.holding)
 
     def fetch(self, peer: bytes, reference: Sequence[Any], nbytes: int) -> Any:
         """The bytes that a peer's header names. FrameError when there are no such bytes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from riprap.codec.ids import Incarnation, WorkerId
+from riprap.codec.ids import Incarnation, Round, WorkerId
 from riprap.controller.phases import Phase
 from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.worker.guests import Guests
@@ -24,7 +24,13 @@ class Membership:
     """
 
     def __init__(
-        self, port: WorkerPort, task: Runs, guests: Guests, host: str, transport: str, begin_anew: Callable[[int], Runs]
+        self,
+        port: WorkerPort,
+        task: Runs,
+        guests: Guests,
+        host: str,
+        transport: str,
+        begin_anew: Callable[[Round], Runs],
     ) -> None:
         self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
         self.begin_anew = begin_anew
@@ -46,7 +52,7 @@ class Membership:
         if own is not None and own["incarnation"] > self.port.life:
             raise Fenced
         if view.get("round", 0) > self.port.links.round:
-            self._enter(view["round"], is_first)
+            self._enter(Round(view["round"]), is_first)
         for worker, entry in entries.items():
             self._on_peer(worker, entry)
         if "horizon" in view:
@@ -54,7 +60,7 @@ class Membership:
         if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
 
-    def _enter(self, round_: int, is_first: bool) -> None:
+    def _enter(self, round_: Round, is_first: bool) -> None:
         """Go on in a further round: a life that begins in it has restored itself, any other begins anew."""
         if is_first:
             self.port.enter(round_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
-from riprap.codec.framing import encode
-from riprap.codec.header import Header
-from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.codec.header import Header, encode_behind
+from riprap.codec.ids import Epoch, Incarnation, Round, Seq, WorkerId
 from riprap.engine.flow.channels import Channels
 from riprap.engine.flow.edges import Edge, Neighbourhood
 from riprap.engine.flow.intake import Gate, Intake, identity
@@ -26,6 +26,7 @@ from riprap.engine.worker.persistence import NoStore, RecordStore
 
 HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
+_nbytes = attrgetter("nbytes")
 FULL_SHARE = 0.8  # of the time for a confirmation, so that who knows the reason speaks before others see a stall
 
 
@@ -48,6 +49,8 @@ class WorkerPort(LinkPort):
         self.links = Links(self, window)
         self.lender, self.borrower, self.channels = lender, borrower, channels
         self.intake = Intake(job, layout, gate, borrower.fetch)
+        self._prefixes = self._prefixes_of(Round(0))
+        """Of the headers on each edge."""
         self.counts: Counter[str] = Counter()
         self.bytes_sent: Counter[str] = Counter()
         self.bytes_shared: Counter[str] = Counter()
@@ -55,7 +58,6 @@ class WorkerPort(LinkPort):
         self.confirm_s = float("inf")
         """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
         self._by_frames = False
-        self._heads: dict[int, Header] = {}
         self._saved = self._durable = 0
         self._confirmed_at = 0.0
         self._connections: dict[WorkerId, int] = {}
@@ -120,34 +122,33 @@ class WorkerPort(LinkPort):
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
         refer = None if self._by_frames else self.lender.refer(to, block)
-        header, frames = encode(self._head(edge), block, refer)
+        header, frames = encode_behind(self._prefixes[edge.index], block, refer)
         if self.network.send(connection, header, frames):
-            sent = sum(frame.nbytes for frame in frames)
+            sent = sum(map(_nbytes, frames))
             self.bytes_sent[edge.name] += len(header) + sent
             if refer:
                 self.bytes_shared[edge.name] += block.nbytes - sent
         else:
             self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
 
-    def _head(self, edge: Edge) -> Header:
-        head = self._heads.get(edge.index)
-        if head is None or head.round != self.links.round:
-            head = self._heads[edge.index] = Header(self.job, self.me, self.life, edge.index, self.links.round)
-        return head
-
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
         self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
 
     def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
-        header, _ = encode(self._head(edge), block)
+        header, _ = encode_behind(self._prefixes[edge.index], block)
         self.network.reply(identity(to, self.links.incarnation(to)), header)
 
     # what the worker does
-    def enter(self, round_: int) -> None:
+    def enter(self, round_: Round) -> None:
         """A further round of the job begins: all links start anew, and nothing that a former task asked for comes."""
         self.links.enter(round_)
+        self._prefixes = self._prefixes_of(round_)
         self._alarm_at = float("inf")
         self._durable = self.store.durable
+
+    def _prefixes_of(self, round_: Round) -> dict[int, bytes]:
+        edges = {*self.layout.outgoing(), *self.layout.incoming()}
+        return {edge.index: Header(self.job, self.me, self.life, edge.index, round_).prefix for edge in edges}
 
     def ask_anew(self) -> None:
         """Have those who entered the round before us send what they have sent since."""

@@ -22,7 +22,7 @@ from riprap.codec.errors import RiprapError
 from riprap.codec.events import EventLog
 from riprap.codec.files import no_space
 from riprap.codec.header import HEADER_BYTES_MAX
-from riprap.codec.ids import Epoch, Incarnation, WorkerId, fence_of, name_of, records_of
+from riprap.codec.ids import Epoch, Incarnation, Round, WorkerId, fence_of, name_of, records_of
 from riprap.codec.trust.keys import WorkerKeys, read_keys
 from riprap.codec.users_code import is_users
 from riprap.configs.topology import Topology
@@ -129,7 +129,7 @@ class Worker:
             dropped=saved.dropped,
         )
 
-    def _begin_anew(self, round_: int) -> Runs:
+    def _begin_anew(self, round_: Round) -> Runs:
         """Make the task once more, in this process, and take over what it has saved: the job was rolled back."""
         began, saves = time.monotonic(), self.task.saves
         saved = restored(self.port.store.recall(self.port.confirm_s)) if saves else Restored()

@@ -6,15 +6,17 @@ import random
 from typing import Any
 
 import msgpack
-from fuzz_receiver import JOB, ROLES, Message, processor
+from fuzz_receiver import JOB, ROLES, Fields, Message, processor, read, write
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.framing import encode
-from riprap.codec.header import Header
+from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq
 from riprap.engine.flow.intake import identity
 
 EDGES_MAX = 6
+NUMBERS = ("version", "spare", "edge", "round", "incarnation", "kind", "flags", "body_spare", "count")
+COUNTS = (0, 1, 2, 3, 4, 5, 6, 7, 255, 1024, 2**31, 2**32 - 1, 2**53, 2**62, 2**62 + 1, 2**63, 2**64 - 1)
+Array = tuple[int, int, list[int]]
 META_NAMES = (
     "of",
     "counts",
@@ -88,14 +90,7 @@ def mutate(rng: random.Random, message: Message) -> Message:
     if verb < 3:
         return peer, mutate_bytes(rng, header), frames
     if verb < 7:
-        fields = msgpack.unpackb(header)
-        for _ in range(rng.choice((1, 1, 1, 2, 3))):
-            if rng.random() < 0.4 or fields.__class__ is not list or len(fields) < 13:
-                fields = mutate_structure(rng, fields)
-            else:  # epoch, key, items, attached, shapes or meta: what the tasks get to see
-                at = rng.choice((7, 8, 8, 9, 10, 11, 12, 12, 12))
-                fields[at] = mutate_structure(rng, fields[at])
-        return peer, msgpack.packb(fields), frames
+        return peer, write(mutate_fields(rng, read(header))), frames
     if verb == 7:
         return peer, header, mutate_frames(rng, frames)
     if verb == 8:
@@ -104,11 +99,48 @@ def mutate(rng: random.Random, message: Message) -> Message:
     return peer, junk, frames
 
 
+def mutate_fields(rng: random.Random, fields: Fields) -> Fields:
+    """One to three fields of a header changed; most often what the tasks get to see."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        verb = rng.randrange(10)
+        if verb < 2:
+            fields = fields.but(**{rng.choice(NUMBERS): rng.choice(COUNTS)})
+        elif verb == 2:
+            name = rng.choice(("job", "sender"))
+            fields = fields.but(**{name: mutate_bytes(rng, getattr(fields, name))})
+        elif verb < 6:
+            counts, at = [*fields.counts], rng.randrange(7)
+            counts[at] = rng.choice((*COUNTS, counts[at] + 1, counts[at] + 1000, max(0, counts[at] - 1)))
+            fields = fields.but(counts=counts)
+        elif verb == 6 and fields.arrays:
+            fields = fields.but(arrays=mutate_arrays(rng, fields.arrays))
+        elif verb == 7:
+            fields = fields.but(references=rng.choice(ODD))
+        else:
+            fields = fields.but(meta=mutate_structure(rng, fields.meta or {}))
+    return fields
+
+
+def mutate_arrays(rng: random.Random, arrays: list[Array]) -> list[Array]:
+    """The table of the arrays with one entry changed, doubled or taken away."""
+    at, verb = rng.randrange(len(arrays)), rng.randrange(4)
+    code, dimensions, lengths = arrays[at]
+    if verb == 0 and lengths:
+        lengths = [*lengths[:-1], rng.choice(COUNTS)]
+    elif verb == 1:
+        code = rng.randrange(12)
+    elif verb == 2:
+        dimensions = rng.choice((0, 1, 2, 3, 4, 5, 127, dimensions | 128))
+    middle = [(code, dimensions, lengths)] * rng.choice((0, 1, 1, 2))
+    return [*arrays[:at], *middle, *arrays[at + 1 :]]
+
+
 def random_header(rng: random.Random) -> bytes:
-    """Thirteen fields of anything, or nests of it as deep as fits."""
+    """Right as far as the names, then anything; now and then nests as deep as fits."""
+    fields = Fields(job=JOB.encode(), meta=rng.choice(ODD), counts=[rng.choice(COUNTS) for _ in range(7)])
     if rng.random() < 0.1:
-        return bytes([rng.choice((0x91, 0x81, 0x9D))]) * rng.randrange(5000)
-    return bytes(msgpack.packb([1, JOB, *(rng.choice(ODD) for _ in range(rng.choice((11, 11, 11, 10, 40))))]))
+        return write(fields.but(meta=None, flags=2)) + bytes([rng.choice((0x91, 0x81, 0x9D))]) * rng.randrange(5000)
+    return write(fields.but(kind=rng.randrange(11), count=rng.randrange(3)))
 
 
 def random_answer(rng: random.Random) -> bytes:

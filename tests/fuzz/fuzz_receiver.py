@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "unit" / "engine")]
+UNIT = Path(__file__).parents[1] / "unit"
+sys.path[:0] = [str(Path(__file__).parents[2]), str(UNIT / "engine"), str(UNIT / "codec")]
 
 # ruff: noqa: E402, F401, I001  (the path comes first; the other files of this folder take their names from here)
+from dumb_header import Fields, read, write
 from fake_port import (
     COMMIT, DATA, FEEDBACK, JOB, PUNCTUATION, RESULT, FakePort, Silent, items, layout_of, packed, processor, reader_of,
     sink, source,

@@ -25,8 +25,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from riprap.codec.blocks import Block, Key, Kind
-from riprap.codec.framing import encode
-from riprap.codec.header import Header
+from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, WorkerId, fence_of, name_of, records_of
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import AGENT, CLIENT, CONTROLLER, Authority

@@ -16,8 +16,7 @@ import numpy as np
 from simulator import Node, Simulation
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.framing import decode, encode
-from riprap.codec.header import Header
+from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.gate import DataflowGate

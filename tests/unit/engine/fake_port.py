@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.blocks import Block, Key, Kind
-from riprap.codec.framing import encode
-from riprap.codec.header import Header
+from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.epoch_reader import EpochReader

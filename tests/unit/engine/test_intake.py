@@ -28,11 +28,10 @@ from fake_port import (
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.framing import encode
-from riprap.codec.header import Header
-from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.codec.header import Header, encode
+from riprap.codec.ids import Epoch, Incarnation, Round, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.intake import Intake, identity
+from riprap.engine.flow.intake import LINKS_MAX, Intake, identity
 from riprap.engine.flow.three_stage.gate import ThreeStageGate
 
 SAMPLES = samples()
@@ -90,6 +89,34 @@ def test_the_wrong_job_sender_life_or_edge(name: str) -> None:
     for peer in (identity(sender, 2), identity(processor(5), 1), b"", b"\xff\x00"):
         assert intake.forward(peer, header, frames) is None
     assert intake.malformed == {"the connection is another worker's": 4}
+
+
+def test_what_a_connection_has_proved_holds_for_it_alone() -> None:
+    edge, sender, block = SAMPLES["data"]
+    intake = intake_at(receiver_of(edge))
+    peer, header, frames = packed(edge, sender, block)
+    assert intake.forward(peer, header, frames)
+    for other in (identity(sender, 2), identity(processor(5), 1), b""):
+        assert intake.forward(other, header, frames) is None
+    for changed in ({"job": "another"}, {"life": 2}):
+        assert intake.forward(peer, *packed(edge, sender, block, **changed)[1:]) is None
+    assert intake.forward(peer, *packed(PUNCTUATION, sender, block)[1:]) is None
+    assert intake.forward(peer, *packed(edge, sender, replace(block, kind=Kind.REPLY))[1:]) is None
+    assert sum(intake.malformed.values()) == 7
+    assert intake.forward(peer, header, frames)
+
+
+def test_a_peer_that_names_many_rounds_takes_no_memory() -> None:
+    edge, sender, block = SAMPLES["data"]
+    intake, back = intake_at(receiver_of(edge)), intake_at(sender)
+    _, _, frames = packed(edge, sender, block)
+    for number in range(LINKS_MAX + 10):
+        header = encode(Header(JOB, str(sender), Incarnation(1), edge.index, Round(number)), block)[0]
+        assert intake.forward(identity(sender, 1), header, frames)
+        head = Header(JOB, str(WORKER), Incarnation(1), edge.index, Round(number))
+        passed = back.backward(encode(head, Block(Kind.ACK, Epoch(0)))[0])
+        assert passed is not None and passed[2] == head
+    assert 0 < len(intake._proved) <= LINKS_MAX and 0 < len(back._answered) <= LINKS_MAX
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -13,8 +13,7 @@ import pytest
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.framing import decode, encode
-from riprap.codec.header import Header
+from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.wire.sharing import SLOT_BYTES_MIN, Borrower, Lender, Roots, is_borrowed, open_arena
 

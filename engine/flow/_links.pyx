@@ -1,0 +1,172 @@
+"""The two halves of a link, and what is done for every message of one; the odd cases stand in engine/flow/links.py."""
+
+from collections import deque
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from riprap.codec.blocks import Kind
+
+cdef object HELLO = Kind.HELLO
+cdef object ACK = Kind.ACK
+
+
+@cython.final
+cdef class OutLink:
+    cdef readonly object window
+    cdef readonly int64_t sent
+    cdef readonly int64_t acked
+    cdef readonly object kept
+    cdef readonly int64_t kept_bytes
+    cdef object sizes  # of `kept`, in bytes
+
+    def __init__(self, window):
+        self.window = window
+        self.sent = self.acked = self.kept_bytes = 0
+        self.kept = deque()
+        self.sizes = deque()
+
+    @property
+    def room(self):
+        return room_of(self)
+
+    def put(self, block):
+        return keep(self, block)
+
+    def ack(self, int64_t seq):
+        forget(self, seq)
+
+    def after(self, int64_t seq):
+        return [(self.acked + i, block) for i, block in enumerate(self.kept, 1) if self.acked + i > seq]
+
+
+cdef int64_t room_of(OutLink link) except? -1:
+    if link.kept_bytes >= link.window.nbytes:
+        return 0
+    return link.window.blocks - (link.sent - link.acked)
+
+
+cdef int64_t keep(OutLink link, object block) except -1:
+    cdef int64_t nbytes = block.nbytes
+    link.kept.append(block)
+    link.sizes.append(nbytes)
+    link.kept_bytes += nbytes
+    link.sent += 1
+    return link.sent
+
+
+cdef int forget(OutLink link, int64_t seq) except -1:
+    while link.acked < seq <= link.sent:
+        link.kept.popleft()
+        link.kept_bytes -= <int64_t>link.sizes.popleft()
+        link.acked += 1
+    return 0
+
+
+@cython.final
+cdef class InLink:
+    cdef public int64_t received
+    cdef public int64_t safe
+    cdef public int64_t acked
+    cdef public int64_t asked
+
+    def __init__(self):
+        self.received = self.safe = self.acked = self.asked = 0
+
+
+cdef class OrdinaryLinks:
+    cdef public object wire
+    cdef public object window
+    cdef public dict _lives
+    cdef public set _up
+    cdef public dict _out
+    cdef public dict _in
+
+    def __init__(self, wire, window):
+        self.wire, self.window = wire, window
+        self._lives, self._up, self._out, self._in = {}, set(), {}, {}
+
+    def incarnation(self, worker):
+        return self._lives.get(worker, 0)
+
+    def is_up(self, worker):
+        return worker in self._up
+
+    def room(self, edge, to):
+        return room_of(out_link(self, edge, to)) if to in self._up else 0
+
+    def unacknowledged(self, edge, to):
+        return len(out_link(self, edge, to).kept)
+
+    def send(self, edge, to, block):
+        cdef OutLink link
+        if to not in self._up:
+            return False
+        link = out_link(self, edge, to)
+        if room_of(link) <= 0:
+            return False
+        self.wire.transmit(edge, to, keep(link, block), block)
+        return True
+
+    def accept(self, edge, sender, life, int64_t seq, block):
+        cdef InLink link
+        if sender in self._up and life == self._lives.get(sender, 0) and block.kind != HELLO:
+            link = in_link(self, edge, sender)
+            if seq == link.received + 1 and seq <= link.safe + <int64_t>self.window.blocks:
+                link.received = seq
+                return True
+        self._on_odd(edge, sender, life, seq, block)
+        return False
+
+    def on_reply(self, edge, peer, life, kind, int64_t seq):
+        link = self._out.get((edge, peer))
+        if link is None or life != self._lives.get(peer, 0):
+            return
+        if kind == ACK:
+            forget(link, seq)
+        elif kind == HELLO:
+            self._replay(edge, peer, link, seq)
+
+    def ack(self, edge, sender, seq=None):
+        cdef InLink link = self._in.get((edge, sender))
+        cdef int64_t number
+        if link is None:
+            return
+        if seq is None:
+            link.safe = link.received
+        else:
+            number = seq
+            link.safe = min(link.received, max(link.safe, number))
+
+    def flush(self, int64_t least):
+        cdef InLink link
+        cdef bint left = False
+        for place, link in self._in.items():
+            if link.safe - link.acked >= least:
+                link.acked = link.safe
+                self.wire.reply(place[0], place[1], ACK, link.safe)
+            elif link.safe > link.acked:
+                left = True
+        return left
+
+    def _out_link(self, edge, to):
+        return out_link(self, edge, to)
+
+    def _in_link(self, edge, sender):
+        return in_link(self, edge, sender)
+
+
+cdef OutLink out_link(OrdinaryLinks links, object edge, object to):
+    place = (edge, to)
+    link = links._out.get(place)
+    if link is None:
+        link = links._out[place] = OutLink(links.window)
+    return link
+
+
+cdef InLink in_link(OrdinaryLinks links, object edge, object sender):
+    place = (edge, sender)
+    link = links._in.get(place)
+    if link is None:
+        link = links._in[place] = InLink()
+    return link
