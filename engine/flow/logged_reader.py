@@ -9,6 +9,7 @@ entry, so a state that includes the entry lets the servers forget it, as all ite
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class At:
     position: int = 0
     """Items up to here, in all windows."""
     in_window: int = 0
-    opened_at: float = 0.0
+    opened_at: float = math.inf
 
 
 class Logged(NamedTuple):
@@ -176,7 +177,7 @@ class LoggedReader:
     def fill(self, port: Port, progress: TaskProgress) -> None:
         """Log what the source has, and cut, as far as may be."""
         now = port.now()
-        self._at.opened_at = self._at.opened_at or now
+        self._at.opened_at = min(self._at.opened_at, now)
         while len(self._logged) < AHEAD_MAX and self._log_next(port, progress, now):
             pass
 

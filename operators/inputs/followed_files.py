@@ -104,6 +104,7 @@ class FollowedFiles:
                 identity = file_id(os.stat(path))
                 if identity not in self._known and self._is_ours(identity):
                     self._open(path, Place(path))
+                    self._changed[identity] = list(Place(path))
 
     def _open(self, path: str, place: Place) -> None:
         file = FollowedFile(path, place, self._report)
