@@ -238,6 +238,7 @@ def test_whoever_dies_when_blocks_and_cuts_are_the_same_and_every_item_counts_on
         elif deed == "process":
             lives.process(done[deed] % 4 + 1)
         elif deed == "save":
+            lives.settle()  # a state that is safe was saved behind them
             lives.saved_state = lives.progress.pack()
         elif deed == "time":
             lives.port.clock += 0.6 * WINDOW_S
