@@ -144,7 +144,7 @@ class TaskProgress:
             "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
             "failures": self.failures,
             "rows": self.rows,
-            "source": self.source,
+            "source": {**self.source, "places": dict(self.source["places"])} if self.source else {},
         }
 
     @classmethod

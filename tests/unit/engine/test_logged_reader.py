@@ -68,7 +68,7 @@ class Lives:
         self.source.there = self.there
         items, blocks = self.sizes
         self.reader = LoggedReader(self.source, items, WINDOW_S, blocks)
-        live = [saved for saved in self.port.saved if saved[1] > 2 * self.progress.included]
+        live = [saved for saved in self.port.saved if saved[1] > 2 * self.progress.included - 6]  # servers trim late
         records = [Block(Kind.DATA, epoch, Key(0, 0, 0, 0), 0, arrays, meta=meta) for _, epoch, meta, arrays in live]
         self.reader.restore(records, self.progress, self.port.now())
         self.reader.seek(self.progress.done.get(INPUT, Heard()).at.number)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import os
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ class Following:
         while (some := self.input.take(lines, nbytes, rest)) is not None:
             assert some.count <= lines
             text, ends = some.text.tobytes(), some.offsets.tolist()
-            found += [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+            found += [text[a:b].decode() for a, b in itertools.pairwise(ends)]
             self.places.update(some.places)
         self.places = {name: place for name, place in self.places.items() if place is not None}
         return found
@@ -123,7 +125,7 @@ def test_tasks_share_the_files_of_a_directory_out_and_renaming_changes_nothing(t
         (tmp_path / name).write_text(f"{name}\n")
     tasks = [Following(tmp_path, index=i, tasks=3) for i in range(3)]
     read = [task.take() for task in tasks]
-    assert sorted(sum(read, [])) == sorted(names) and all(read)
+    assert sorted(functools.reduce(operator.iadd, read, [])) == sorted(names) and all(read)
     for name in names:
         os.rename(tmp_path / name, tmp_path / f"z{name}")
         append(tmp_path / f"z{name}", f"{name} more\n")

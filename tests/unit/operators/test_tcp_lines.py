@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import time
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ class Client:
         if some is None:
             return []
         text, ends = some.text.tobytes(), some.offsets.tolist()
-        return [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+        return [text[a:b].decode() for a, b in itertools.pairwise(ends)]
 
     def until(self, wanted: str) -> None:
         """Take nothing until an event was reported."""
@@ -113,7 +114,7 @@ def test_it_tries_less_and_less_often_and_reports_a_missing_server_once() -> Non
         while client.now < 60:
             client.take()
             client.now += 0.05
-    waits = [b - a for a, b in zip(tries, tries[1:], strict=False)]
+    waits = [b - a for a, b in itertools.pairwise(tries)]
     assert waits == sorted(waits) and len(tries) < 20 and waits[-1] < BACK_OFF_MAX_S + 0.2
     assert client.events == ["input_disconnected"]
 
