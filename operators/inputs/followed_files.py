@@ -17,7 +17,8 @@ from riprap.operators.inputs.live_lines import Lines, Places, Report, lines_of
 TURNS = 16
 """Blocks between two looks for other files, while there is something to read."""
 HELD_MAX = 8
-"""Files that had the same name and are held open; the oldest is done with when there are more."""
+"""Files that had the name of the one that is followed and are held open; the oldest is done with when there are more.
+Of a directory all are held open, for there they would be found again."""
 
 
 @dataclass
@@ -81,7 +82,7 @@ class FollowedFiles:
         """Of the oldest file that has something; those that will never have are closed."""
         for file in list(name.files):
             before = file.place
-            ends = rest or file.is_gone or len(name.files) > HELD_MAX
+            ends = rest or file.is_gone or (not self._is_directory and len(name.files) > HELD_MAX)
             found = file.read(lines, nbytes, ends)
             if file.place != before:
                 self._changed[file.id] = list(file.place)
@@ -100,7 +101,7 @@ class FollowedFiles:
     def _look(self) -> None:
         self._until_look = TURNS
         for path in self._listed(self._path) if self._is_directory else [self._path]:
-            with suppress(OSError):  # gone meanwhile; what was held of it is read to its end
+            with suppress(FileNotFoundError):  # gone meanwhile; what was held of it is read to its end
                 identity = file_id(os.stat(path))
                 if identity not in self._known and self._is_ours(identity):
                     self._open(path, Place(path))

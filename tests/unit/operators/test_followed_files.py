@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.operators.inputs import followed_file
-from riprap.operators.inputs.followed_files import FollowedFiles
+from riprap.operators.inputs.followed_files import HELD_MAX, FollowedFiles
 
 
 class Following:
@@ -75,6 +75,20 @@ def test_of_a_rotated_file_the_rest_is_read_first(log: Path) -> None:
     log.write_text("five\n")
     append(log.with_name("app.log.1"), "four\n")
     assert following.take() == ["three", "four", "five"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_many_rotations_repeat_nothing(log: Path, whole: bool) -> None:
+    """`whole`: the directory is followed, so that what was rotated still stands in it."""
+    following = Following(log.parent if whole else log)
+    read = following.take()
+    for number in range(3 * HELD_MAX):
+        os.rename(log, log.with_name(f"app.log.{number}"))
+        log.write_text(f"{number}\n")
+        read += following.take()
+    assert read == ["one", "two", *map(str, range(3 * HELD_MAX))]
+    again = Following(log.parent if whole else log, following.places)
+    assert not again.take() and not again.events
 
 
 def test_a_file_that_was_removed_is_read_to_its_end(log: Path) -> None:
