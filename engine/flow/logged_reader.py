@@ -64,7 +64,7 @@ class LiveSource(Protocol):
 
 
 @dataclass
-class At:
+class LogEnd:
     """Where the log ends: the open window, the items before it and in it, and when it was opened."""
 
     epoch: int = 1
@@ -94,7 +94,7 @@ class LoggedReader:
     ) -> None:
         self._source, self._window_items, self._window_s = source, window_items, window_s
         self._block_bytes, self._rate = block_bytes, rate
-        self._at = At()
+        self._at = LogEnd()
         self._granted = self._before = self._passed = 0
         """Windows: granted, granted before, and granted before that; at the last grant the foremost source was about
         behind those."""
@@ -134,7 +134,7 @@ class LoggedReader:
         """Take over what a former life logged and its state does not include, in its order."""
         place = progress.source
         places = dict(place.get("places", {}))
-        self._at = At(*place["at"], now) if place else At(opened_at=now)
+        self._at = LogEnd(*place["at"], now) if place else LogEnd(opened_at=now)
         done = progress.done.get(INPUT, Heard()).at.number
         for record in sorted((r for r in records if "logged" in r.meta), key=lambda r: r.meta["logged"]):
             number, block = record.meta["logged"], _block_of(record)
@@ -146,7 +146,7 @@ class LoggedReader:
     def _take_back(self, logged: Logged, places: dict[str, Any], now: float) -> None:
         block = logged.block
         merge(places, block.meta["places"])
-        self._at = At(*block.meta["at"], now)
+        self._at = LogEnd(*block.meta["at"], now)
         if block.kind == Kind.PUNCTUATION:
             block.meta.update(opened(opened_here(block.meta, now), now))
             self._closed_last = block.meta["last"]
@@ -231,7 +231,7 @@ class LoggedReader:
         epoch, items = at.epoch, at.in_window
         began = at.opened_at
         self._closed_last = self._final and epoch == self._granted
-        self._at = At(epoch + 1, at.position, 0, now)
+        self._at = LogEnd(epoch + 1, at.position, 0, now)
         meta = self._meta() | {"items": items, "last": self._closed_last} | opened(began, now)
         return Block(Kind.PUNCTUATION, Epoch(epoch), Key(0, 0, at.position + epoch, 0), meta=meta)
 

@@ -12,7 +12,7 @@ HEAD_BYTES = 256
 """The start of a file tells whether it still is the file that was read: an inode is used again soon."""
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where a file is read next: its name and offset, and the checksum of its first `head` bytes up to there."""
 
     name: str
@@ -31,7 +31,7 @@ def file_id(status: os.stat_result) -> str:
 class FollowedFile:
     """A file held open, so that it can be read to its end after it was renamed or removed."""
 
-    def __init__(self, path: str, place: Place, report: Report) -> None:
+    def __init__(self, path: str, place: FilePlace, report: Report) -> None:
         """Raises OSError when it cannot be opened."""
         self.place, self._report = place, report
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -72,13 +72,13 @@ class FollowedFile:
         place = self.place
         if os.fstat(self._fd).st_size < place.offset or self._checksum(place.head) != place.checksum:
             self._report("input_truncated", file=place.name, offset=place.offset)
-            self.place = Place(place.name)
+            self.place = FilePlace(place.name)
 
     def _advance(self, count: int, skipping: bool) -> None:
         offset = self.place.offset + count
         head = min(offset, HEAD_BYTES)
         checksum = self.place.checksum if head == self.place.head else self._checksum(head)
-        self.place = Place(self.place.name, offset, head, checksum, skipping)
+        self.place = FilePlace(self.place.name, offset, head, checksum, skipping)
 
     def _checksum(self, head: int) -> int:
         return zlib.crc32(os.pread(self._fd, head, 0))

@@ -11,7 +11,7 @@ import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from riprap.operators.inputs.followed_file import FollowedFile, Place, file_id
+from riprap.operators.inputs.followed_file import FilePlace, FollowedFile, file_id
 from riprap.operators.inputs.live_lines import Lines, Places, Report, lines_of
 
 TURNS = 16
@@ -36,7 +36,7 @@ class FollowedFiles:
         self._is_directory = os.path.isdir(path)
         self._names: dict[str, Name] = {}
         self._known: set[str] = set()
-        self._unread: dict[str, Place] = {}
+        self._unread: dict[str, FilePlace] = {}
         """Files of a former life that were not found yet."""
         self._changed: dict[str, list[object] | None] = {}
         self._turn = ""
@@ -44,7 +44,7 @@ class FollowedFiles:
 
     def go_to(self, places: Places) -> None:
         """Go on in the files of a former life; one that is not there any more is reported."""
-        self._unread = {identity: Place(*place) for identity, place in places.items()}
+        self._unread = {identity: FilePlace(*place) for identity, place in places.items()}
         for path in self._listed(os.path.dirname(self._path) if not self._is_directory else self._path):
             with suppress(OSError):
                 identity = file_id(os.stat(path))
@@ -104,10 +104,10 @@ class FollowedFiles:
             with suppress(FileNotFoundError):  # gone meanwhile; what was held of it is read to its end
                 identity = file_id(os.stat(path))
                 if identity not in self._known and self._is_ours(identity):
-                    self._open(path, Place(path))
-                    self._changed[identity] = list(Place(path))
+                    self._open(path, FilePlace(path))
+                    self._changed[identity] = list(FilePlace(path))
 
-    def _open(self, path: str, place: Place) -> None:
+    def _open(self, path: str, place: FilePlace) -> None:
         file = FollowedFile(path, place, self._report)
         self._known.add(file.id)
         self._names.setdefault(place.name, Name()).files.append(file)
