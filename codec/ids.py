@@ -15,7 +15,7 @@ Seq = NewType("Seq", int)
 """The place of a message on its link, counted from 1. 0 means "nothing yet"."""
 
 Round = NewType("Round", int)
-"""How often a job was rolled back: what was sent before a rollback is of an earlier round."""
+"""Times that a job was rolled back: what was sent before a rollback is of an earlier round."""
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")

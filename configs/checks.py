@@ -48,11 +48,21 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
 
 def check_inputs(parts: Parts) -> Iterator[Problem]:
     """Inputs that are not there, on this host."""
-    if parts.input and parts.input.path is not None:
-        yield from check_input(parts.input.path)
+    if parts.input:
+        yield from _check_section(parts.input, ("input", "path"))
     for name, stage in parts.stages.items():
-        if stage.input is not None and stage.input.path is not None:
-            yield from check_input(stage.input.path, ("stages", name, "input", "path"))
+        if stage.input is not None:
+            yield from _check_section(stage.input, ("stages", name, "input", "path"))
+
+
+def _check_section(section: Input, at: FieldPath) -> Iterator[Problem]:
+    if section.path is None or section.is_remote:
+        return
+    if not section.follow:
+        yield from check_input(section.path, at)
+    elif not Path(section.path).exists():
+        wrong, fix = f"there is no {section.path}", f"touch {section.path}, or make the directory"
+        yield Problem(at, wrong, "the text file, or directory, to follow", fix)
 
 
 def is_whole(parts: Parts) -> bool:

@@ -130,4 +130,5 @@ def _topology(file: Topology) -> Topology:
 
 
 def _rooted(section: Input) -> Input:
-    return section if section.path is None else replace(section, path=str(Path(section.path).resolve()))
+    is_place = section.path is None or section.is_remote
+    return section if is_place else replace(section, path=str(Path(section.path).resolve()))

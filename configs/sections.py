@@ -38,7 +38,11 @@ class Input(TopologySection):
     """Where the items come from. A source of the user's own may do without all this."""
 
     path: Text | None = None
-    """A directory of shards, or text; absolute in a loaded topology."""
+    """A directory of shards, or text; absolute in a loaded topology. Or tcp://HOST:PORT, one for each task."""
+    follow: bool = False
+    """The text file, or the files of the directory, grow: what is added is read as it comes."""
+    window_seconds: Annotated[float, Bounds(gt=0, le=86_400)] | None = None
+    """Of an input that is followed or comes over TCP: a window closes after so long, if it has not by its items."""
     repeat: Annotated[int | Literal["forever"], Written(_count_or_forever, lambda found: found)] = 1
     """Number of times that it is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None
@@ -49,6 +53,16 @@ class Input(TopologySection):
     """Read the shards before they are streamed, and look for damage and for bad rows."""
     bad_rows: Literal["fail", "drop", "keep"] = "fail"
     """Rows with NaN or infinity fail the job, are dropped, or kept."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True when a server sends it."""
+        return self.path is not None and self.path.startswith("tcp://")
+
+    @property
+    def is_live(self) -> bool:
+        """True when it has no length that could be known, so that it is logged as it is read."""
+        return self.follow or self.is_remote
 
 
 def _schemes() -> Any:

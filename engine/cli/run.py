@@ -91,7 +91,9 @@ def command(
         start = start_again(run_dir, faults, faults_file)
     if ends is not None and start.job.items is not None:
         start.lock.close()
-        raise ConfigError("--until is for streams without end", "set input.repeat to forever, or use input.limit")
+        raise ConfigError(
+            "--until is for streams without end", "set input.repeat to forever, or input.follow; or use input.limit"
+        )
     _run(replace(start, profile=profile, until=ends), zookeeper, standby, as_json)
 
 

@@ -46,7 +46,7 @@ class Links(OrdinaryLinks):
         super().__init__(wire, window)
         self.duplicates = self.fenced = self.replayed = self.overruns = 0
         self.round = Round(0)
-        """How often the job was rolled back."""
+        """Times that the job was rolled back."""
 
     @property
     def up(self) -> list[WorkerId]:

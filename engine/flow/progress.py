@@ -114,6 +114,8 @@ class TaskProgress:
     """The windows in which this worker was restored."""
     rows: int = 0
     """The rows that a destination has put out for the job's output file, up to the last window it closed."""
+    source: dict[str, Any] = field(default_factory=dict)
+    """Where a logged input (logged_reader.py) goes on behind what is processed; empty at its beginning."""
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""
@@ -142,6 +144,7 @@ class TaskProgress:
             "feedback": [[*link, epoch] for link, epoch in self.feedback.items()],
             "failures": self.failures,
             "rows": self.rows,
+            "source": {**self.source, "places": dict(self.source["places"])} if self.source else {},
         }
 
     @classmethod
@@ -161,4 +164,5 @@ class TaskProgress:
             {(edge, task): epoch for edge, task, epoch in fields["feedback"]},
             list(fields["failures"]),
             fields["rows"],
+            fields["source"],
         )

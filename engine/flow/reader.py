@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import opened
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.progress import INPUT, TaskProgress
 from riprap.engine.flow.rate import UNLIMITED, InputRate
 
 
@@ -20,6 +24,49 @@ class InputPart(Protocol):
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """Items start <= item < stop."""
+
+
+class InputReader(Protocol):
+    """What a task asks of the input that it reads: an input that can be read again (Reader), or one that is logged
+    (logged_reader.py)."""
+
+    epoch: int
+    """The window of the next block."""
+
+    @property
+    def finished(self) -> bool:
+        """True when the last window is closed."""
+
+    @property
+    def may_read(self) -> bool:
+        """True when there may be a next block at present."""
+
+    def restore(self, records: Sequence[Block], progress: TaskProgress, now: float) -> None:
+        """Take over what a former life has logged; called before `seek`."""
+
+    def seek(self, row: int) -> None:
+        """Go on behind the block of this `key.row`; 0: at the beginning."""
+
+    def row(self, closed: int) -> int:
+        """The `key.row` of a window's punctuation; 0 for none."""
+
+    def grant(self, windows: int, final: bool) -> None:
+        """So many windows of an input without end may be read; final: the last of them ends it."""
+
+    def fill(self, port: Port, progress: TaskProgress) -> None:
+        """Take what has come, where it must be logged before it is read."""
+
+    def on_durable(self, number: int) -> None:
+        """Everything saved up to this number is safe."""
+
+    def wait_s(self, now: float) -> float:
+        """Seconds until the next block may be read."""
+
+    def entry(self, now: float) -> Entry:
+        """The next block; its number is 0 where it has none yet."""
+
+    def note(self, block: Block, place: dict[str, Any]) -> None:
+        """A block of it is processed: bring the place up to date at which a new life would go on."""
 
 
 class Reader:
@@ -90,6 +137,22 @@ class Reader:
         while self.windows is not None and epoch < self.windows and self.row(epoch + 1) <= row:
             epoch += 1
         return epoch
+
+    def restore(self, records: Sequence[Block], progress: TaskProgress, now: float) -> None:
+        """Nothing was logged: it is read again."""
+
+    def fill(self, port: Port, progress: TaskProgress) -> None:
+        """Nothing need be logged."""
+
+    def on_durable(self, number: int) -> None:
+        """Nothing was logged."""
+
+    def note(self, block: Block, place: dict[str, Any]) -> None:
+        """The number of a block says where it is."""
+
+    def entry(self, now: float) -> Entry:
+        """The next block, without a number: only what is received counts."""
+        return Entry(0, INPUT, self.next(now))
 
     def wait_s(self, now: float) -> float:
         """Seconds until the next block may be read."""

@@ -19,7 +19,7 @@ from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key
-from riprap.engine.flow.reader import Reader
+from riprap.engine.flow.reader import InputReader
 from riprap.engine.flow.scheme import DataflowScheme
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
@@ -50,7 +50,7 @@ class DataflowTask:
 
     def __init__(
         self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
-        reader: Reader | None, journal: WindowJournal | None, fresh: bool, threads: ComputeThreads | None = None,
+        reader: InputReader | None, journal: WindowJournal | None, fresh: bool, threads: ComputeThreads | None = None,
     ) -> None:  # fmt: skip
         self.layout, self.port, self.operator, self.outlet, self.pace = layout, port, operator, outlet, pace
         self.reader, self.journal = reader, journal
@@ -140,6 +140,8 @@ class DataflowTask:
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved."""
         entries = self.scheme.restore(state, items)
+        if self.reader is not None:
+            self.reader.restore(items, self.progress, self.port.now())
         if self.journal is not None:
             self.journal.cut(self.progress.rows)
         for entry in entries:
@@ -225,6 +227,8 @@ class DataflowTask:
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
+        if self.reader is not None:
+            self.reader.on_durable(number)
         self.scheme.on_durable(number)
 
     def _next_number(self) -> int:
@@ -259,7 +263,7 @@ class DataflowTask:
             self._go_to_input(self.reader)
         return True
 
-    def _go_to_input(self, reader: Reader) -> None:
+    def _go_to_input(self, reader: InputReader) -> None:
         """Behind what the state includes; without a state, behind what all receivers have got.
 
         Windows that all have closed but the state has not are closed here too; their output is theirs already.
@@ -330,6 +334,8 @@ class DataflowTask:
         done = self.progress.done.setdefault(entry.link, Heard())
         if entry.is_input:
             done.at = At(entry.block.key.row)
+            if self.reader is not None:
+                self.reader.note(entry.block, self.progress.source)
         else:
             done.note(entry.block)
         self.scheme.on_processed(entry)
@@ -373,17 +379,18 @@ class DataflowTask:
         if not self._ahead:
             return False
         entry = self._ahead.popleft()
-        entry.number = self._next_number()
+        entry.number = entry.number or self._next_number()
         self._take(entry)
         return self._process()
 
-    def _read_ahead(self, reader: Reader) -> None:
+    def _read_ahead(self, reader: InputReader) -> None:
         """The next block, and as many behind it as the helpers may prepare."""
+        reader.fill(self.port, self.progress)
         while len(self._ahead) <= self.threads.ahead and reader.may_read:
             if not self.pace.allows(reader.epoch, self.progress.feedback):
                 break
             if wait_s := reader.wait_s(self.port.now()):
                 self.port.alarm(wait_s)
                 break
-            self._ahead.append(Entry(0, INPUT, reader.next(self.port.now())))
+            self._ahead.append(reader.entry(self.port.now()))
         self.threads.begin(self._ahead)

@@ -91,8 +91,9 @@ def open_dataflow(topology: Topology, verified: tuple[str, ...]) -> DataflowSche
     inputs = [
         input_of(topology, stage, verified, worker.index, topology.stages[stage].parallelism)
         for stage in topology.sources
+        if not topology.input_of(stage).is_live
         for worker in topology.tasks(stage)
     ]
     windows, items = windows_of(topology, verified)
-    schema = inputs[0].schema
+    schema = inputs[0].schema if inputs else {}
     return DataflowSchema(items, windows, verified, tuple(schema.get("columns") or ()), schema.get("label"))

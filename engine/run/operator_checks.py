@@ -18,6 +18,7 @@ from riprap.configs.sections import StageOptions
 from riprap.configs.three_stage import thread_problems, three_stage_problems
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.run.dataflow_preflight import stage_problems as dataflow_stage_problems
+from riprap.engine.run.live_checks import live_problems
 from riprap.engine.run.window_output import output_problems
 from riprap.engine.schemes import DATAFLOW_SCHEMES, SCHEMES, STAGED_ONLY
 from riprap.operators.base import Operator, Processor, Sink, Source
@@ -48,6 +49,8 @@ def operator_problems(draft: Draft) -> Iterator[Problem]:
     if not general:
         yield from _three_stage_problems(draft)
         yield from _own_scheme_problems(draft)
+    if draft.whole:
+        yield from live_problems(draft.topology, general)
     for name, operator in loaded.items():
         if issubclass(operator, DataflowOperator) == general:
             yield from _stage_problems(draft, name, operator, general)

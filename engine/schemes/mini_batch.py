@@ -37,6 +37,9 @@ class MiniBatch(DataflowScheme):
         return recovered.unprocessed()
 
     def on_receive(self, entry: Entry) -> None:
+        if entry.record:  # of an input that is logged
+            self.recorder.note_saved(entry.block.nbytes)
+            return
         self._waiting.append(entry)
         self._save_waiting()
 

@@ -62,7 +62,9 @@ class UpstreamBackup(DataflowScheme):
         return []
 
     def on_receive(self, entry: Entry) -> None:
-        if entry.is_input:
+        if entry.record:  # of an input that is logged
+            self.recorder.note_saved(entry.block.nbytes)
+        elif entry.is_input:
             self._unsaved.append((INPUT, entry.block))
             self._save_waiting()
 

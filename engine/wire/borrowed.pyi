@@ -16,7 +16,7 @@ class Borrowed:
 
     @property
     def is_current(self) -> bool:
-        """Whether the lender still counts on this life. If not, what was read last may have been overwritten: nothing
+        """True when the lender still counts on this life. If not, what was read last may have been overwritten: nothing
         that was made of it may leave."""
 
     def view(self, index: int, generation: int, offset: int, nbytes: int) -> SlotView:
@@ -24,4 +24,4 @@ class Borrowed:
 
     @property
     def holding(self) -> int:
-        """How many slots are held here."""
+        """Number of slots held here."""

@@ -14,7 +14,7 @@ class Channel:
     tail: int
     """Where the neighbour is to begin reading."""
     is_broken: bool
-    """Whether nothing goes through it: it is not joined yet, or the neighbour wrote what it cannot have meant."""
+    """True when nothing goes through it: it is not joined yet, or the neighbour wrote what it cannot have meant."""
     messages_in: int
     bytes_in: int
     messages_out: int

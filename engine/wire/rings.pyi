@@ -12,7 +12,7 @@ class SpscRing:
         """`capacity` is a power of two, at most 2**30; ValueError otherwise."""
 
     def __len__(self) -> int:
-        """How many items are inside; a guess while another thread works on the ring."""
+        """Number of items inside; a guess while another thread works on the ring."""
 
     def offer(self, item: Any) -> bool:
         """Append `item`; False, and nothing else, when the ring is full."""
@@ -27,7 +27,7 @@ class MpscRing:
         """`capacity` is a power of two, at most 2**30; ValueError otherwise."""
 
     def __len__(self) -> int:
-        """How many items are inside; a guess while another thread works on the ring."""
+        """Number of items inside; a guess while another thread works on the ring."""
 
     def offer(self, item: Any) -> bool:
         """Append `item`; False, and nothing else, when the ring is full."""

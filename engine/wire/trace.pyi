@@ -22,7 +22,7 @@ class Trace:
 
     @property
     def count(self) -> int:
-        """How many spans were recorded, those that were overwritten included."""
+        """Number of spans recorded, those that were overwritten included."""
 
     def add(self, kind: str, wall_ns: tuple[int, int], cpu_ns: tuple[int, int], epoch: int = 0) -> None:
         """Record a span from one time to another; `epoch` is that of the spans to come, too."""

@@ -13,12 +13,13 @@ from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.links import Window
+from riprap.engine.flow.logged_reader import LoggedReader
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import TaskProgress, link_key
 from riprap.engine.flow.rate import rate_of
-from riprap.engine.flow.reader import Reader
+from riprap.engine.flow.reader import InputReader, Reader
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.segment import CodedSegment, coded_stages
 from riprap.engine.flow.task import DataflowTask, WindowJournal
@@ -28,9 +29,8 @@ from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.segments.coded_stage import CodedStageTask
 from riprap.engine.segments.end import SegmentEndTask, SegmentPort
 from riprap.engine.segments.striped import StripedReceiver, StripedSender
-from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, opened_dataflow
+from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, live_input_of, opened_dataflow
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
-from riprap.operators.base import Empty
 from riprap.operators.dataflow import DataflowOperator
 
 
@@ -42,6 +42,8 @@ class OwnPort(Port, Protocol):
 
 ENDLESS_STATES = 100
 """Windows of an input without end in which a scheme saves as many states as in a whole input that has one."""
+WINDOW_S = 1.0
+"""After which a window of an input closes that is followed or comes over TCP, where the user has not said."""
 OwnTask = DataflowTask | CodedStageTask
 
 
@@ -49,7 +51,7 @@ class Hosted(NamedTuple):
     """What a task runs: its operator, and where it reads the job's input, if it does."""
 
     operator: DataflowOperator
-    reader: Reader | None
+    reader: InputReader | None
 
 
 class DataflowParts:
@@ -68,7 +70,7 @@ class DataflowParts:
         if coded := [segment for segment in layout.segments if segment.computes]:
             return coded_task(topology, coded[0], port)
         host = host_staged if _is_staged(self.schema) else host_dataflow
-        hosted = host(topology, self.schema, layout, port.empty)
+        hosted = host(topology, self.schema, layout, port)
         output = topology.output if layout.is_sink else None
         files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
         items = self.schema["items"] or ENDLESS_STATES * topology.micro_batch
@@ -128,22 +130,26 @@ def pace_of(topology: Topology, layout: DataflowLayout) -> Pace:
     return Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})
 
 
-def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, empty: Empty) -> Hosted:
+def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, port: OwnPort) -> Hosted:
     """A dataflow operator; a source reads windows that share its part of the input out evenly."""
     me = layout.me
     operator = opened_dataflow(topology, me)
     if not layout.is_source:
         return Hosted(operator, None)
     verified, tasks = schema.get("verified", ()), topology.stages[me.stage].parallelism
+    source, block_bytes = topology.input_of(me.stage), topology.links.block_bytes
+    rate = rate_of(source.rate, tasks, topology.micro_batch)
+    if source.is_live:
+        live = live_input_of(topology, me.stage, me.index, port.report)
+        window_s = source.window_seconds or WINDOW_S
+        return Hosted(operator, LoggedReader(live, topology.micro_batch, window_s, block_bytes, rate))
     part = input_of(topology, me.stage, verified, me.index, tasks)
-    rate = rate_of(topology.input_of(me.stage).rate, tasks, topology.micro_batch)
-    reader = Reader(part, schema["windows"], topology.links.block_bytes, topology.micro_batch, rate)
-    return Hosted(operator, reader)
+    return Hosted(operator, Reader(part, schema["windows"], block_bytes, topology.micro_batch, rate))
 
 
-def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, empty: Empty) -> Hosted:
+def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, port: OwnPort) -> Hosted:
     """A Source, Processor or Sink by its adapter; epochs are cut as the three-stage form cuts them."""
-    staged = Staged(topology, schema, layout.me, empty)
+    staged = Staged(topology, schema, layout.me, port.empty)
     if layout.is_sink:
         trains = any(edge.feedback for edge in topology.edges)
         return Hosted(SinkStage(staged.sink(), trains, not topology.keeps_bad_rows), None)

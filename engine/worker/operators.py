@@ -12,8 +12,11 @@ from riprap.configs.topology import Topology
 from riprap.engine.schemes import STAGED_ONLY
 from riprap.operators.base import Context, Empty, Operator, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.inputs.followed_files import FollowedFiles
 from riprap.operators.inputs.job_input import ENDLESS, TaskInput, open_input
+from riprap.operators.inputs.live_lines import LiveInput, Report
 from riprap.operators.inputs.shard_checks import Checks
+from riprap.operators.inputs.tcp_lines import TcpLines, addresses_of
 from riprap.operators.learning.classes import CLASSES
 from riprap.operators.learning.curvature import unpacked_moments
 from riprap.operators.loading import load_operator, make_operator
@@ -131,18 +134,30 @@ def input_of(
     return open_input(source.path, repeat, source.limit, index, parallelism, checks)
 
 
+def live_input_of(topology: Topology, stage: str, index: int, report: Report) -> LiveInput:
+    """What a task of a source reads that follows files, or reads from a server."""
+    source = topology.input_of(stage)
+    assert source.path is not None, "checked before the job was submitted"
+    if addresses := addresses_of(source.path):
+        return TcpLines(addresses[index], report)
+    return FollowedFiles(source.path, index, topology.stages[stage].parallelism, report)
+
+
 def windows_of(topology: Topology, verified: Sequence[str]) -> tuple[int | None, int | None]:
     """Number of windows of the job, and of the items of all sources; None where the inputs have no end.
 
     ConfigError where some have one: windows end with all sources, and the others would never.
     """
-    totals = {stage: input_of(topology, stage, verified).items for stage in topology.sources}
+    totals = {
+        stage: ENDLESS if topology.input_of(stage).is_live else input_of(topology, stage, verified).items
+        for stage in topology.sources
+    }
     endless = [stage for stage, total in totals.items() if total >= ENDLESS]
     if len(endless) == len(totals):
         return None, None
     if endless:
         raise ConfigError(
             f"the inputs of {', '.join(endless)} have no end, others have one",
-            "let all sources repeat forever, or none",
+            "let all sources repeat forever, follow files or read from a server; or none",
         )
     return max(1, -(-max(totals.values()) // topology.micro_batch)), sum(totals.values())
