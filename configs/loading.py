@@ -130,5 +130,6 @@ def _topology(file: Topology) -> Topology:
 
 
 def _rooted(section: Input) -> Input:
-    is_place = section.path is None or section.is_remote
-    return section if is_place else replace(section, path=str(Path(section.path).resolve()))
+    if section.path is None or section.is_remote:
+        return section
+    return replace(section, path=str(Path(section.path).resolve()))

@@ -92,7 +92,7 @@ class LoggedReader:
     def __init__(
         self, source: LiveSource, window_items: int, window_s: float, block_bytes: int, rate: InputRate = UNLIMITED
     ) -> None:
-        self._source, self._window_items, self._window_s = source, window_items, window_s
+        self.source, self._window_items, self._window_s = source, window_items, window_s
         self._block_bytes, self._rate = block_bytes, rate
         self._at = LogEnd()
         self._granted = self._before = self._passed = 0
@@ -134,19 +134,19 @@ class LoggedReader:
         """Take over what a former life logged and its state does not include, in its order."""
         place = progress.source
         places = dict(place.get("places", {}))
-        self._at = LogEnd(*place["at"], now) if place else LogEnd(opened_at=now)
+        self._at = _log_end(place["at"], now) if place else LogEnd(opened_at=now)
         done = progress.done.get(INPUT, Heard()).at.number
         for record in sorted((r for r in records if "logged" in r.meta), key=lambda r: r.meta["logged"]):
             number, block = record.meta["logged"], _block_of(record)
             progress.received = max(progress.received, number)
             if block.key.row > done:
                 self._take_back(Logged(number, RESTORED, block), places, now)
-        self._source.go_to(places)
+        self.source.go_to(places)
 
     def _take_back(self, logged: Logged, places: dict[str, Any], now: float) -> None:
         block = logged.block
         merge(places, block.meta["places"])
-        self._at = LogEnd(*block.meta["at"], now)
+        self._at = _log_end(block.meta["at"], now)
         if block.kind == Kind.PUNCTUATION:
             block.meta.update(opened(opened_here(block.meta, now), now))
             self._closed_last = block.meta["last"]
@@ -213,7 +213,7 @@ class LoggedReader:
 
     def _take(self, room: int, is_end: bool) -> Taken | None:
         """Items that are there; None when there are none."""
-        while (taken := self._source.take(room, self._block_bytes, is_end)) is not None:
+        while (taken := self.source.take(room, self._block_bytes, is_end)) is not None:
             self._places.update(taken.places)
             if taken.count:
                 return taken
@@ -246,6 +246,11 @@ def merge(places: dict[str, Any], changed: Mapping[str, Any]) -> None:
     places.update(changed)
     for name in [name for name, place in changed.items() if place is None]:
         del places[name]
+
+
+def _log_end(at: Sequence[int], now: float) -> LogEnd:
+    epoch, position, in_window = at
+    return LogEnd(epoch, position, in_window, now)
 
 
 def _block_of(record: Block) -> Block:

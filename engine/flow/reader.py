@@ -30,8 +30,9 @@ class InputReader(Protocol):
     """What a task asks of the input that it reads: an input that can be read again (Reader), or one that is logged
     (logged_reader.py)."""
 
-    epoch: int
-    """The window of the next block."""
+    @property
+    def epoch(self) -> int:
+        """The window of the next block."""
 
     @property
     def finished(self) -> bool:

@@ -21,6 +21,8 @@ from riprap.codec.codes.code import Code
 from riprap.codec.files import replace
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.json_text import to_json
+from riprap.engine.flow.logged_reader import LoggedReader
+from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.three_stage.processor import ProcessorTask
 from riprap.engine.flow.three_stage.sink import SinkTask
@@ -195,8 +197,10 @@ def _time_dataflow(task: DataflowTask, compute: Trace, traces: Traces) -> None:
     time_operator(operator, compute)
     if operator.state is not None:
         time_methods(operator.state, compute, "copy", "backup_state", "backup_all")
-    if task.reader is not None:
+    if isinstance(task.reader, Reader):
         time_methods(task.reader.source, compute, "copy", "read")
+    elif isinstance(task.reader, LoggedReader):
+        time_methods(task.reader.source, compute, "copy", "take")
     task.outlet.begin = Timed(compute, "nothing", task.outlet.begin, lambda epoch, *_: epoch)  # type: ignore[method-assign]
     if operator.prepares:
         operator.prepare = TimedByThread(operator.prepare, compute, traces)  # type: ignore[method-assign]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +19,8 @@ Places = Mapping[str, Any]
 """Where reading goes on, by the name of a part of the input. A part that is done with is None in what has changed."""
 
 
-class Lines(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Lines:
     """Lines without their ends, and what has changed of the places by reading them; perhaps no line, only that."""
 
     text: np.ndarray
