@@ -247,6 +247,7 @@ class Session:
             injected=self._injector.injected,
             not_injected=self._injector.not_injected,
             started_at=self._started_at,
+            first_item_at=self._injector.first_item_at,
             environment=describe(),
             shortfall=shortfall(submitted, self._committed, status),
         )

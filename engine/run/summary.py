@@ -59,6 +59,8 @@ class Facts:
     """What of the stream `epochs.csv` lacks, though the controller holds the job for completed."""
     before: Before = NOTHING_BEFORE
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
+    first_item_at: float | None = None
+    """When the first item was emitted, as far as who watched the job has heard."""
     one_host: bool = True
     """True when the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
 
@@ -201,7 +203,7 @@ def _span(facts: Facts, every: list[Stats]) -> tuple[float | None, float]:
     On one host the rows of `epochs.csv` are also asked: nobody may have lived to say it.
     """
     rows = facts.epochs if facts.one_host else ()
-    first = _first_emit(every, rows, facts.started_at or 0.0)
+    first = _first_emit(every, rows, facts.started_at or 0.0, facts.first_item_at)
     last = max([*times(every, "last_commit_at"), *(row.committed_at for row in rows)], default=None)
     if first is None or last is None:
         return first, _span_of_rows(facts.epochs)
@@ -222,15 +224,19 @@ def _span_of_rows(rows: Sequence[EpochRow]) -> float:
     return max(spans.values(), default=0.0)
 
 
-def _first_emit(every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0) -> float | None:
-    """As a worker said; if none of them lived to say it, the first epoch began its latency before its commit.
+def _first_emit(
+    every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0, known: float | None = None
+) -> float | None:
+    """The earliest of what workers say, of what is `known`, and of when the first epoch began: its latency before its
+    commit. Of the lives before a change of controllers nobody may know any more.
 
     A sink that goes on where an earlier attempt ended also remembers the beginning of that, and announces epochs that
     were committed then; both lie before `since`.
     """
     said = (moment for moment in times(every, "first_emit_at") if moment >= since)
     began = (row.committed_at - row.latency_ms / 1000 for row in epochs)
-    return min(said, default=min((moment for moment in began if moment >= since), default=None))
+    known_moments = [] if known is None else [known]
+    return min([*said, *known_moments, *(moment for moment in began if moment >= since)], default=None)
 
 
 def _latency(values: list[float]) -> dict[str, float]:

@@ -166,6 +166,11 @@ def test_epochs_whose_lines_are_not_kept_count_all_the_same() -> None:
     assert found["bytes_per_item"] == summary()["bytes_per_item"]
 
 
+def test_who_watched_the_job_knows_of_the_first_item_what_later_lives_do_not() -> None:
+    usual, found = summary(), summary(first_item_at=98.0)
+    assert found["seconds"] == usual["seconds"] + 2.0 and found["startup_seconds"] == usual["startup_seconds"] - 2.0
+
+
 def test_when_no_worker_lived_to_say_when_it_began_the_first_epoch_does() -> None:
     found = summary(status={"phase": "FAILED"})
     assert abs(found["seconds"] - (ROWS[-1].committed_at - (ROWS[0].committed_at - 0.001))) < 1e-9
