@@ -26,7 +26,7 @@ from kazoo.exceptions import KazooException
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.header import Header, encode
-from riprap.codec.ids import Epoch, Incarnation, WorkerId, fence_of, name_of, records_of
+from riprap.codec.ids import Epoch, Incarnation, fence_of, name_of, records_of
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import AGENT, CLIENT, CONTROLLER, Authority
 from riprap.controller import messages, paths
@@ -183,7 +183,7 @@ def forged(epoch: int) -> list[bytes]:
     import numpy as np
 
     block = Block(Kind.DATA, Epoch(epoch), Key(0, 0, 0, 0), 500, (np.full(8, 1e9),))
-    header, frames = encode(Header(JOB, WorkerId("processor", 0), Incarnation(1), 1), block)
+    header, frames = encode(Header(JOB, "processor.0", Incarnation(1), 1), block)
     return [header, *map(bytes, frames)]
 
 
