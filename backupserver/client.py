@@ -56,7 +56,8 @@ class BackupClient:
         self._lock = threading.Lock()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._peers = [Peer(self._context, address, name, fence, keys) for address in servers]
-        self._live: deque[Saved] = deque()  # what a server must have: the newest state, the items behind it
+        self._live: deque[Saved] = deque()  # what a server must have: the newest state, the items behind it, or parts
+        self._floor = 0
         self._sequence = 0
         self._waiting_bytes = 0
         self._sizes: deque[tuple[int, int]] = deque()
@@ -68,10 +69,14 @@ class BackupClient:
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
 
-    def open(self) -> RestorePoint:
-        """Shut older lives out and fetch the restore point; BackupUnavailable when too few servers answer in time."""
+    def open(self, checkpoint: int = 0) -> RestorePoint:
+        """Shut older lives out and fetch the restore point; BackupUnavailable when too few servers answer in time.
+
+        With a checkpoint its state is this worker's part of that, None when no server has it.
+        """
         begun = now = time.monotonic()
         for peer in self._peers:
+            peer.checkpoint = checkpoint
             peer.ask()
         while (chosen := self._choose(now > begun + SILENCE_S)) is None:
             if now > begun + self._deadline_s:
@@ -97,18 +102,26 @@ class BackupClient:
             self._sequence += 1
             self._waiting_bytes += size
             self._sizes.append((self._sequence, size))
-            self._keep(Saved(self._sequence, self._fence, self._sequence, kind, epoch, body, size))
+            self._keep(Saved(self._sequence, self._fence, self._sequence, kind, epoch, body, size, self._floor))
             number = self._sequence
         os.eventfd_write(self._bell, 1)
         return number
 
-    def recall(self, deadline_s: float) -> RestorePoint:
-        """The next life's restore point, once all that was saved is durable; BackupUnavailable when it is not in time.
+    def release(self, floor: int) -> None:
+        """Parts of checkpoints below this one are needed no more; servers hear of it with what is saved next."""
+        with self._lock:
+            self._floor = floor
+            self._live = deque(one for one in self._live if one.kind != "checkpoint" or one.epoch >= floor)
+
+    def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
+        """What `open` would tell the next life, once all that was saved is durable; BackupUnavailable when it is not in
+        time.
 
         It is here still: a server that comes back may have to get all of it.
         """
-        self._await_durable(deadline_s)
-        if self.durable < self._sequence:
+        if not checkpoint:  # a whole one is safe already
+            self._await_durable(deadline_s)
+        if not checkpoint and self.durable < self._sequence:
             raise BackupUnavailable(
                 f"no backup server has confirmed within {deadline_s:g} s what {self._name} saved",
                 "see the backup servers' logs, start them again, and resume the job",
@@ -117,7 +130,10 @@ class BackupClient:
             live = [
                 Record(one.kind, one.epoch, one.number, *unpack_body(memoryview(b"".join(one.body))))
                 for one in self._live
+                if not checkpoint or (one.kind == "checkpoint" and one.epoch == checkpoint)
             ]
+        if checkpoint:
+            return RestorePoint(live[-1] if live else None)
         state = next((record for record in live if record.kind == "state"), None)
         since = -1 if state is None else state.epoch
         return RestorePoint(state, [record for record in live if record.kind == "item" and record.epoch > since])
@@ -220,10 +236,10 @@ class BackupClient:
             self._sequence += 1
             self._live.append(Saved(self._sequence, life, number, kind, epoch, [body], 0))
             record = Record(kind, epoch, number, meta, arrays)
-            if kind == "state":
-                state = record
-            else:
+            if kind == "item":
                 items.append(record)
+            else:
+                state = record
         for peer in self._peers:
             peer.fetch = False
             if peer.answer is not None:

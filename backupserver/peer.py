@@ -31,6 +31,8 @@ class Saved(NamedTuple):
     epoch: int
     body: list[Any]
     size: int
+    floor: int = 0
+    """Parts of checkpoints below this one are needed no more."""
 
 
 class Answer(NamedTuple):
@@ -76,6 +78,7 @@ class Peer:
         self.full = ""
         """Why it could not write what it was sent last."""
         self.fetch = True  # records are wanted with the answer
+        self.checkpoint = 0  # of that checkpoint, if it is not 0
         self.answer: Answer | None = None
         self._opening = True
         self._cut = False  # libzmq has given the connection up for good
@@ -97,7 +100,7 @@ class Peer:
         self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
         self._ping(time.monotonic())  # answered before it reads the restore point, which may take long
         self._asked = self._pings
-        self._say("open", fetch=self.fetch)
+        self._say("open", fetch=self.fetch, checkpoint=self.checkpoint)
 
     def hear(self) -> None:
         """Take all that has come from the server."""
@@ -128,7 +131,7 @@ class Peer:
                 continue
             head = protocol.pack(
                 "save", name=self._name, fence=self._fence, seq=saved.sequence, life=saved.life, number=saved.number,
-                epoch=saved.epoch, kind=saved.kind,
+                epoch=saved.epoch, kind=saved.kind, floor=saved.floor,
             )  # fmt: skip
             self._post([head, *protocol.frames_of(saved.body)])
             self.sent = saved.sequence

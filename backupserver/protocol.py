@@ -1,15 +1,18 @@
 """What clients and servers say to each other: a small msgpack map, and the bodies of records behind it, in frames.
 
-client: open(name, fence, fetch)     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
+client: open(name, fence, fetch,     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
+             checkpoint)
         save(name, fence, seq, life,         saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
-             number, epoch, kind)            | full(name, reason), nothing of it was kept
+             number, epoch, kind, floor)     | full(name, reason), nothing of it was kept
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)
         forget(job)                          forgot(job): nothing is kept of its workers, who are fenced
 
 `seq` orders what one client sends; (`life`, `number`) is the record's own: a record that a later life sends to another
-server is the same record. A body is as many frames as it takes; `records` says how many bytes each body has.
+server is the same record. `checkpoint` asks for the record of that one instead of the newest state, and those of
+checkpoints below `floor` are needed no more; 0 is none in both. A body is as many frames as it takes; `records` says
+how many bytes each body has.
 """
 
 from __future__ import annotations
@@ -108,9 +111,9 @@ def text(message: dict[str, Any], name: str, bytes_max: int) -> str:
     return value
 
 
-def number(message: dict[str, Any], name: str) -> int:
+def number(message: dict[str, Any], name: str, default: int | None = None) -> int:
     """A field that is a whole number from 0 to 2**62; FrameError."""
-    value = message.get(name)
+    value = message.get(name, default)
     if value.__class__ is not int or not 0 <= value < 1 << 62:
         raise FrameError(f"{name} is {str(value)[:80]!r}, not a number of 0 or more")
     return int(value)

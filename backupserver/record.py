@@ -27,14 +27,15 @@ META = struct.Struct("<I")
 NAME_BYTES_MAX = 512
 META_BYTES_MAX = 1 << 22
 BODY_BYTES_MAX = 1 << 31
-KINDS = ("state", "item", "fence", "forget")
+KINDS = ("state", "item", "fence", "forget", "checkpoint")
 DTYPES = frozenset(("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1"))
 
 
 @dataclass(frozen=True)
 class Record:
     """A saved record. A `state` supersedes the records of its epoch and of earlier ones, an `item` is one of an epoch's
-    blocks."""
+    blocks. A `checkpoint` is a worker's part of the job's checkpoint of that number, kept until one is whole that is
+    later."""
 
     kind: str
     epoch: int
@@ -45,7 +46,8 @@ class Record:
 
 @dataclass(frozen=True)
 class RestorePoint:
-    """Where a new life goes on: the newest whole state, and the items of later epochs in the order saved.
+    """Where a new life goes on: the newest whole state, and the items of later epochs in the order saved; or its part
+    of the checkpoint that it asked for, as the state.
 
     `dropped` says what was damaged and left out; empty when nothing was.
     """

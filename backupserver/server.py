@@ -71,6 +71,8 @@ class Save(NamedTuple):
     sequence: int
     head: Head
     body: Frames
+    floor: int
+    """The sender needs no parts of checkpoints below this one."""
 
 
 class Server:
@@ -193,7 +195,8 @@ class Server:
             self._send(client, "pong", ping=number, server=self.id, stalls=self.stalls, synced=name in self._synced)
         elif kind == "open":
             self._commit(saves)  # what came before belongs to the restore point
-            self._open(client, name, fence, bool(message.get("fetch")))
+            checkpoint = protocol.number(message, "checkpoint", 0)
+            self._open(client, name, fence, bool(message.get("fetch")), checkpoint)
         elif kind == "synced":
             stalls = protocol.number(message, "stalls")
             self._commit(saves)
@@ -201,7 +204,8 @@ class Server:
                 self._synced.add(name)
         elif kind == "save":
             body = protocol.check_body(frames[2:])
-            save = Save(client, protocol.number(message, "seq"), self._head(message, name, fence), body)
+            sequence, floor = protocol.number(message, "seq"), protocol.number(message, "floor", 0)
+            save = Save(client, sequence, self._head(message, name, fence), body, floor)
             if self._may_write(client, name, fence):
                 saves.append(save)
         else:
@@ -263,7 +267,7 @@ class Server:
         else:
             self._send(client, "unknown", name=name)
 
-    def _open(self, client: bytes, name: str, fence: int, fetch: bool) -> None:
+    def _open(self, client: bytes, name: str, fence: int, fetch: bool, checkpoint: int) -> None:
         if fence < self.store.fence(name) or self._is_over(name):
             self._refuse(client, name, fence)
             return
@@ -276,7 +280,7 @@ class Server:
                 self._say_full(error)
         self._synced.discard(name)
         self._writers[name] = client
-        found, dropped = self.store.restore(name) if fetch else ([], "")
+        found, dropped = self._restore(name, checkpoint) if fetch else ([], "")
         about = [[head.kind, head.epoch, head.fence, head.sequence, len(body)] for head, body in found]
         head = protocol.pack(
             "opened", name=name, server=self.id, stalls=self.stalls, records=about,
@@ -285,6 +289,9 @@ class Server:
         )  # fmt: skip
         frames = protocol.frames_of((body for _, body in found), protocol.ANSWER_BYTES_MAX)
         self._router.send_multipart([client, head, *frames], copy=False)
+
+    def _restore(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
+        return self.store.part(name, checkpoint) if checkpoint else self.store.restore(name)
 
     def _commit(self, saves: list[Save]) -> None:
         """Write a group, make it as durable as was asked, and acknowledge it; no group is left behind."""
@@ -308,6 +315,7 @@ class Server:
         self.groups += 1
         self.records += len(saves)
         for save in {save.head.name: save for save in saves}.values():  # the last of each acknowledges those before it
+            self.store.release(save.head.name, save.floor)
             self._send(save.client, "saved", name=save.head.name, seq=save.sequence)
 
     def _say_full(self, error: OSError) -> None:

@@ -1,4 +1,5 @@
-"""What of the log is live: per worker its fence, its two newest states, and the items that either of them needs."""
+"""What of the log is live: per worker its fence, its two newest states, the items that either of them needs, and its
+parts of checkpoints that are not released."""
 
 from __future__ import annotations
 
@@ -25,17 +26,18 @@ class LiveRecord(NamedTuple):
 
 @dataclass
 class WorkerLog:
-    """The live records of one worker. `items` by (fence, sequence); states the oldest first."""
+    """The live records of one worker. `items` and `checkpoints` by (fence, sequence); states the oldest first."""
 
     fence: int = 0
     fence_entry: LiveRecord | None = None
     states: list[LiveRecord] = field(default_factory=list)
     items: dict[tuple[int, int], LiveRecord] = field(default_factory=dict)
+    checkpoints: dict[tuple[int, int], LiveRecord] = field(default_factory=dict)
 
     def entries(self) -> list[LiveRecord]:
         """All live records."""
         fence = [self.fence_entry] if self.fence_entry else []
-        return [*fence, *self.states, *self.items.values()]
+        return [*fence, *self.states, *self.items.values(), *self.checkpoints.values()]
 
 
 def job_of(name: str) -> str:
@@ -92,6 +94,23 @@ class Store:
         for (head, _), place in zip(group, self.segments.append(group)):
             self._bytes[place.segment] += place.length
             self._index(LiveRecord(head, place))
+
+    def release(self, name: str, floor: int) -> None:
+        """A worker's parts of checkpoints below `floor` are needed no more.
+
+        It is not written: after a restart the server knows them again, until the worker saves its next part.
+        """
+        parts = self.logs[name].checkpoints if name in self.logs else {}
+        self._release(parts.pop(key) for key in [key for key, part in parts.items() if part.head.epoch < floor])
+
+    def part(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
+        """A worker's newest part of a checkpoint, if there is one; what is damaged."""
+        parts = self.logs.get(name, WorkerLog()).checkpoints
+        newest = max((key for key, part in parts.items() if part.head.epoch == checkpoint), default=None)
+        if newest is None:
+            return [], ""
+        found = self.segments.read(parts[newest].place)
+        return ([found], "") if found else ([], f"its part of checkpoint {checkpoint}")
 
     def restore(self, name: str) -> tuple[list[tuple[Head, memoryview]], str]:
         """The newest whole state first, if there is one, then the items of later epochs in order; what is damaged."""
@@ -190,9 +209,10 @@ class Store:
             return
         self._live[entry.place.segment] += entry.place.length
         key = (head.fence, head.sequence)
-        if head.kind == "item":
-            self._release(filter(None, [log.items.get(key)]))
-            log.items[key] = entry
+        if head.kind in ("item", "checkpoint"):
+            kept = log.items if head.kind == "item" else log.checkpoints
+            self._release(filter(None, [kept.get(key)]))
+            kept[key] = entry
             return
         states = {(e.head.fence, e.head.sequence): e for e in log.states}
         self._release(filter(None, [states.get(key)]))
@@ -222,6 +242,7 @@ class Store:
         self._release([entry])
         log.states = [state for state in log.states if state != entry]
         log.items = {key: item for key, item in log.items.items() if item != entry}
+        log.checkpoints = {key: part for key, part in log.checkpoints.items() if part != entry}
 
     def _release(self, entries: Iterable[LiveRecord]) -> None:
         for entry in entries:

@@ -35,6 +35,8 @@ class Kind(IntEnum):
     """Backwards on a link: everything up to `seq` is safe; backwards from a sink: `epoch` is committed."""
     RESEND = 8
     """A sink asks its source for stripe rows that it cannot complete."""
+    BARRIER = 10
+    """Behind all of a link that the checkpoint of its `epoch` includes, and before the rest (ABS)."""
     REPLY = 9
     """Against an edge of a general topology: what has come on it, told to a sender or by a receiver that starts."""
 

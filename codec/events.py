@@ -61,6 +61,10 @@ class EventLog:
         os.close(self._fd)
         self._fd, self._torn = open_to_append(self._path), False
 
+    def sync(self) -> None:
+        """Have what was written on disk."""
+        os.fsync(self._fd)
+
     def close(self) -> None:
         """Close the file; nothing may be written afterwards."""
         os.close(self._fd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schemes import Erasure, Replication, SchemeOptions, ThreeStage
+from riprap.configs.schemes import Checkpoints, Erasure, Replication, SchemeOptions, ThreeStage
 from riprap.configs.shape import Shape
 
 BYTE_CODES = ("gf256", "xor")
@@ -25,6 +25,14 @@ def stage_scheme_problems(
                 f"is given, but the job's scheme {job.model_dump()['scheme']} protects all stages together",
                 "no scheme of a stage's own",
                 "set fault_tolerance to a scheme that goes by stages, for example approximate or upstream_backup",
+            )
+        elif isinstance(job, Checkpoints) or isinstance(scheme, Checkpoints):
+            whole = job if isinstance(job, Checkpoints) else scheme
+            yield Problem(
+                at,
+                f"is given, but {whole.model_dump()['scheme']} takes checkpoints of all stages together",
+                "one scheme for the job",
+                "leave it out, or set fault_tolerance to a scheme that goes by stages, for example upstream_backup",
             )
         elif isinstance(scheme, Erasure | Replication):
             coded = [name for name in own if isinstance(own[name], Erasure | Replication)]

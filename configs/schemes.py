@@ -205,8 +205,38 @@ class UpstreamBackupOptions(Dataflow):
     memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
 
 
+class Checkpoints(Dataflow):
+    """Consistent checkpoints of the whole job, to which all go back after a loss. Times are in milliseconds."""
+
+    interval_ms: float = Field(default=1000, gt=0, le=86_400_000, allow_inf_nan=False)
+    min_pause_ms: float = Field(default=0, ge=0, le=86_400_000, allow_inf_nan=False)
+    timeout_ms: float = Field(default=60_000, gt=0, le=86_400_000, allow_inf_nan=False)
+    tolerated_failures: int = Field(default=3, ge=0)
+
+
+class BarrierOptions(Checkpoints):
+    """Barriers part what a checkpoint includes from the rest, and nobody stops (ABS)."""
+
+    scheme: Literal["barrier"]
+    alignment: Literal["aligned", "unaligned"] = "aligned"
+
+
+class StopTheWorldOptions(Checkpoints):
+    """Nobody goes on before the checkpoint is whole (Naiad's way, in ABS 6.0.4); to compare with."""
+
+    scheme: Literal["stop_the_world"]
+
+
 FaultTolerance = Annotated[
-    NoScheme | Erasure | Replication | Reactive | ApproximateOptions | MiniBatchOptions | UpstreamBackupOptions,
+    NoScheme
+    | Erasure
+    | Replication
+    | Reactive
+    | ApproximateOptions
+    | MiniBatchOptions
+    | UpstreamBackupOptions
+    | BarrierOptions
+    | StopTheWorldOptions,
     Field(discriminator="scheme"),
 ]
 

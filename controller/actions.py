@@ -37,11 +37,13 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Append an event to the job's event log."""
+    """Append an event to a log of the job; with `synced`, on disk before anything that follows is done."""
 
     run_dir: str
     event: str
     fields: dict[str, Any]
+    file: str = "events.jsonl"
+    synced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from riprap.controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, Wor
 
 logger = logging.getLogger(__name__)
 
-HEAD = ("phase", "horizon", "round")
+HEAD = ("phase", "horizon", "round", "checkpoint")
 """What a view says besides its workers."""
 
 
@@ -139,8 +139,9 @@ class Child:
                 report.call_line = messages.text(message, "call_line", "")
                 report.call_ms = messages.count(message, "call_ms", 0)
                 report.accounted = messages.count(message, "accounted", 0)
+                before, report.checkpoint = report.checkpoint, messages.count(message, "checkpoint", 0)
                 self._keep_stats(message)
-                return False
+                return report.checkpoint != before
             case "done":
                 report.done = True
                 report.epoch = messages.count(message, "epoch", 0)

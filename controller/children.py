@@ -203,6 +203,7 @@ class Children:
         ours, theirs = channel.pair()
         spec = {"job": name, "worker": worker, "incarnation": incarnation, "host": self._host, "address": self._address}
         about = {"topology": job.topology, "run_dir": job.run_dir, "keys": keys.texts()}
+        about["checkpoint"] = job.view.get("checkpoint", (0, 0))[1]  # what it is restored from
         channel.send(ours, {"type": "spec", **spec, **about})
         self._alive[key] = child = Child(report, ours, self._spawner.start(str(log), theirs))
         self._watch(self._by_channel, ours.fileno(), key)

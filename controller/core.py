@@ -15,6 +15,7 @@ from typing import Any
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller.actions import Action, Persist, Purge, Reply, Send, SumUp
+from riprap.controller.checkpoints import Marks
 from riprap.controller.cluster import Cluster
 from riprap.controller.desired import hosted_by_agents, tell
 from riprap.controller.handover import Handover
@@ -272,7 +273,8 @@ class Core:
                     tasks[row.id] = Incarnation(max(tasks.get(row.id, 0), row.incarnation))
         blank = {worker: UNASSIGNED._replace(incarnation=number) for worker, number in tasks.items()}
         horizon = FIRST if spec.endless else None
-        return JobRecord(started_at=now, clock=self.cluster.clock, tasks=blank, horizon=horizon)
+        marks = Marks(spec.checkpoint, spec.checkpoint)
+        return JobRecord(started_at=now, clock=self.cluster.clock, tasks=blank, horizon=horizon, checkpoints=marks)
 
     def _settle(self, now: float) -> list[Action]:
         """Decide about every job, then act."""

@@ -94,11 +94,13 @@ class Executor:
         return True
 
     def _log(self, action: Log) -> None:
-        """Append to a job's events; a run directory that cannot be written must not stop the job."""
+        """Append to a log of a job; a run directory that cannot be written must not stop the job."""
         try:
-            log = EventLog(f"{action.run_dir}/events.jsonl")  # events are few, and so no job keeps a descriptor
+            log = EventLog(f"{action.run_dir}/{action.file}")  # events are few, and so no job keeps a descriptor
             try:
                 log.write(action.event, **action.fields)
+                if action.synced:
+                    log.sync()
             finally:
                 log.close()
         except OSError as error:

@@ -8,6 +8,8 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.checkpoints import Coordinator, Pace
+from riprap.controller.checkpoints import Marks as CheckpointMarks
 from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
 from riprap.controller.horizon import Granting
@@ -64,6 +66,12 @@ class LedJob:
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
         self.horizon, self._granting = record.horizon, Granting(now)
         self.round = record.round
+        pace = Pace.of(spec.topology)
+        self.checkpoints = Coordinator(pace, record.checkpoints or CheckpointMarks(), now) if pace else None
+        self.checkpoint_logged = 0
+        """The newest checkpoint that this leader has logged as whole."""
+        self.checkpoint_fields: dict[str, Any] = {}
+        """What is to be logged of the one that is decided and not durable yet."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None
@@ -115,7 +123,8 @@ class LedJob:
         failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
         injected = tuple(dict(order) for order in self.injected)
         head = (self.phase, self.error, self.remedy, tasks, self.started_at)
-        return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon, self.round)
+        marks = self.checkpoints.marks if self.checkpoints is not None else None
+        return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon, self.round, marks)
 
     def may_run(self, worker: WorkerId) -> bool:
         """True when an agent may hold the worker's process: its assignment is durable and not shut out."""
@@ -139,6 +148,12 @@ class LedJob:
             return self.spec.expected
         return replace(self.spec.expected, windows=self.horizon.windows + (not self.horizon.final))
 
+    @property
+    def at_end(self) -> bool:
+        """True when all destinations have closed the last window: nothing is left to do but to make that safe."""
+        rows = [self.row(sink) for sink in self.spec.sinks]
+        return all(row is not None and not row.done and row.epoch == self.expected.windows for row in rows)
+
     def drain(self) -> None:
         """End the stream with the last window granted; ConfigError for one that has an end of its own."""
         if self.horizon is None:
@@ -151,10 +166,20 @@ class LedJob:
         """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""
         workers = {worker: self._seen(worker) for worker in self.tasks}
         decided = (None, 0) if self.durable is None else (self.durable.horizon, self.durable.round)
-        view = View(self.revision, self.phase, workers, *decided)
+        view = View(self.revision, self.phase, workers, *decided, self._checkpoint_seen())
         if view != self.view or self.revision == 0:
             self.revision += 1
             self.view = replace(view, revision=self.revision)
+
+    @property
+    def durable_marks(self) -> CheckpointMarks:
+        """What of the checkpoints is durable."""
+        return self.durable.checkpoints if self.durable and self.durable.checkpoints else CheckpointMarks()
+
+    def _checkpoint_seen(self) -> tuple[int, int] | None:
+        if self.checkpoints is None:
+            return None
+        return self.checkpoints.triggered, self.durable_marks.completed
 
     def _seen(self, worker: WorkerId) -> WorkerView:
         task = self.tasks[worker]

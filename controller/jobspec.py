@@ -54,6 +54,11 @@ class JobSpec:
         return "items" in schema and schema["items"] is None
 
     @property
+    def checkpoint(self) -> int:
+        """The checkpoint of an earlier attempt that the job goes on from; 0 for none."""
+        return int(self.topology.get("checkpoint") or 0)
+
+    @property
     def resume(self) -> str:
         """The command that goes on with the job should it fail; empty when the submitter names none."""
         return str(self.topology.get("resume") or "")

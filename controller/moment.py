@@ -11,6 +11,9 @@ from riprap.controller.last_words import ReadLastWords
 from riprap.controller.phases import EndReason, Phase
 from riprap.controller.reports import EXITED, WorkerReport
 
+CHECKPOINTS = "checkpoints.jsonl"
+"""The job's log of checkpoints, in its run directory."""
+
 
 class Moment:
     """`logs` collects what is worth an event.
@@ -30,6 +33,11 @@ class Moment:
         self.logs.append(
             Log(self.job.spec.run_dir, event, {"job": self.job.spec.name, "monotonic": self.now, **fields})
         )
+
+    def log_checkpoint(self, event: str, **fields: Any) -> None:
+        """Append to the job's log of checkpoints, from which it is resumed."""
+        fields = {"job": self.job.spec.name, "monotonic": self.now, **fields}
+        self.logs.append(Log(self.job.spec.run_dir, event, fields, CHECKPOINTS, synced=True))
 
     def fail(self, reason: EndReason, message: str, remedy: str) -> None:
         """End the job loudly; one that is complete all the same ends as that."""

@@ -92,6 +92,8 @@ class EndReason(StrEnum):
     """All workers are up, and still no sink has committed an epoch for too long."""
     INCOMPLETE = "incomplete"
     """All sinks said that they are done, and what they have committed is not the whole stream."""
+    CHECKPOINTS = "checkpoints failed"
+    """Too many in a row were not whole in time."""
     STORM = "restart storm"
     """A worker died again and again without processing an item."""
     UNRECOVERABLE = "unrecoverable loss"

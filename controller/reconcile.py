@@ -8,10 +8,12 @@ job's decisions, and append to its log. What agents are told follows from the de
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller import injection, recovery
 from riprap.controller.actions import Log
+from riprap.controller.checkpoints import Coordinator, Pending, checkpoint_fields
 from riprap.controller.cluster import Cluster
 from riprap.controller.completeness import Account
 from riprap.controller.job import LedJob
@@ -79,6 +81,7 @@ class Pass(Moment):
             self._advance()
             injection.order_faults(self)
             job.grant(self.now)
+            self._checkpoint()
             recovery.check_deadlines(self)
 
     def _stopping(self) -> None:
@@ -174,6 +177,38 @@ class Pass(Moment):
                 job.move(Phase.RUNNING, self.now)
         elif job.phase is Phase.RUNNING:
             job.move(Phase.RECOVERING, self.now)
+
+    def _checkpoint(self) -> None:
+        """Trigger checkpoints, decide about the one under way, and log the one that is durably decided."""
+        job, coordinator, now = self.job, self.job.checkpoints, self.now
+        if coordinator is None:
+            return
+        durable = job.durable_marks
+        if durable.completed > job.checkpoint_logged:
+            job.checkpoint_logged = durable.completed
+            self.log_checkpoint("completed", checkpoint=durable.completed, **job.checkpoint_fields)
+            job.checkpoint_fields = {}
+        coordinator.reserve()
+        if job.phase is not Phase.RUNNING or job.durable is None or job.durable.round != job.round:
+            return
+        rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}
+        if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):
+            job.checkpoint_fields = checkpoint_fields(whole, [row.stats for row in rows.values()])
+        elif coordinator.is_late(now) and (late := coordinator.abort(now, failed=True)):
+            self._checkpoint_failed(late, coordinator, rows.keys() - late.saved_at.keys())
+        if number := coordinator.trigger(durable, now, job.at_end):
+            self.log_checkpoint("triggered", checkpoint=number)
+
+    def _checkpoint_failed(self, late: Pending, coordinator: Coordinator, missing: Collection[str]) -> None:
+        names, pace = ", ".join(sorted(missing)[:8]), coordinator.pace
+        self.log_checkpoint("aborted", checkpoint=late.number, reason=f"not saved in time by {names}")
+        if coordinator.failures > pace.failures_max:
+            self.fail(
+                EndReason.CHECKPOINTS,
+                f"{coordinator.failures} checkpoints in a row were not whole within {pace.timeout_s:g} s; the last"
+                f" lacked {names}",
+                "raise fault_tolerance.timeout_ms or tolerated_failures, or see why they are slow",
+            )
 
     def _ended(self, worker: WorkerId) -> bool:
         """True when no process of the worker is left to wait for (agents start nothing for a job that stops)."""

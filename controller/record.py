@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from riprap.codec.errors import DataError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.json_text import to_json
+from riprap.controller.checkpoints import Marks
 from riprap.controller.horizon import Horizon
 from riprap.controller.phases import Phase
 
@@ -50,10 +51,21 @@ class JobRecord:
     """Limit of the sources; None where the stream has an end of its own."""
     round: int = 0
     """Times that all workers were rolled back."""
+    checkpoints: Marks | None = None
+    """Of a job whose scheme makes checkpoints."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part whose change must be stored before it is acted on."""
-        return self.phase, self.error, self.remedy, self.tasks, self.injected, self.horizon, self.round
+        return (
+            self.phase,
+            self.error,
+            self.remedy,
+            self.tasks,
+            self.injected,
+            self.horizon,
+            self.round,
+            self.checkpoints,
+        )
 
     def to_json(self, term: int) -> bytes:
         """The record as its znode holds it, marked with the term of the leader that writes it."""
@@ -68,6 +80,7 @@ class JobRecord:
         }
         fields = {**head, "started_at": self.started_at, "failures": self.failures}
         fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon, "round": self.round}
+        fields |= {"checkpoints": self.checkpoints}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -87,7 +100,7 @@ class JobRecord:
             horizon = _horizon(fields.get("horizon"))
             record = cls(
                 Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon,
-                int(fields.get("round", 0)),
+                int(fields.get("round", 0)), _marks(fields.get("checkpoints")),
             )  # fmt: skip
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -107,6 +120,10 @@ def _assignment(incarnation: Any, host: Any, instance: Any) -> Assignment:
 
 def _horizon(fields: Any) -> Horizon | None:
     return None if fields is None else Horizon(int(fields[0]), bool(fields[1]))
+
+
+def _marks(fields: Any) -> Marks | None:
+    return None if fields is None else Marks(int(fields[0]), int(fields[1]))
 
 
 def _failure(fields: Any) -> dict[str, Any]:

@@ -38,6 +38,8 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
     for step in steps:
         _apply(job, step)
     if any(isinstance(step, Rollback) for step in steps):
+        if job.checkpoints is not None and (aborted := job.checkpoints.abort(run.now)):
+            run.log_checkpoint("aborted", checkpoint=aborted.number, reason="a worker was lost")
         run.log("rollback", round=job.round)
 
 

@@ -44,6 +44,8 @@ class WorkerReport:
     done: bool = False
     accounted: int = 0
     """Of a sink: the items of its committed epochs, those that stay lost among them."""
+    checkpoint: int = 0
+    """The newest checkpoint of which its part is safe."""
     call: str = ""
     """The operator's call that has not returned for long; `call_line` is where it is, `call_ms` for how long."""
     call_line: str = ""
@@ -89,7 +91,11 @@ class WorkerReport:
             if value.__class__ not in _KINDS[name]:
                 raise FrameError(f"{name} of a report's row is a {value.__class__.__name__}")
         report = cls(**row)
-        if report.state not in _STATES or report.incarnation < 1 or min(report.beat, report.epoch, report.items) < 0:
+        if (
+            report.state not in _STATES
+            or report.incarnation < 1
+            or min(report.beat, report.epoch, report.items, report.checkpoint) < 0
+        ):
             raise FrameError("a row of a report is out of range")
         try:
             report.id  # noqa: B018 - parsing is the check

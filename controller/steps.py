@@ -34,7 +34,8 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """All workers begin anew from what they have saved, survivors within their processes; once in a plan, at its end.
+    """All workers begin anew from what they have saved, or from the last whole checkpoint where there are any,
+    survivors within their processes; once in a plan, at its end.
 
     The job enters its next round: what was sent before is refused from then on, though its sender lives.
     """

@@ -43,6 +43,8 @@ class View:
     """Limit of the sources, as far as it is durable; None where the stream has an end of its own."""
     round: int = 0
     """Times that all workers were rolled back, as far as that is durable."""
+    checkpoint: tuple[int, int] | None = None
+    """The checkpoint under way (0: none), and the newest that is durably decided; None where the scheme makes none."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -65,4 +67,5 @@ class View:
         workers = known if names is None else {name: known[name] for name in names if name in known}
         view = {"revision": self.revision, "phase": str(self.phase), "workers": workers}
         horizon = {} if self.horizon is None else {"horizon": list(self.horizon)}
-        return view | horizon | ({"round": self.round} if self.round else {})
+        checkpoint = {} if self.checkpoint is None else {"checkpoint": list(self.checkpoint)}
+        return view | horizon | checkpoint | ({"round": self.round} if self.round else {})

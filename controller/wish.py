@@ -76,6 +76,8 @@ def read_wish(job: Any) -> Wish:
     messages.text(view, "phase")
     if "horizon" in view and not _is_horizon(view["horizon"]):
         raise FrameError("the horizon of a view is a count, and whether it is final")
+    if "checkpoint" in view and not _is_checkpoint(view["checkpoint"]):
+        raise FrameError("the checkpoint of a view is the one under way, and the newest that is whole")
     messages.count(view, "round", 0)
     if not all(isinstance(entry, dict) for entry in messages.mapping(view, "workers").values()):
         raise FrameError("a worker of a view is a map")
@@ -94,6 +96,10 @@ def read_wish(job: Any) -> Wish:
 
 def _is_horizon(value: Any) -> bool:
     return isinstance(value, list) and [item.__class__ for item in value] == [int, bool]
+
+
+def _is_checkpoint(value: Any) -> bool:
+    return isinstance(value, list) and [item.__class__ for item in value] == [int, int] and min(value) >= 0
 
 
 def _check_worker(name: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riprap.codec.blocks import Block, Kind
+from riprap.codec.blocks import NO_KEY, Block, Kind
 from riprap.codec.clock import is_opened
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
@@ -12,7 +12,7 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.three_stage.gate import ThreeStageGate
 
-FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION}, {Kind.FEEDBACK}, {Kind.REPLY}
+FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
 
 
 class DataflowGate:
@@ -40,6 +40,10 @@ class DataflowGate:
         if block.kind == Kind.REPLY:
             if set(meta) != {"heard"} or not _is_heard(meta["heard"]):
                 raise FrameError("a REPLY with odd fields")
+            return
+        if block.kind == Kind.BARRIER:
+            if meta or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
+                raise FrameError("a BARRIER with odd fields")
             return
         if "cause" not in meta and sender in self._parts:
             self._parts[sender].check(sender, block)

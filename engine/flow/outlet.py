@@ -151,6 +151,15 @@ class Outlet:
             meta = {"items": share, "last": last} | opened(opened_at, self.port.now())
             self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
 
+    def put_barrier(self, checkpoint: int, overtakes: bool) -> None:
+        """Part what was put out on all links, back edges too, from what will be: behind what waits, or before it."""
+        for link in self.links.values():
+            barrier = Block(Kind.BARRIER, Epoch(checkpoint))
+            if overtakes:
+                link.waiting.appendleft(barrier)
+            else:
+                link.waiting.append(barrier)
+
     def _joint(self, joints: list[Joint], stage: str | None) -> Joint:
         found = [joint for joint in joints if stage in (None, joint.stage)]
         if len(found) != 1:

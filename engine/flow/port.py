@@ -74,6 +74,9 @@ class Port(Protocol):
 
     def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
         """Persist a record of this worker and return its number (1, 2, ...); 0, and nothing is taken, when too much is
-        under way. A "state" of an epoch supersedes all records of this and of earlier epochs. The arrays must not
-        change any more. `on_durable` tells when it is safe.
+        under way. A "state" of an epoch supersedes all records of this and of earlier epochs; a "checkpoint" is kept
+        until it is released. The arrays must not change any more. `on_durable` tells when it is safe.
         """
+
+    def release(self, checkpoint: int) -> None:
+        """What was saved of checkpoints before this one is needed no more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riprap.codec.blocks import Block
 from riprap.engine.flow.entry import Entry
@@ -17,9 +17,12 @@ from riprap.engine.flow.links import Window
 from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
 from riprap.engine.flow.outlet import Outlet, OutletLink
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import LinkKey, TaskProgress
+from riprap.engine.flow.progress import Heard, LinkKey, TaskProgress
 from riprap.engine.flow.receipts import Receipts
 from riprap.operators.dataflow import DataflowOperator
+
+if TYPE_CHECKING:
+    from riprap.engine.flow.task import WindowJournal  # which imports this module
 
 
 @dataclass
@@ -33,6 +36,12 @@ class Bench:
     outlet: Outlet
     inbox: Sequence[Entry]
     """What was received and is not processed, oldest first."""
+    feedback: Sequence[Entry]
+    """The same of what came back."""
+    held: Mapping[LinkKey, Sequence[Entry]]
+    """Of each link, what came and may not be let in yet."""
+    journal: WindowJournal | None
+    """What a destination tells the world; None for others."""
     items: int
     """The items of the job's input, all tasks together."""
     cpu_share: float = 0.01
@@ -48,6 +57,15 @@ class Bench:
         entry.acknowledged = True
 
 
+class Part(NamedTuple):
+    """A task's part of a checkpoint: its size, how long barriers were awaited and how long the copy took."""
+
+    number: int = 0
+    nbytes: int = 0
+    aligned_ms: float = 0.0
+    copy_ms: float = 0.0
+
+
 class DataflowScheme:
     """Keeps nothing and promises nothing; a scheme overrides what it does otherwise."""
 
@@ -56,6 +74,9 @@ class DataflowScheme:
 
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
+
+    part = Part()
+    """Of the newest checkpoint for which it is safe."""
 
     waiting_max = 0
     """Blocks that may wait to leave on a link while more is processed."""
@@ -93,11 +114,29 @@ class DataflowScheme:
         """True when the block may be sent now."""
         return True
 
+    def on_turn(self) -> bool:
+        """Called often, between two blocks; True when what was held back may be let in now."""
+        return False
+
     def on_left(self) -> None:
         """Nothing waits to leave any more; called before an entry is processed, and often."""
 
     def on_alarm(self) -> None:
         """The time asked for by `Port.alarm` has come."""
+
+    def on_checkpoint(self, triggered: int, completed: int) -> None:
+        """The checkpoint under way (0: none), and the newest that is whole."""
+
+    def on_barrier(self, link: LinkKey, block: Block) -> None:
+        """A barrier came on a link, and is not among what is held yet; what comes behind it is not let in before
+        `has_passed` says so."""
+
+    def has_passed(self, barrier: int) -> bool:
+        """True when what is behind a barrier may come in."""
+        return True
+
+    def on_placed(self, link: OutletLink, heard: Heard) -> None:
+        """The receiver of a link has said how far it is."""
 
     def on_sender_lost(self, link: LinkKey) -> None:
         """The sender of a link died; what it sent and is not acknowledged may be here alone."""
@@ -112,6 +151,11 @@ class DataflowScheme:
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         """Take over what a former life saved; returns the entries to process again, in their order."""
         return []
+
+    @property
+    def announced(self) -> int:
+        """At a destination: the last window that may be announced as closed for good."""
+        return self.bench.progress.epoch
 
     @property
     def safe(self) -> bool:

@@ -20,7 +20,7 @@ from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key
 from riprap.engine.flow.reader import InputReader
-from riprap.engine.flow.scheme import DataflowScheme
+from riprap.engine.flow.scheme import DataflowScheme, Part
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
@@ -34,6 +34,12 @@ class WindowJournal(Protocol):
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """A window is closed; `rows` go to the job's output file."""
+
+    def notes(self) -> dict[str, Any]:
+        """Notes of what is not announced yet; a new life resumes with them."""
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        """Go on from what was noted."""
 
     def cut(self, rows: int) -> None:
         """Only so many rows count of what a former life put out; the rest comes once more."""
@@ -64,9 +70,9 @@ class DataflowTask:
         self.running = False
         self._fresh = fresh
         self._begun = False
-        self._held: defaultdict[LinkKey, deque[tuple[Edge, WorkerId, Block]]] = defaultdict(deque)
-        """Of each link, what is of windows for which feedback must come first. One link waits alone: others may owe
-        what that feedback depends on. It has no number, and nobody is told that it has come."""
+        self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
+        """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
+        alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
         self._ahead: deque[Entry] = deque()
         """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
         self._to_answer: list[tuple[Joint, WorkerId]] = []
@@ -147,8 +153,14 @@ class DataflowTask:
         for entry in entries:
             self._tell_on_our_clock(entry.block)
         self._note_recovery(len(self.progress.failures))
-        self.inbox += [entry for entry in entries if entry.block.kind != Kind.FEEDBACK]
-        self.feedback += [entry for entry in entries if entry.block.kind == Kind.FEEDBACK]
+        for entry in entries:
+            if not entry.number:
+                self.held[entry.link].append(entry)  # it was on its way
+            elif entry.block.kind == Kind.FEEDBACK:
+                self.feedback.append(entry)
+            else:
+                self.inbox.append(entry)
+        self._let_held_in()
         self.port.count("replayed_items", sum(entry.block.items for entry in entries))
 
     def close(self) -> None:
@@ -165,32 +177,44 @@ class DataflowTask:
         if block.kind == Kind.REPLY:
             self.port.ack(edge, sender, block.seq)
             link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
-            self.outlet.place(link, Heard.unpack(block.meta["heard"]))
+            heard = Heard.unpack(block.meta["heard"])
+            self.outlet.place(link, heard)
+            self.scheme.on_placed(link, heard)
             return
         link_of = link_key(edge, sender)
-        if self._held[link_of] or not self._may_come(block):
-            self._held[link_of].append((edge, sender, block))
+        life, stage = self.port.incarnation(sender), self._inputs[edge].stage
+        entry = Entry(0, link_of, block, edge, sender, block.seq, life, stage)
+        if block.kind == Kind.BARRIER:
+            self.scheme.on_barrier(link_of, block)
+        if self.held[link_of] or not self._may_come(block):
+            self.held[link_of].append(entry)
         else:
-            self._let_in(edge, sender, block)
+            self._let_in(entry)
 
     def _may_come(self, block: Block) -> bool:
         """True when its turn can come before that of what other links still owe: feedback's always can."""
+        if block.kind == Kind.BARRIER:
+            return self.scheme.has_passed(block.epoch)
         return block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
 
-    def _let_in(self, edge: Edge, sender: WorkerId, block: Block) -> None:
-        """Number a block that came: from here on it has come, for this life and later ones."""
-        link_of = link_key(edge, sender)
-        heard, number = self.progress.heard[link_of], block.key.row
-        if heard.known and number <= heard.at.number:
-            self.port.ack(edge, sender, block.seq)
-            self.port.count("duplicates_dropped", block.items)
+    def _let_in(self, entry: Entry) -> None:
+        """Number a block that came: from here on it has come, for this life and later ones. Barriers have no place
+        among blocks."""
+        block, heard = entry.block, self.progress.heard[entry.link]
+        if block.kind == Kind.BARRIER:
+            self.scheme.bench.acknowledge(entry)
             return
-        if heard.known and block.key.s_index > heard.at.items:
-            self.lost += block.key.s_index - heard.at.items
-        heard.note(block)
+        if entry.edge is not None and entry.sender is not None:
+            if heard.known and block.key.row <= heard.at.number:
+                self.port.ack(entry.edge, entry.sender, block.seq)
+                self.port.count("duplicates_dropped", block.items)
+                return
+            if heard.known and block.key.s_index > heard.at.items:
+                self.lost += block.key.s_index - heard.at.items
+            heard.note(block)
         self._tell_on_our_clock(block)
-        life, stage = self.port.incarnation(sender), self._inputs[edge].stage
-        self._take(Entry(self._next_number(), link_of, block, edge, sender, block.seq, life, stage))
+        entry.number = self._next_number()
+        self._take(entry)
 
     def _tell_on_our_clock(self, block: Block) -> None:
         """A punctuation may come from another host, or from what a former life saved there."""
@@ -204,7 +228,7 @@ class DataflowTask:
         self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
         for joint in self.layout.inputs:
             if worker in joint.workers:
-                self._held.pop(link_key(joint.edge, worker), None)  # its next life sends it again
+                self.held.pop(link_key(joint.edge, worker), None)  # its next life sends it again
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
 
     def on_worker_restored(self, worker: WorkerId) -> None:
@@ -224,6 +248,18 @@ class DataflowTask:
     def on_alarm(self) -> None:
         """The scheme's alarm went off."""
         self.scheme.on_alarm()
+
+    def checkpoint(self, triggered: int, completed: int) -> None:
+        """The checkpoint under way (0: none), and the newest that is whole."""
+        self.scheme.on_checkpoint(triggered, completed)
+        self._let_held_in()
+        if self.journal is not None:
+            self.journal.durable(Epoch(self.scheme.announced))
+
+    @property
+    def part(self) -> Part:
+        """Its part of the newest checkpoint for which that is safe."""
+        return self.scheme.part
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
@@ -248,6 +284,8 @@ class DataflowTask:
             self._answer()
         if not self._begun and not self._begin():
             return False
+        if self.scheme.on_turn():
+            self._let_held_in()
         self.outlet.flush()
         if self.outlet.blocked:
             return False
@@ -292,9 +330,9 @@ class DataflowTask:
         return True
 
     def _let_held_in(self) -> None:
-        for held in list(self._held.values()):
-            while held and self._may_come(held[0][2]):
-                self._let_in(*held.popleft())
+        for held in list(self.held.values()):
+            while held and self._may_come(held[0].block):
+                self._let_in(held.popleft())
 
     def _process(self) -> bool:
         if not self.inbox:
@@ -364,7 +402,7 @@ class DataflowTask:
             rows = self.operator.outputs()
             self.progress.rows += 0 if rows is None else len(rows)
             self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, rows)
-            self.journal.durable(epoch)
+            self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
 
     def _end_window(self, epoch: Epoch) -> None:
         self.outlet.begin(epoch, WINDOW, epoch)

@@ -13,7 +13,16 @@ from typing import Any
 from riprap.engine.flow.scheme import DataflowScheme
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
-from riprap.engine.schemes import approximate, erasure, mini_batch, none, reactive, replication, upstream_backup
+from riprap.engine.schemes import (
+    approximate,
+    barrier,
+    erasure,
+    mini_batch,
+    none,
+    reactive,
+    replication,
+    upstream_backup,
+)
 
 __all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "STAGED_ONLY", "dataflow_scheme", "make_scheme"]
 
@@ -31,8 +40,10 @@ SCHEMES: dict[str, tuple[MakeHalf, MakeHalf, MakeHalf]] = {
 DATAFLOW_SCHEMES: dict[str, type[DataflowScheme]] = {
     "none": none.NoneDataflow,
     "approximate": approximate.Approximate,
+    "barrier": barrier.Barrier,
     "mini_batch": mini_batch.MiniBatch,
     "reactive": mini_batch.MiniBatch,
+    "stop_the_world": barrier.StopTheWorld,
     "upstream_backup": upstream_backup.UpstreamBackup,
 }
 

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from riprap.codec.ids import WorkerId
-from riprap.controller.steps import Plan, Step, Unrecoverable, restart_lost
+from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.controller.steps import Plan, Rollback, Step, Unrecoverable, restart_lost
 from riprap.controller.view import View
 
 
@@ -18,8 +19,10 @@ def plan_for(submitted: dict[str, Any]) -> Plan:
     feedback, a source its place from the sink's acknowledgement, a sink its state from the backup servers (LEC III-A).
 
     In a general topology whoever is lost starts again: what it needs it has from the backup servers and from its
-    neighbours.
+    neighbours. Under barriers all go back to the last whole checkpoint (ABS).
     """
+    if (submitted.get("fault_tolerance") or {}).get("scheme") in CHECKPOINTING:
+        return roll_back
     is_general = "windows" in submitted.get("schema", ())
     if is_general or (submitted.get("restorable") and submitted["backup"]["servers"]):
         return restart_lost
@@ -36,3 +39,8 @@ def plan_for(submitted: dict[str, Any]) -> Plan:
         return restart_lost(view, lost)
 
     return plan
+
+
+def roll_back(view: View, lost: Collection[WorkerId]) -> list[Step]:
+    """Those that were lost start again, and all others begin anew in their processes."""
+    return [*restart_lost(view, lost), Rollback()]

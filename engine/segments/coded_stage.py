@@ -12,6 +12,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Boundary, Port, Ready
+from riprap.engine.flow.scheme import Part
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.schemes.erasure import LazyProcessor
 from riprap.engine.segments.packing import computed, pack_result, unpack
@@ -49,6 +50,11 @@ class CodedStageTask:
 
     def grant(self, windows: int, final: bool) -> None:
         """It reads no input."""
+
+    def checkpoint(self, triggered: int, completed: int) -> None:
+        """No scheme that makes checkpoints has coded stages."""
+
+    part = Part()
 
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """It saves nothing."""

@@ -106,8 +106,8 @@ def hosting_task(
     task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
     if isinstance(task, SegmentEndTask):
         task.join(alarms, [end_of(topology, segment, port, alarms, window) for segment in layout.segments])
-    parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)
-    bench = Bench(*parts, items, topology.backup.cpu_share)
+    parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox, task.feedback, task.held)
+    bench = Bench(*parts, journal, items, topology.backup.cpu_share)
     options = topology.scheme_of(layout.me.stage)
     task.use(dataflow_scheme(options)(bench, options))
     return task

@@ -30,7 +30,7 @@ class Membership:
         guests: Guests,
         host: str,
         transport: str,
-        begin_anew: Callable[[Round], Runs],
+        begin_anew: Callable[[Round, int], Runs],
     ) -> None:
         self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
         self.begin_anew = begin_anew
@@ -52,21 +52,23 @@ class Membership:
         if own is not None and own["incarnation"] > self.port.life:
             raise Fenced
         if view.get("round", 0) > self.port.links.round:
-            self._enter(Round(view["round"]), is_first)
+            self._enter(Round(view["round"]), is_first, view.get("checkpoint", (0, 0))[1])
         for worker, entry in entries.items():
             self._on_peer(worker, entry)
         if "horizon" in view:
             self.task.grant(*view["horizon"])
+        if "checkpoint" in view:
+            self.task.checkpoint(*view["checkpoint"])
         if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
 
-    def _enter(self, round_: Round, is_first: bool) -> None:
+    def _enter(self, round_: Round, is_first: bool, checkpoint: int) -> None:
         """Go on in a further round: a life that begins in it has restored itself, any other begins anew."""
         if is_first:
             self.port.enter(round_)
             return
         self.task.close()
-        self.task = self.begin_anew(round_)
+        self.task = self.begin_anew(round_, checkpoint)
         for worker in self.port.links.up:
             self.task.on_worker_restored(worker)
         self.port.ask_anew()

@@ -178,6 +178,7 @@ class RowsFile:
     def cut(self, count: int) -> None:
         """Only the first `count` rows are valid; the header may speak of more, or of fewer. DataError when they are not
         all there."""
+        self.close()
         self.count = count
         if not count:
             return

@@ -34,8 +34,12 @@ class RecordStore(Protocol):
     def use_keys(self, servers: Sequence[bytes]) -> None:
         """The servers may have these public keys from now on."""
 
-    def recall(self, deadline_s: float) -> RestorePoint:
-        """A next life's restore point, once everything saved is safe; a RiprapError when it is not in time."""
+    def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
+        """A next life's restore point, or part of a checkpoint, once everything saved is safe; a RiprapError when it is
+        not in time."""
+
+    def release(self, floor: int) -> None:
+        """Parts of checkpoints below this one are needed no more."""
 
     def close(self, deadline_s: float) -> bool:
         """Wait until everything saved is safe; False when it is not in time."""
@@ -55,9 +59,12 @@ class NoStore:
     def use_keys(self, servers: Sequence[bytes]) -> None:
         """There are no servers."""
 
-    def recall(self, deadline_s: float) -> RestorePoint:
+    def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
         """Nothing was kept."""
         return RestorePoint()
+
+    def release(self, floor: int) -> None:
+        """Nothing was kept."""
 
     def close(self, deadline_s: float) -> bool:
         """There is nothing to wait for."""
@@ -79,15 +86,17 @@ def open_store(
     keys: WorkerKeys,
     deadline_s: float,
     wake: Callable[[], None],
+    checkpoint: int = 0,
 ) -> tuple[RecordStore, Restored]:
-    """Shut former lives of the worker out, and fetch what they saved; without servers there is nothing.
+    """Shut former lives of the worker out, and fetch what they saved, or their part of a checkpoint; without servers
+    there is nothing.
 
     Raises a RiprapError that names the servers when they do not answer in time.
     """
     if not servers:
         return NoStore(), Restored()
     client = BackupClient(servers, name, fence, keys, wake=wake, deadline_s=deadline_s)
-    return client, restored(client.open())
+    return client, restored(client.open(checkpoint))
 
 
 def restored(point: RestorePoint) -> Restored:

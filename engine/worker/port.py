@@ -99,6 +99,9 @@ class WorkerPort(LinkPort):
             self.counts["record_bytes"] += sum(array.nbytes for array in own)
         return number
 
+    def release(self, checkpoint: int) -> None:
+        self.store.release(checkpoint)
+
     def report(self, event: str, **fields: Any) -> None:
         self.log.write(event, worker=self.me, incarnation=self.life, **fields)
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from riprap.codec.errors import RiprapError
+from riprap.codec.errors import JobFailed, RiprapError
 from riprap.codec.events import EventLog
 from riprap.codec.files import no_space
 from riprap.codec.header import HEADER_BYTES_MAX
@@ -29,6 +29,7 @@ from riprap.configs.topology import Topology
 from riprap.controller.last_words import write_last_words
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
+from riprap.engine.flow.scheme import Part
 from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
@@ -94,6 +95,7 @@ class Worker:
         self.membership = Membership(self.port, self.task, self.guests, spec["host"], transport, self._begin_anew)
         self.turns = 0
         self.heartbeats = 0
+        self._part_told = 0
         self._doubtful = False
         """True when a heartbeat could not get the metrics."""
         self.calls = CallWatch(threading.get_ident())
@@ -114,12 +116,19 @@ class Worker:
         fence = fence_of(spec["topology"].get("attempt", 1), self.life)
         deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
         name = name_of(records_of(topology.job, spec["topology"].get("run", "")), str(self.me))
-        store, saved = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake)
+        checkpoint = spec.get("checkpoint", 0)
+        store, saved = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake, checkpoint)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
         if not self._first_life:
-            self._take_over(saved, began)
+            self._take_over(saved, began, checkpoint)
 
-    def _take_over(self, saved: Restored, began: float) -> None:
+    def _take_over(self, saved: Restored, began: float, checkpoint: int) -> None:
+        if checkpoint and saved.state is None:
+            raise JobFailed(
+                f"no backup server has the part of {self.me} of checkpoint {checkpoint}{': ' * bool(saved.dropped)}"
+                f"{saved.dropped}",
+                "start all servers that the job had, and resume it; or run it anew",
+            )
         self.task.restore(saved.state, saved.items)
         self.port.report(
             "restored",
@@ -129,17 +138,17 @@ class Worker:
             dropped=saved.dropped,
         )
 
-    def _begin_anew(self, round_: Round) -> Runs:
+    def _begin_anew(self, round_: Round, checkpoint: int) -> Runs:
         """Make the task once more, in this process, and take over what it has saved: the job was rolled back."""
         began, saves = time.monotonic(), self.task.saves
-        saved = restored(self.port.store.recall(self.port.confirm_s)) if saves else Restored()
+        saved = restored(self.port.store.recall(self.port.confirm_s, checkpoint)) if saves else Restored()
         self.port.enter(round_)
         if self.outputs is not None:
             self.outputs.close()
             self.outputs = outputs_of(self._form.layout, self.run_dir)
         self.task = self._form.make_task(self.port, self.outputs, self.run_dir, first_life=False)
         if saves:
-            self._take_over(saved, began)
+            self._take_over(saved, began, checkpoint)
         self.port.report("rolled_back", round=round_, epoch=self.task.epoch)
         return self.task
 
@@ -163,6 +172,7 @@ class Worker:
             self.port.step(self.task, 0.0 if worked else idle_s)
             self.turns += 1
             self._mark_times()
+            self._say_what_is_safe()
             if self.outputs is not None and not announced:
                 self.outputs.note_metrics(self.task)
             if self.outputs is not None and not announced and self.task.done:
@@ -199,6 +209,12 @@ class Worker:
             if order["type"] == "keys":
                 self.port.store.use_keys(read_keys(order["servers"]))
         return False
+
+    def _say_what_is_safe(self) -> None:
+        """A checkpoint waits for the last of its parts, so the controller hears of each at once."""
+        if self.task.part.number > self._part_told:
+            self._part_told = self.task.part.number
+            self.channel.send(self.progress())
 
     def _mark_times(self) -> None:
         if not self.first_item_at and self.task.items:
@@ -248,6 +264,7 @@ class Worker:
             "items": stats["items"],
             **(self._call.fields() if self._call else {}),
             "accounted": self.outputs.accounted if self.outputs is not None else 0,
+            "checkpoint": self.task.part.number,
             "stats": stats,
         }
 
@@ -270,9 +287,16 @@ class Worker:
             "fenced_messages": links.fenced,
             "replayed_blocks": links.replayed,
             "recovery": dict(self.task.recovery),
+            **_part_stats(self.task.part),
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }
+
+
+def _part_stats(part: Part) -> dict[str, Any]:
+    if not part.number:
+        return {}
+    return {"checkpoint": {"bytes": part.nbytes, "aligned_ms": part.aligned_ms, "copy_ms": part.copy_ms}}
 
 
 def pin(cpus: Sequence[int] | None, index: int, threads: int = 1) -> None:

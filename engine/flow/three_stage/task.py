@@ -11,6 +11,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port, Ready
+from riprap.engine.flow.scheme import Part
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
 
@@ -36,6 +37,9 @@ class Runs(Protocol):
     def done(self) -> bool: ...
     def start(self) -> None: ...
     def grant(self, windows: int, final: bool) -> None: ...
+    def checkpoint(self, triggered: int, completed: int) -> None: ...
+    @property
+    def part(self) -> Part: ...
     def restore(self, state: Block | None, items: Sequence[Block]) -> None: ...
     def model(self) -> Mapping[str, np.ndarray]: ...
     def metrics(self) -> Mapping[str, float]: ...
@@ -65,6 +69,14 @@ class Task:
 
     def grant(self, windows: int, final: bool) -> None:
         """Sources of a stream without end may read so many epochs; final: the last of them ends it."""
+
+    def checkpoint(self, triggered: int, completed: int) -> None:
+        """The checkpoint under way, and the newest that is whole; no scheme of this form makes any."""
+
+    @property
+    def part(self) -> Part:
+        """Its part of the newest checkpoint for which that is safe."""
+        return Part()
 
     @property
     def saves(self) -> bool:

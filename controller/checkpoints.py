@@ -1,0 +1,140 @@
+"""The coordinator of barrier snapshots (ABS): triggers checkpoints, counts who has saved its part, decides when one is
+whole.
+
+    due -> triggered -> all workers have saved their parts -> decided -> durable -> told and logged
+                    \\-> aborted, by a loss or when it is not whole in time
+
+Pure. A checkpoint is decided once its record is durable; what workers have saved of one that was aborted is never
+restored. Numbers never repeat: they are reserved, durably, before one is triggered, and a new leader begins behind
+those that its predecessor may have triggered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+RESERVED = 64
+"""Numbers that are reserved at once: each reservation is a write, but mostly that of a decision."""
+SCHEMES = ("barrier", "stop_the_world")
+
+
+class Marks(NamedTuple):
+    """The durable part: the newest checkpoint that is whole (0: none), and the last number that may be triggered."""
+
+    completed: int = 0
+    reserved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often, in seconds, and how often in a row a checkpoint may fail to become whole in time."""
+
+    interval_s: float
+    min_pause_s: float
+    timeout_s: float
+    failures_max: int
+
+    @classmethod
+    def of(cls, topology: Mapping[str, Any]) -> Pace | None:
+        """That of a topology; None where its scheme makes no checkpoints."""
+        options = topology.get("fault_tolerance") or {}
+        if options.get("scheme") not in SCHEMES:
+            return None
+        return cls(
+            options["interval_ms"] / 1000, options["min_pause_ms"] / 1000, options["timeout_ms"] / 1000,
+            options["tolerated_failures"],
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Pending:
+    """A checkpoint under way."""
+
+    number: int
+    triggered_at: float
+    saved_at: dict[str, float] = field(default_factory=dict)
+    """When it was heard that a worker's part is safe."""
+
+
+class Whole(NamedTuple):
+    """A checkpoint that all workers have saved."""
+
+    number: int
+    triggered_at: float
+    whole_at: float
+    slowest: str
+    """The worker that was heard of last."""
+
+
+def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is logged of a checkpoint: its duration, its parts' bytes, and the longest waits of any worker, in ms."""
+    parts = [one["checkpoint"] for one in stats if isinstance(one.get("checkpoint"), dict)]
+    duration_ms = (whole.whole_at - whole.triggered_at) * 1000
+    return {
+        "duration_ms": duration_ms,
+        "slowest": whole.slowest,
+        "bytes": sum(part.get("bytes", 0) for part in parts),
+        "aligned_ms": max((part.get("aligned_ms", 0.0) for part in parts), default=0.0),
+        "copy_ms": max((part.get("copy_ms", 0.0) for part in parts), default=0.0),
+    }
+
+
+class Coordinator:
+    """The checkpoints of one job in one leadership. `now` is monotonic."""
+
+    def __init__(self, pace: Pace, marks: Marks, now: float) -> None:
+        self.pace, self.marks = pace, marks
+        self.pending: Pending | None = None
+        self.failures = 0
+        """Checkpoints in a row that were not whole in time."""
+        self._next = marks.reserved + 1
+        self._due_at = now + pace.interval_s
+
+    @property
+    def triggered(self) -> int:
+        """The checkpoint under way; 0 for none."""
+        return self.pending.number if self.pending is not None else 0
+
+    def reserve(self) -> None:
+        """See to it that there are numbers to trigger; they count once the marks are durable."""
+        if self.marks.reserved < self._next + RESERVED // 2:
+            self.marks = self.marks._replace(reserved=self._next + RESERVED)
+
+    def trigger(self, durable: Marks, now: float, hurried: bool) -> int:
+        """Begin the next checkpoint if its time has come; its number, or 0. `hurried`: the end of the job waits."""
+        waits = self.pending is not None or durable.completed != self.marks.completed
+        if waits or self._next > durable.reserved or not (hurried or now >= self._due_at):
+            return 0
+        self.pending = Pending(self._next, now)
+        self._next += 1
+        self._due_at = now + self.pace.interval_s
+        return self.pending.number
+
+    def hear(self, saved: Mapping[str, int], now: float) -> Whole | None:
+        """Take in the newest part of each worker that is safe; the checkpoint under way once it is whole: decided."""
+        pending = self.pending
+        if pending is None:
+            return None
+        for worker, number in saved.items():
+            if number == pending.number:
+                pending.saved_at.setdefault(worker, now)
+        if len(pending.saved_at) < len(saved):
+            return None
+        self.pending, self.failures = None, 0
+        self.marks = self.marks._replace(completed=pending.number)
+        self._due_at = max(self._due_at, now + self.pace.min_pause_s)
+        slowest = max(pending.saved_at, key=lambda worker: pending.saved_at[worker])
+        return Whole(pending.number, pending.triggered_at, now, slowest)
+
+    def is_late(self, now: float) -> bool:
+        """True when the one under way should be whole by now."""
+        return self.pending is not None and now - self.pending.triggered_at > self.pace.timeout_s
+
+    def abort(self, now: float, failed: bool = False) -> Pending | None:
+        """Give up the one under way: what was saved of it is worth nothing. The next is due after an interval."""
+        aborted, self.pending = self.pending, None
+        self.failures += failed
+        self._due_at = now + self.pace.interval_s
+        return aborted

@@ -1,0 +1,309 @@
+"""Schemes `barrier` and `stop_the_world` (ABS 5.1.3 and 7.2): consistent checkpoints of the whole job, in no one's way.
+
+The controller triggers a checkpoint at the sources (controller/checkpoints.py). Each saves where it is and sends a
+barrier on all its links. A task waits at a link behind whose barrier it is, until the barriers of all links have come
+and what came before them is processed; then it copies its state, sends its own barriers, and goes on. Feedback that
+comes behind that copy and before the barrier of its link was on its way when the line was drawn: it is saved with the
+state, and so is what could not be let in yet. Once all parts are safe the checkpoint is whole. After a loss all tasks go back
+to the last whole one, and sources read on from there: each item counts once, and no output is announced that could be
+taken back.
+
+Unaligned, a task draws its line at the first barrier, or when it hears of the checkpoint: what waits before it and
+behind it is saved too, as is what comes on each link until that link's barrier, which overtakes what waits to leave.
+This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.scheme import Bench, DataflowScheme, Part
+from riprap.engine.schemes.parts.recorder import block_of, fields_of, plain, restored, type_of
+from riprap.operators import returns
+from riprap.operators.states.base import Backup
+
+
+class Moving(NamedTuple):
+    """A block that was on its way when the line was drawn."""
+
+    link: LinkKey
+    block: Block
+    stage: str
+    """It came from there; empty for what was to leave."""
+
+
+@dataclass
+class Cut:
+    """What is saved of a task: all of it but for what is still to be heard on the links that are awaited."""
+
+    progress: dict[str, Any]
+    backup: Sequence[np.ndarray]
+    came: list[Moving]
+    leaving: list[Moving]
+    awaited: set[LinkKey]
+    notes: dict[str, Any]
+    aligned_s: float
+    copy_s: float
+    saved_as: int = 0
+    nbytes: int = 0
+
+
+@dataclass
+class Line:
+    """A checkpoint under way at this task."""
+
+    number: int
+    begun_at: float
+    came: set[LinkKey] = field(default_factory=set)
+    """The links whose barrier has come."""
+    turn: int | None = None
+    """The line is drawn when the entries up to this one are processed; None while barriers are awaited for that."""
+    cut: Cut | None = None
+
+
+class Barrier(DataflowScheme):
+    """One task's half."""
+
+    saves = exact = True
+
+    def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
+        super().__init__(bench, options)
+        inputs = bench.layout.inputs
+        self._forward = {link_key(joint.edge, w) for joint in inputs if not joint.feedback for w in joint.workers}
+        self._links = {link_key(joint.edge, worker) for joint in inputs for worker in joint.workers}
+        self._unaligned = options.get("alignment") == "unaligned"
+        self._line: Line | None = None
+        self._over = 0
+        """Barriers up to this one hold nothing back."""
+        self._told = 0
+        """The newest checkpoint that the controller has told of."""
+        self._completed = 0
+        self._closed: dict[int, int] = {}
+        """The last window closed before each line that was drawn."""
+        self._announced = 0
+        self._released = False
+        self._expected: dict[LinkKey, At] = {}
+        """After a restoration, up to where each receiver must have heard us."""
+
+    # what the controller says
+    def on_checkpoint(self, triggered: int, completed: int) -> None:
+        if completed > self._completed:
+            self._completed = completed
+            self._announced = max(self._announced, self._closed.get(completed, 0))
+            self._closed = {number: epoch for number, epoch in self._closed.items() if number > completed}
+            self.bench.port.release(completed)
+        self._told = max(self._told, triggered)
+        line = self._line
+        if line is not None and line.number <= self._told and line.number != triggered:
+            self._give_up()
+        if triggered > self._over and self._line is None and (not self._forward or self._unaligned):
+            self._begin(triggered)
+
+    # what comes in
+    def on_barrier(self, link: LinkKey, block: Block) -> None:
+        number = block.epoch
+        if number <= self._over and (self._line is None or number != self._line.number):
+            return
+        if self._line is None or number > self._line.number:
+            self._give_up()
+            self._begin(number)
+        line = self._line
+        assert line is not None
+        line.came.add(link)
+        if line.cut is not None:
+            line.cut.came += (Moving(link, entry.block, entry.stage) for entry in self.bench.held.get(link, ()))
+            line.cut.awaited.discard(link)
+            self._save()
+        elif line.turn is None and line.came >= self._forward:
+            line.turn = self.bench.progress.received
+
+    def has_passed(self, barrier: int) -> bool:
+        return barrier <= self._over
+
+    def on_receive(self, entry: Entry) -> None:
+        cut = self._line.cut if self._line is not None else None
+        if cut is not None and entry.link in cut.awaited:
+            cut.came.append(Moving(entry.link, _own(entry.block), entry.stage))
+
+    def on_processed(self, entry: Entry) -> None:
+        self.bench.acknowledge(entry)
+
+    # the line
+    def _begin(self, number: int) -> None:
+        self._line = Line(number, self.bench.port.now())
+        if self._unaligned or not self._forward:
+            self._line.turn = 0 if self._unaligned else self.bench.progress.received
+
+    def _give_up(self) -> None:
+        if self._line is not None:
+            self._over, self._line, self._released = max(self._over, self._line.number), None, True
+
+    def on_turn(self) -> bool:
+        line = self._line
+        if line is not None and line.turn is not None:
+            inbox = self.bench.inbox
+            if line.cut is None and (not inbox or inbox[0].number > line.turn or self._unaligned):
+                self._draw(line)
+            elif line.cut is not None and not line.cut.saved_as:
+                self._save()
+        released, self._released = self._released, False
+        return released
+
+    def _draw(self, line: Line) -> None:
+        """Copy all that a new life needs, and send the barriers."""
+        bench, now = self.bench, self.bench.port.now
+        began = now()
+        state = bench.operator.state
+        backup = returns.backup(state, "backup_all", state.backup_all(), Backup).arrays if state is not None else ()
+        leaving = list(self._leaving()) if self._unaligned else []
+        came = [Moving(entry.link, entry.block, entry.stage) for entry in self._before(line)]
+        notes = bench.journal.notes() if bench.journal is not None else {}
+        line.cut = cut = Cut(
+            bench.progress.pack(), backup, came, leaving, self._links - line.came, notes, began - line.begun_at, 0.0
+        )
+        cut.copy_s = now() - began
+        bench.outlet.put_barrier(line.number, overtakes=self._unaligned)
+        self._closed[line.number] = bench.progress.epoch
+        self._over, self._released = line.number, True
+        self._save()
+
+    def _before(self, line: Line) -> Iterator[Entry]:
+        """What came before the line and is not processed, in the order of each link; the input is read again."""
+        for entry in (*self.bench.inbox, *self.bench.feedback):
+            if not entry.is_input:
+                yield entry
+        for held in self.bench.held.values():
+            for entry in held:
+                if entry.block.kind == Kind.BARRIER:
+                    if entry.block.epoch == line.number:
+                        break  # what follows is behind the line
+                else:
+                    yield entry
+
+    def _leaving(self) -> Iterator[Moving]:
+        for link in self.bench.outlet.links.values():
+            for block in link.waiting:
+                if block.kind != Kind.BARRIER:
+                    yield Moving(link.key, block, "")
+
+    def _save(self) -> None:
+        """Hand the part over once nothing of it is awaited; the store may have no room yet."""
+        line = self._line
+        cut = line.cut if line is not None else None
+        if line is None or cut is None or cut.awaited or cut.saved_as:
+            return
+        arrays = list(cut.backup)
+        moving = []
+        for link, block, stage in (*cut.came, *cut.leaving):
+            moving.append([list(link), stage, len(block.arrays), *fields_of(block)])
+            arrays += block.arrays
+        meta = {
+            "progress": cut.progress, "state": len(cut.backup), "came": len(cut.came), "moving": moving,
+            "types": [type_of(array) for array in arrays], "notes": cut.notes,
+        }  # fmt: skip
+        arrays = [plain(array) for array in arrays]
+        cut.nbytes = sum(array.nbytes for array in arrays)
+        cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
+        if cut.saved_as:
+            self.bench.port.count("checkpoints")
+            self.bench.port.count("checkpoint_bytes", cut.nbytes)
+
+    def on_durable(self, number: int) -> None:
+        line = self._line
+        if line is None or line.cut is None or not 0 < line.cut.saved_as <= number:
+            return
+        cut = line.cut
+        self.part = Part(line.number, cut.nbytes, cut.aligned_s * 1000, cut.copy_s * 1000)
+        self._line = None
+
+    # a new life
+    def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
+        bench, progress = self.bench, self.bench.progress
+        entries: list[Entry] = []
+        if state is None:  # no checkpoint was whole: all begin at the beginning
+            for heard in progress.heard.values():
+                heard.known = True
+        else:
+            entries = self._take_over(state)
+        progress.failures.append(progress.epoch)
+        self._announced = progress.epoch
+        self._expected |= {key: progress.sent.get(key, At()) for key in bench.outlet.links if key not in self._expected}
+        bench.operator.recovered(0.0, 0)
+        return entries
+
+    def _take_over(self, record: Block) -> list[Entry]:
+        bench, progress, meta = self.bench, self.bench.progress, record.meta
+        heard = progress.heard
+        vars(progress).update(vars(TaskProgress.unpack(meta["progress"])))
+        progress.heard = {link: Heard() for link in heard} | progress.heard
+        arrays = restored(record)
+        if bench.operator.state is not None:
+            bench.operator.state.recover_state(Backup(True, tuple(arrays[: meta["state"]])))
+        if bench.journal is not None:
+            bench.journal.resume(meta["notes"])
+        at, entries = meta["state"], []
+        for place, (link, stage, width, *fields) in enumerate(meta["moving"]):
+            key, block = (link[0], link[1]), block_of(fields, arrays[at : at + width])
+            at += width
+            if place < meta["came"]:
+                progress.heard[key].note(block)
+                entries.append(Entry(0, key, block, stage=stage, acknowledged=True))
+            else:
+                self._expected.setdefault(key, At(block.key.row - 1, block.key.s_index))
+                bench.outlet.put_back([(key, block)])
+        return entries
+
+    def on_placed(self, link: OutletLink, heard: Heard) -> None:
+        """What we have sent is what was heard of us, or the checkpoint is no consistent cut (ABS 4.2.1)."""
+        expected = self._expected.pop(link.key, None)
+        if expected is not None and heard.at != expected:
+            raise JobFailed(
+                f"a checkpoint does not fit together: {link.to} has {heard.at.number} blocks and {heard.at.items} items"
+                f" of {link.joint.edge.name}, and {expected.number} and {expected.items} were sent",
+                "go back to an earlier checkpoint; this is a bug of Riprap, please report it",
+            )
+
+    @property
+    def announced(self) -> int:
+        return self._announced
+
+    @property
+    def safe(self) -> bool:
+        return self._announced >= self.bench.progress.epoch
+
+
+class StopTheWorld(Barrier):
+    """The same, but nobody goes on before the checkpoint is whole (Naiad's way, in ABS 6.0.4)."""
+
+    def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
+        super().__init__(bench, options)
+        self._stands_at = 0
+        """The checkpoint that must be whole before this task goes on."""
+
+    def _draw(self, line: Line) -> None:
+        super()._draw(line)
+        self._stands_at = line.number
+
+    def may_process(self, entry: Entry) -> bool:
+        return not self._stands_at
+
+    def on_checkpoint(self, triggered: int, completed: int) -> None:
+        super().on_checkpoint(triggered, completed)
+        if self._stands_at <= self._told and self._stands_at != triggered:
+            self._stands_at = 0
+
+
+def _own(block: Block) -> Block:
+    """A copy: once a block is acknowledged its memory is its sender's again."""
+    arrays = tuple(np.array(array) for array in block.arrays)
+    return Block(block.kind, block.epoch, block.key, block.items, arrays, meta=block.meta)
