@@ -55,7 +55,8 @@ class Additions(Section):
     """What a submission has besides the topology; its faults are read by who injects them.
 
     `restorable`: a sink that is lost can be restored from what it saves. `before`: the epochs that each sink had
-    committed before this attempt and those before it. `resume`: the command that goes on with the job.
+    committed before this attempt and those before it. `resume`: the command that goes on with the job. `checkpoint`:
+    that of an earlier attempt to go on from.
     """
 
     run: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]{1,64}$")]
@@ -63,6 +64,7 @@ class Additions(Section):
     restorable: bool
     profile: bool = False
     resume: str = ""
+    checkpoint: Count = 0
     before: list[list[Count]] | None = None
     faults: list[JsonValue] = Field(default_factory=list)
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "submit": "Submit a topology to a running cluster.",
     "jobs": "List the jobs of a cluster.",
     "status": "Show jobs, or one job's workers.",
+    "checkpoints": "Show the checkpoints of a job under barriers.",
     "logs": "Show what the workers of a job printed.",
     "kill": "Kill a worker of a job (it is replaced).",
     "drain": "Bring a stream without end to its end.",

@@ -15,6 +15,7 @@ from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.start import committed_epochs, refuse_to_resume
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
+from riprap.engine.run_directory.checkpoints import last_checkpoint
 from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
 
 
@@ -37,7 +38,8 @@ class ClusterStart:
         it needs to sum the job up (`before`) and to inject faults."""
         name = self.job.topology.job
         resume = "" if self.unprotected else submit_again_command(name, zookeeper, file_in_use())
-        values = self.job.submission(self.attempt.run, self.attempt.number, self.servers)
+        attempt, checkpoint = self.attempt, last_checkpoint(self.run_dir)
+        values = self.job.submission(attempt.run, attempt.number, self.servers, checkpoint)
         faults = [fault.fields() for fault in self.job.faults]
         return values | {"resume": resume, "before": [list(epochs) for epochs in self.attempt.before], "faults": faults}
 

@@ -97,13 +97,14 @@ class CheckedJob:
         """The columns of the input and which is the label, as far as they are known."""
         return {"columns": list(self.schema.columns), "label": self.schema.label}
 
-    def submission(self, run: str, attempt: int, backups: Sequence[str]) -> dict[str, Any]:
+    def submission(self, run: str, attempt: int, backups: Sequence[str], checkpoint: int = 0) -> dict[str, Any]:
         """The topology as it is submitted, with what workers would else have to ask the source or the launcher.
 
         `run` names the job apart from others of its name, `attempt` counts its starts, `backups` are the addresses of
-        the backup servers that the launcher offers.
+        the backup servers that the launcher offers; `checkpoint` is that of an earlier attempt to go on from.
         """
         values = self.topology.to_dict() | {"schema": self.schema.fields(), "run": run, "attempt": attempt}
+        values |= {"checkpoint": checkpoint} if checkpoint else {}
         values["restorable"] = not self.unprotected
         return with_servers(values, backups)
 

@@ -24,6 +24,7 @@ from riprap.engine.run.snapshot import Rate, look
 from riprap.engine.run.start import Start
 from riprap.engine.run.summary import Facts, compose, match_failures, shortfall, stats_by_worker, times
 from riprap.engine.run.targets import Targets, listener
+from riprap.engine.run_directory.checkpoints import last_checkpoint, read_checkpoints
 from riprap.engine.run_directory.directory import EVENTS, LOGS, write_summary
 from riprap.engine.run_directory.epochs import Committed
 from riprap.engine.services.backup_servers import discard_storage
@@ -143,7 +144,8 @@ class Session:
         """Submit until a controller takes the job: the first one is being elected."""
         attempt, deadline = self._start.attempt, time.monotonic() + SILENCE_MAX_S
         addresses = [server.address for server in self._start.backups]
-        submission = self._job.submission(attempt.run, attempt.number, addresses) | {"profile": self._start.profile}
+        submission = self._job.submission(attempt.run, attempt.number, addresses, last_checkpoint(self._run_dir))
+        submission |= {"profile": self._start.profile}
         while True:
             self._services.supervise()
             try:
@@ -247,6 +249,7 @@ class Session:
             injected=self._injector.injected,
             not_injected=self._injector.not_injected,
             started_at=self._started_at,
+            checkpoints=read_checkpoints(self._run_dir),
             first_item_at=self._injector.first_item_at,
             environment=describe(),
             shortfall=shortfall(submitted, self._committed, status),

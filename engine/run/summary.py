@@ -11,6 +11,7 @@ from riprap.codec.clock import clock_id
 from riprap.controller.completeness import Expected
 from riprap.engine.run.losses import losses
 from riprap.engine.run.metrics import combine
+from riprap.engine.run_directory.checkpoints import Checkpoint, summed_up
 from riprap.engine.run_directory.epochs import Committed, EpochRow
 from riprap.engine.worker.epochs_file import NOTHING_BEFORE, Before
 
@@ -59,6 +60,8 @@ class Facts:
     """What of the stream `epochs.csv` lacks, though the controller holds the job for completed."""
     before: Before = NOTHING_BEFORE
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
+    checkpoints: Sequence[Checkpoint] = ()
+    """Those of all attempts, where the scheme makes any."""
     first_item_at: float | None = None
     """When the first item was emitted, as far as who watched the job has heard."""
     one_host: bool = True
@@ -101,6 +104,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "backups": {name: _total(every, name) for name in BACKUPS},
+        **({"checkpoints": summed_up(facts.checkpoints)} if facts.checkpoints else {}),
         "lost": losses(stats),
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),

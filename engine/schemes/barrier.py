@@ -4,9 +4,9 @@ The controller triggers a checkpoint at the sources (controller/checkpoints.py).
 barrier on all its links. A task waits at a link behind whose barrier it is, until the barriers of all links have come
 and what came before them is processed; then it copies its state, sends its own barriers, and goes on. Feedback that
 comes behind that copy and before the barrier of its link was on its way when the line was drawn: it is saved with the
-state, and so is what could not be let in yet. Once all parts are safe the checkpoint is whole. After a loss all tasks go back
-to the last whole one, and sources read on from there: each item counts once, and no output is announced that could be
-taken back.
+state, and so is what could not be let in yet. Once all parts are safe the checkpoint is whole. After a loss all tasks
+go back to the last whole one, and sources read on from there: each item counts once, and no output is announced that
+could be taken back.
 
 Unaligned, a task draws its line at the first barrier, or when it hears of the checkpoint: what waits before it and
 behind it is saved too, as is what comes on each link until that link's barrier, which overtakes what waits to leave.

@@ -39,7 +39,7 @@ from riprap.engine.worker.calls import CallWatch, OpenCall
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
 from riprap.engine.worker.membership import Membership
-from riprap.engine.worker.outputs import outputs_of
+from riprap.engine.worker.outputs import SinkOutputs, outputs_of
 from riprap.engine.worker.persistence import Restored, open_store, restored
 from riprap.engine.worker.port import Fenced, WorkerPort
 from riprap.engine.worker.profiling import instrument
@@ -96,6 +96,7 @@ class Worker:
         self.turns = 0
         self.heartbeats = 0
         self._part_told = 0
+        self._said_done = False
         self._doubtful = False
         """True when a heartbeat could not get the metrics."""
         self.calls = CallWatch(threading.get_ident())
@@ -146,6 +147,7 @@ class Worker:
         if self.outputs is not None:
             self.outputs.close()
             self.outputs = outputs_of(self._form.layout, self.run_dir)
+            self._said_done = False
         self.task = self._form.make_task(self.port, self.outputs, self.run_dir, first_life=False)
         if saves:
             self._take_over(saved, began, checkpoint)
@@ -165,7 +167,7 @@ class Worker:
         run_as_worker()
         self.channel.send({"type": "ready", "ipc": self.ipc, "tcp": self.tcp, "peers": self.membership.peers()})
         self.channel.start(self.heartbeat, self.network.wake, min(CALM_HEARTBEAT_S, self._calm_s))
-        announced, idle_s = False, min(IDLE_S, self._calm_s)
+        idle_s = min(IDLE_S, self._calm_s)
         while not self._take_orders():
             self._ask_again()
             worked = self.task.work()
@@ -173,15 +175,8 @@ class Worker:
             self.turns += 1
             self._mark_times()
             self._say_what_is_safe()
-            if self.outputs is not None and not announced:
-                self.outputs.note_metrics(self.task)
-            if self.outputs is not None and not announced and self.task.done:
-                model = self.task.model()
-                if self._must_be_finite:
-                    check_model(self.task.epoch, model)
-                self.outputs.save_model(model)
-                self._say_done(self.outputs.accounted)
-                announced = True
+            if self.outputs is not None and not self._said_done:
+                self._note_results(self.outputs)
         self.task.close()
         self.channel.send(self.progress())
         self.channel.stop()
@@ -190,6 +185,17 @@ class Worker:
             self.outputs.close()
         self.door.close()
         self.network.close(LINGER_MS)
+
+    def _note_results(self, outputs: SinkOutputs) -> None:
+        """Note the metrics, and at the end the model."""
+        outputs.note_metrics(self.task)
+        if self.task.done:
+            model = self.task.model()
+            if self._must_be_finite:
+                check_model(self.task.epoch, model)
+            outputs.save_model(model)
+            self._say_done(outputs.accounted)
+            self._said_done = True
 
     def _say_done(self, accounted: int) -> None:
         """Tell the agent, and the run directory, that all is committed."""

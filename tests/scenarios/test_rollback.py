@@ -1,6 +1,6 @@
 """A loss after which everybody begins anew: survivors reset in their processes, and nothing is counted twice.
 
-No scheme that is built yet rolls back; here the controller follows a plan that does.
+Checkpoints go back in this way (test_checkpoints.py); here the controller follows a plan that does under other schemes.
 """
 
 from __future__ import annotations

@@ -13,11 +13,13 @@ from typing import Any
 import dataflow_jobs
 import msgpack
 import numpy as np
+from checkpointing import Checkpointing
 from simulator import Node, Simulation
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Seq, WorkerId
+from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.layout import DataflowLayout
@@ -51,6 +53,8 @@ class DataflowCase:
     hangs: int = 0
     cuts: int = 0
     rollbacks: int = 0
+    leaders: float = 0.0
+    """Chance of another leader at each step of the controller."""
     wire_s: float = 0.002
     restart_s: float = 0.03
     disk_s: float = 0.004
@@ -85,6 +89,13 @@ class Ledger:
         self.last = boundary.epoch
         if boundary.epoch > len(self.announced):
             self.pending.append((int(boundary.epoch), boundary.items))
+
+    def notes(self) -> dict[str, Any]:
+        return {"pending": [list(entry) for entry in self.pending]}
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        self.pending = [(epoch, items) for epoch, items in notes["pending"] if epoch > len(self.announced)]
+        self.last = 0
 
     def cut(self, rows: int) -> None:
         assert rows == 0, "none of these jobs puts rows out"
@@ -128,6 +139,10 @@ class DataflowNode(Node):
         plain = msgpack.unpackb(msgpack.packb(meta), strict_map_key=False)
         return super().save(kind, epoch, plain, arrays)
 
+    def release(self, checkpoint: int) -> None:
+        assert self.sim.checkpointing is not None
+        self.sim.checkpointing.release(self, checkpoint)
+
 
 class DataflowSimulation(Simulation):
     """Runs one case under one seed."""
@@ -151,6 +166,7 @@ class DataflowSimulation(Simulation):
         self.killed: list[WorkerId] = []
         self.truth, self.round = dict.fromkeys(workers, (1, True)), 0
         self.rows = {worker: self._rows(i) for i, worker in enumerate(self.sources)}
+        self.checkpointing = Checkpointing(self) if self.topology.scheme in CHECKPOINTING else None
         self.nodes = {worker: DataflowNode(self, worker, 1) for worker in workers}
         for worker in workers:
             self.spread(worker)
@@ -190,13 +206,23 @@ class DataflowSimulation(Simulation):
     def restore(self, node: DataflowNode) -> None:
         if not node.task.saves:
             return
+        if self.checkpointing is not None:
+            self.checkpointing.restore(node)
+            return
         records = [(kind, block) for _, kind, block in self.disk.get(node.me, [])]
         states = [block for kind, block in records if kind == "state"]
         least = states[-1].epoch if states else 0
         items = [block for kind, block in records if kind == "item" and block.epoch > least]
         node.task.restore(states[-1] if states else None, items)
 
+    def on_lost(self, worker: WorkerId) -> None:
+        if self.checkpointing is not None:
+            self.checkpointing.lost()
+
     def restart(self, worker: WorkerId, life: int) -> None:
+        if self.checkpointing is not None and self.checkpointing.round != self.checkpointing.decided_round:
+            self.at(0.001, lambda: self.restart(worker, life))  # that it may run is not durable yet
+            return
         node = self.nodes[worker] = DataflowNode(self, worker, life)
         self.restore(node)
         self.case.log.append(f"{self.now:.4f} restart {worker}#{life}")
@@ -227,7 +253,13 @@ class DataflowSimulation(Simulation):
         for _ in range(case.cuts):
             self.at(self.rng.uniform(0, case.kill_until_s), self._cut)
         for _ in range(case.rollbacks):
-            self.at(self.rng.uniform(0, case.kill_until_s), self.roll_back)
+            self.at(self.rng.uniform(0, case.kill_until_s), self._roll_back_for_nothing)
+
+    def _roll_back_for_nothing(self) -> None:
+        if self.checkpointing is not None:
+            self.checkpointing.lost()
+        else:
+            self.roll_back()
 
     def _cut(self) -> None:
         layout = self.layouts[self.rng.choice(list(self.nodes))]

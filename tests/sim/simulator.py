@@ -428,9 +428,13 @@ class Simulation:
         def detected() -> None:
             self.truth[worker] = (life, False)
             self.spread(worker)
+            self.on_lost(worker)
             self.at(self.rng.expovariate(1 / self.case.restart_s), lambda: self.restart(worker, life + 1))
 
         self.at(self.rng.expovariate(1 / 0.01), detected)
+
+    def on_lost(self, worker: WorkerId) -> None:
+        """The controller has found a loss."""
 
     def restart(self, worker: WorkerId, life: int) -> None:
         node = self.nodes[worker] = Node(self, worker, life)

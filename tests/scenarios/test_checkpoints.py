@@ -1,0 +1,103 @@
+"""Jobs under barriers, with real processes: whoever is killed, the result is that of the undisturbed run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_harness import SLOW_WORDS, WORD_COUNT, Cli, await_that, hurry, paced
+
+from riprap.engine.run_directory.checkpoints import read_checkpoints
+from riprap.engine.run_directory.directory import read_events
+
+SHARED_ENSEMBLE = True
+TEXT = "the quick brown fox jumps over the lazy dog\nand runs to the river\n" * 1500
+OFTEN = ("--set", "fault_tolerance.interval_ms=30", "--json")
+ROLES = ("split.0", "split.1", "count.0", "count.1", "controller", "agent", "backup")
+
+
+@pytest.fixture
+def words(cli: Cli) -> Cli:
+    """A cluster's user with a word count and its text."""
+    (cli.directory / "text.txt").write_text(TEXT)
+    (cli.directory / "words.yaml").write_text(WORD_COUNT % (40, 2000))
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 20_000)
+    slow = (WORD_COUNT % (40, 2000)).replace("word_count:SplitWords", "slow_words:SlowSplit")
+    (cli.directory / "slow.yaml").write_text(slow)
+    return cli
+
+
+def digests(summary: dict[str, Any]) -> dict[str, str]:
+    return {name: model["sha256"] for name, model in summary["model"]["all"].items()}
+
+
+def announced_once(run_dir: Path, epochs: int) -> None:
+    """Each window is announced by each destination once, in order."""
+    for path in run_dir.glob("epochs.*.csv"):
+        lines = path.read_text().splitlines()[1:]
+        assert [int(line.partition(",")[0]) for line in lines] == list(range(1, epochs + 1)), path
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "{scheme: barrier, alignment: unaligned}", "stop_the_world"])
+def test_words_are_counted_once_whoever_dies(words: Cli, scheme: str) -> None:
+    calm = json.loads(words.run("run", "words.yaml", "--out", "calm", "--json").stdout)
+    kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{12 * (i + 1)}%")]
+    ended = words.run("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
+    assert ended.returncode == 0, ended.stderr
+    summary, out = json.loads(ended.stdout), words.directory / "out"
+    assert summary["completed"] and not summary["faults_not_injected"], summary["faults_not_injected"]
+    assert digests(summary) == digests(calm) and summary["items"] == calm["items"]
+    announced_once(out, summary["epochs"])
+    events = list(read_events(out))
+    rolled = [event["epoch"] for event in events if event["event"] == "rolled_back"]
+    assert rolled and max(rolled) > 0, "survivors went on from a checkpoint"
+    assert summary["checkpoints"]["completed"] > 3 and summary["checkpoints"]["bytes"] > 0
+    table = words.run("checkpoints", "out", "--json")
+    assert len(json.loads(table.stdout)) == summary["checkpoints"]["completed"] + summary["checkpoints"]["aborted"]
+    assert "aligned" in words.run("checkpoints", "out").stdout
+    words.await_no_process()
+
+
+@pytest.mark.parametrize("alignment", ["aligned", "unaligned"])
+def test_a_model_is_the_undisturbed_one_after_kills_around_its_loop(cli: Cli, alignment: str) -> None:
+    """Feedback closes a cycle: what is on its way back when the line is drawn is saved with the processors' state."""
+    sets = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3", "--json")
+    sets += ("--set", f"fault_tolerance={{scheme: barrier, alignment: {alignment}, interval_ms: 30}}")
+    calm = cli.run("run", "job.yaml", "--out", "calm", *sets)
+    assert calm.returncode == 0, calm.stderr
+    kills = ("--fault", "kill:processor.1@30%", "--fault", "kill:sink.0@60%", "--fault", "kill:source.0@80%")
+    ended = cli.run("run", "job.yaml", "--out", "out", *sets, *paced(20_000), *kills)
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert summary["model"]["sha256"] == json.loads(calm.stdout)["model"]["sha256"]
+    lines = (cli.directory / "out/epochs.csv").read_text().splitlines()[1:]
+    assert [int(line.partition(",")[0]) for line in lines] == list(range(1, summary["epochs"] + 1))
+
+
+def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli) -> None:
+    """What was announced before all die at once stands, and is covered by the last whole checkpoint."""
+    run = words.start("run", "slow.yaml", "--out", "out", "--set", "fault_tolerance=barrier", *OFTEN)
+    out = words.directory / "out"
+    await_that(lambda: len(lines_of(out)) > 5, 60.0, lambda: "no window was announced")
+    words.kill_all()
+    run.communicate()
+    words.await_no_process()
+    seen = {path.name: path.read_text() for path in out.glob("epochs.*.csv")}
+    assert seen and all(len(text.splitlines()) > 1 for text in seen.values())
+    hurry(words.directory)
+    ended = words.run("run", "--resume", "out", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert all((out / name).read_text().startswith(text.rpartition("\n")[0]) for name, text in seen.items())
+    announced_once(out, summary["epochs"])
+    calm = json.loads(words.run("run", "words.yaml", "--out", "calm", "--json").stdout)
+    assert digests(summary) == digests(calm)
+    numbers = [one.number for one in read_checkpoints(out)]
+    assert numbers == sorted(set(numbers)), "a number means one checkpoint"
+
+
+def lines_of(run_dir: Path) -> list[str]:
+    """The announced windows, as far as there are any."""
+    return [line for path in run_dir.glob("epochs.*.csv") for line in path.read_text().splitlines()[1:]]

@@ -1,0 +1,60 @@
+"""Checkpoints parted by barriers, in streams long enough for many of them: whoever dies when, all go back to the last
+whole one, each item counts once and nothing is announced twice or taken back."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from dataflow_jobs import SHAPES
+from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
+from test_dataflow_sim import EXACT, errors
+
+from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
+FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
+CASES = [
+    (name, shape)
+    for name, options in EXACT.items()
+    if options["scheme"] in CHECKPOINTING
+    for shape in SHAPES
+    if not shape.startswith(("coded", "copied"))
+]
+LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 1.0}
+FAULTS = {
+    "few": {"kills": 3},
+    "many": {"kills": 12, "restart_s": 0.01},
+    "everybody": {"kills": 3, "kill_at_once": 99},
+    "cuts": {"cuts": 6, "hangs": 3, "kills": 3},
+    "leaders": {"kills": 4, "leaders": 0.03},
+}
+
+
+class Counting(DataflowSimulation):
+    """Notes from which checkpoint each life went on."""
+
+    def __init__(self, case: DataflowCase, seed: int) -> None:
+        self.went_on_from: list[int] = []
+        super().__init__(case, seed)
+
+    def restore(self, node):  # type: ignore[no-untyped-def]
+        assert self.checkpointing is not None
+        self.went_on_from.append(self.checkpointing.marks.completed)
+        super().restore(node)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("scheme", "shape"), CASES)
+def test_all_go_back_to_the_last_whole_checkpoint(scheme: str, shape: str, fault: str) -> None:
+    went_on: list[int] = []
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = Counting(DataflowCase(EXACT[scheme], shape, **LONG | FAULTS[fault], log=[]), seed)
+        run_or_replay(simulation, __file__, f"{scheme}-{shape}-{fault}")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+        for sink, announced in simulation.announced.items():
+            assert [window for window, _ in announced] == list(range(1, 41)), f"seed {seed}: {sink}"
+        counted = sum(items for ends in simulation.announced.values() for _, items in ends)
+        assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
+        went_on += simulation.went_on_from
+    assert max(went_on) > 0, "no life went on from a checkpoint: the case says nothing"
