@@ -28,7 +28,7 @@ class Marks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class CheckpointPace:
     """How often, in seconds, and how often in a row a checkpoint may fail to become whole in time."""
 
     interval_s: float
@@ -37,7 +37,7 @@ class Pace:
     failures_max: int
 
     @classmethod
-    def of(cls, topology: Mapping[str, Any]) -> Pace | None:
+    def of(cls, topology: Mapping[str, Any]) -> CheckpointPace | None:
         """That of a topology; None where its scheme makes no checkpoints."""
         options = topology.get("fault_tolerance") or {}
         if options.get("scheme") not in SCHEMES:
@@ -84,7 +84,7 @@ def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[
 class Coordinator:
     """The checkpoints of one job in one leadership. `now` is monotonic."""
 
-    def __init__(self, pace: Pace, marks: Marks, now: float) -> None:
+    def __init__(self, pace: CheckpointPace, marks: Marks, now: float) -> None:
         self.pace, self.marks = pace, marks
         self.pending: Pending | None = None
         self.failures = 0

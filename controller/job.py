@@ -8,7 +8,7 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
-from riprap.controller.checkpoints import Coordinator, Pace
+from riprap.controller.checkpoints import CheckpointPace, Coordinator
 from riprap.controller.checkpoints import Marks as CheckpointMarks
 from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
@@ -66,7 +66,7 @@ class LedJob:
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
         self.horizon, self._granting = record.horizon, Granting(now)
         self.round = record.round
-        pace = Pace.of(spec.topology)
+        pace = CheckpointPace.of(spec.topology)
         self.checkpoints = Coordinator(pace, record.checkpoints or CheckpointMarks(), now) if pace else None
         self.checkpoint_logged = 0
         """The newest checkpoint that this leader has logged as whole."""

@@ -17,6 +17,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "prediction:Predictions",
     ),
     "General topologies: passing on": ("forward:Forward",),
+    "General topologies: output seen exactly once": ("row_files:RowFiles", "sqlite_rows:SqliteRows"),
     "General topologies: text": (
         "grep:Grep", "grep:MergeLines", "word_count:SplitWords", "word_count:CountWords",
         "word_count:CountRecentWords",

@@ -7,11 +7,12 @@ of the three-stage form (scheme.py) it has no sockets and no clock, and acts thr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from riprap.codec.blocks import Block
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
@@ -20,9 +21,6 @@ from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import Heard, LinkKey, TaskProgress
 from riprap.engine.flow.receipts import Receipts
 from riprap.operators.dataflow import DataflowOperator
-
-if TYPE_CHECKING:
-    from riprap.engine.flow.task import WindowJournal  # which imports this module
 
 
 @dataclass
@@ -36,16 +34,16 @@ class Bench:
     outlet: Outlet
     inbox: Sequence[Entry]
     """What was received and is not processed, oldest first."""
-    feedback: Sequence[Entry]
-    """The same of what came back."""
-    held: Mapping[LinkKey, Sequence[Entry]]
-    """Of each link, what came and may not be let in yet."""
-    journal: WindowJournal | None
-    """What a destination tells the world; None for others."""
     items: int
     """The items of the job's input, all tasks together."""
     cpu_share: float = 0.01
     """Of the CPU time that the task uses, what its backups may take while nobody waits for them."""
+    feedback: Sequence[Entry] = ()
+    """What came back and is not processed, oldest first."""
+    held: Mapping[LinkKey, Sequence[Entry]] = field(default_factory=dict)
+    """Of each link, what came and may not be let in yet."""
+    journal: WindowJournal | None = None
+    """What a destination tells the world; None for others."""
 
     def __post_init__(self) -> None:
         self.receipts = Receipts(self.layout, self.port)
@@ -57,7 +55,7 @@ class Bench:
         entry.acknowledged = True
 
 
-class Part(NamedTuple):
+class SavedPart(NamedTuple):
     """A task's part of a checkpoint: its size, how long barriers were awaited and how long the copy took."""
 
     number: int = 0
@@ -75,7 +73,7 @@ class DataflowScheme:
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
 
-    part = Part()
+    part = SavedPart()
     """Of the newest checkpoint for which it is safe."""
 
     waiting_max = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import DataflowLayout, Joint
 from riprap.engine.flow.losses import Limits, recovery_of
 from riprap.engine.flow.outlet import Outlet
@@ -20,32 +21,13 @@ from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key
 from riprap.engine.flow.reader import InputReader
-from riprap.engine.flow.scheme import DataflowScheme, Part
+from riprap.engine.flow.scheme import DataflowScheme, SavedPart
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
 
 EARLIER_MAX = 32
 """Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
-
-
-class WindowJournal(Protocol):
-    """What a destination tells the world of its windows (engine/worker/outputs.py)."""
-
-    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
-        """A window is closed; `rows` go to the job's output file."""
-
-    def notes(self) -> dict[str, Any]:
-        """Notes of what is not announced yet; a new life resumes with them."""
-
-    def resume(self, notes: Mapping[str, Any]) -> None:
-        """Go on from what was noted."""
-
-    def cut(self, rows: int) -> None:
-        """Only so many rows count of what a former life put out; the rest comes once more."""
-
-    def durable(self, epoch: Epoch) -> None:
-        """It may be announced."""
 
 
 class DataflowTask:
@@ -257,7 +239,7 @@ class DataflowTask:
             self.journal.durable(Epoch(self.scheme.announced))
 
     @property
-    def part(self) -> Part:
+    def part(self) -> SavedPart:
         """Its part of the newest checkpoint for which that is safe."""
         return self.scheme.part
 

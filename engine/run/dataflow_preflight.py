@@ -9,10 +9,12 @@ from typing import Any
 from riprap.codec.errors import RiprapError
 from riprap.configs.problems import Problem
 from riprap.configs.topology import Draft, Topology
+from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
+from riprap.operators.outputs.transactional import TransactionalSink
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ def stage_problems(draft: Draft, name: str, operator_is_sound: bool) -> Iterator
                     )
                     fix = "set it to approximate, mini_batch, reactive or upstream_backup"
                     yield Problem(where, wrong, "an operator without a state", fix)
+            if draft.whole:
+                yield from _transaction_problems(topology, name, operator)
             if stage.threads > 1 and not operator.prepares:
                 wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
                 yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
@@ -58,6 +62,20 @@ def stage_problems(draft: Draft, name: str, operator_is_sound: bool) -> Iterator
             yield Problem(at, str(error.args[0]), "an operator that can be made", error.remedy)
     if draft.whole and name in topology.sources and topology.input_of(name).path is None:
         yield Problem(("stages", name), "reads no input", "input.path, or an input of its own")
+
+
+def _transaction_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """Output in transactions, and nothing to commit them with."""
+    scheme = topology.scheme_of(name)["scheme"]
+    if not isinstance(operator, TransactionalSink):
+        return
+    if scheme not in CHECKPOINTING:
+        wrong = f"is {scheme}, but stage {name} puts out transactions, which are committed with checkpoints"
+        expected = f"{' or '.join(CHECKPOINTING)} for {topology.stages[name].operator}"
+        yield Problem(("fault_tolerance", "scheme"), wrong, expected, f"set it to {CHECKPOINTING[0]}")
+    if any(edge.upstream == name and not edge.feedback for edge in topology.edges):
+        wrong = "puts out transactions, and an edge leads on from it"
+        yield Problem(("stages", name), wrong, "a destination", "take out the edges from it")
 
 
 FORGETTING = (

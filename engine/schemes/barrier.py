@@ -27,9 +27,10 @@ from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
-from riprap.engine.flow.scheme import Bench, DataflowScheme, Part
+from riprap.engine.flow.scheme import Bench, DataflowScheme, SavedPart
 from riprap.engine.schemes.parts.recorder import block_of, fields_of, plain, restored, type_of
 from riprap.operators import returns
+from riprap.operators.outputs.transactional import TransactionalSink
 from riprap.operators.states.base import Backup
 
 
@@ -52,6 +53,8 @@ class Cut:
     leaving: list[Moving]
     awaited: set[LinkKey]
     notes: dict[str, Any]
+    names: list[tuple[int, str]]
+    """Of transactions that are not committed, each with the checkpoint that it came before."""
     aligned_s: float
     copy_s: float
     saved_as: int = 0
@@ -92,6 +95,8 @@ class Barrier(DataflowScheme):
         """The last window closed before each line that was drawn."""
         self._announced = 0
         self._released = False
+        self._names: list[tuple[int, str]] = []
+        """Of transactions that are prepared: they are committed with the checkpoint, or a later one."""
         self._expected: dict[LinkKey, At] = {}
         """After a restoration, up to where each receiver must have heard us."""
 
@@ -101,6 +106,7 @@ class Barrier(DataflowScheme):
             self._completed = completed
             self._announced = max(self._announced, self._closed.get(completed, 0))
             self._closed = {number: epoch for number, epoch in self._closed.items() if number > completed}
+            self._commit(completed)
             self.bench.port.release(completed)
         self._told = max(self._told, triggered)
         line = self._line
@@ -121,7 +127,8 @@ class Barrier(DataflowScheme):
         assert line is not None
         line.came.add(link)
         if line.cut is not None:
-            line.cut.came += (Moving(link, entry.block, entry.stage) for entry in self.bench.held.get(link, ()))
+            held = (entry for entry in self.bench.held.get(link, ()) if entry.block.kind != Kind.BARRIER)
+            line.cut.came += (Moving(link, entry.block, entry.stage) for entry in held)
             line.cut.awaited.discard(link)
             self._save()
         elif line.turn is None and line.came >= self._forward:
@@ -163,19 +170,31 @@ class Barrier(DataflowScheme):
         """Copy all that a new life needs, and send the barriers."""
         bench, now = self.bench, self.bench.port.now
         began = now()
+        if isinstance(bench.operator, TransactionalSink):
+            name = bench.operator.pre_commit(line.number)
+            self._names += [(line.number, name)] if name is not None else []
         state = bench.operator.state
         backup = returns.backup(state, "backup_all", state.backup_all(), Backup).arrays if state is not None else ()
         leaving = list(self._leaving()) if self._unaligned else []
         came = [Moving(entry.link, entry.block, entry.stage) for entry in self._before(line)]
         notes = bench.journal.notes() if bench.journal is not None else {}
         line.cut = cut = Cut(
-            bench.progress.pack(), backup, came, leaving, self._links - line.came, notes, began - line.begun_at, 0.0
-        )
+            bench.progress.pack(), backup, came, leaving, self._links - line.came, notes,
+            list(self._names), began - line.begun_at, 0.0,
+        )  # fmt: skip
         cut.copy_s = now() - began
         bench.outlet.put_barrier(line.number, overtakes=self._unaligned)
         self._closed[line.number] = bench.progress.epoch
         self._over, self._released = line.number, True
         self._save()
+
+    def _commit(self, completed: int) -> None:
+        """Make visible what came before a checkpoint that is whole."""
+        for number, name in self._names:
+            if number <= completed:
+                assert isinstance(self.bench.operator, TransactionalSink)
+                self.bench.operator.commit(name)
+        self._names = [(number, name) for number, name in self._names if number > completed]
 
     def _before(self, line: Line) -> Iterator[Entry]:
         """What came before the line and is not processed, in the order of each link; the input is read again."""
@@ -209,7 +228,7 @@ class Barrier(DataflowScheme):
             arrays += block.arrays
         meta = {
             "progress": cut.progress, "state": len(cut.backup), "came": len(cut.came), "moving": moving,
-            "types": [type_of(array) for array in arrays], "notes": cut.notes,
+            "types": [type_of(array) for array in arrays], "notes": cut.notes, "names": cut.names,
         }  # fmt: skip
         arrays = [plain(array) for array in arrays]
         cut.nbytes = sum(array.nbytes for array in arrays)
@@ -223,7 +242,7 @@ class Barrier(DataflowScheme):
         if line is None or line.cut is None or not 0 < line.cut.saved_as <= number:
             return
         cut = line.cut
-        self.part = Part(line.number, cut.nbytes, cut.aligned_s * 1000, cut.copy_s * 1000)
+        self.part = SavedPart(line.number, cut.nbytes, cut.aligned_s * 1000, cut.copy_s * 1000)
         self._line = None
 
     # a new life
@@ -235,6 +254,10 @@ class Barrier(DataflowScheme):
                 heard.known = True
         else:
             entries = self._take_over(state)
+            self._names = [(number, name) for number, name in state.meta["names"]]
+        if isinstance(bench.operator, TransactionalSink):
+            bench.operator.abort([name for _, name in self._names])
+            self._commit(state.epoch if state is not None else 0)
         progress.failures.append(progress.epoch)
         self._announced = progress.epoch
         self._expected |= {key: progress.sent.get(key, At()) for key in bench.outlet.links if key not in self._expected}

@@ -12,7 +12,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Boundary, Port, Ready
-from riprap.engine.flow.scheme import Part
+from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.schemes.erasure import LazyProcessor
 from riprap.engine.segments.packing import computed, pack_result, unpack
@@ -54,7 +54,7 @@ class CodedStageTask:
     def checkpoint(self, triggered: int, completed: int) -> None:
         """No scheme that makes checkpoints has coded stages."""
 
-    part = Part()
+    part = SavedPart()
 
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """It saves nothing."""

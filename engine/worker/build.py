@@ -11,6 +11,7 @@ from riprap.configs.topology import Topology
 from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.gate import DataflowGate
+from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.logged_reader import LoggedReader
@@ -22,7 +23,7 @@ from riprap.engine.flow.rate import rate_of
 from riprap.engine.flow.reader import InputReader, Reader
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.segment import CodedSegment, coded_stages
-from riprap.engine.flow.task import DataflowTask, WindowJournal
+from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
@@ -106,8 +107,8 @@ def hosting_task(
     task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
     if isinstance(task, SegmentEndTask):
         task.join(alarms, [end_of(topology, segment, port, alarms, window) for segment in layout.segments])
-    parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox, task.feedback, task.held)
-    bench = Bench(*parts, journal, items, topology.backup.cpu_share)
+    parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)
+    bench = Bench(*parts, items, topology.backup.cpu_share, task.feedback, task.held, journal)
     options = topology.scheme_of(layout.me.stage)
     task.use(dataflow_scheme(options)(bench, options))
     return task

@@ -29,7 +29,7 @@ from riprap.configs.topology import Topology
 from riprap.controller.last_words import write_last_words
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
-from riprap.engine.flow.scheme import Part
+from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
@@ -299,7 +299,7 @@ class Worker:
         }
 
 
-def _part_stats(part: Part) -> dict[str, Any]:
+def _part_stats(part: SavedPart) -> dict[str, Any]:
     if not part.number:
         return {}
     return {"checkpoint": {"bytes": part.nbytes, "aligned_ms": part.aligned_ms, "copy_ms": part.copy_ms}}

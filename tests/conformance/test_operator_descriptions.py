@@ -18,6 +18,7 @@ from riprap.operators.catalogue import describe
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator, make_operator
 from riprap.operators.names import short_name
+from riprap.operators.outputs.transactional import TransactionalSink
 from riprap.operators.shipped import SHIPPED
 
 NAMES = [name for names in SHIPPED.values() for name in names]
@@ -35,7 +36,7 @@ def classes() -> Iterator[type[Operator]]:
 
 
 def test_all_that_is_shipped_is_listed_once() -> None:
-    bases = {*BASES, DataflowOperator, SourceStage, ProcessorStage, SinkStage}
+    bases = {*BASES, DataflowOperator, TransactionalSink, SourceStage, ProcessorStage, SinkStage}
     found = sorted(name_of(kind) for kind in set(classes()) - bases)
     assert found == sorted(NAMES)
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from riprap.codec.ids import WorkerId
-from riprap.controller.checkpoints import Coordinator, Marks, Pace
+from riprap.controller.checkpoints import CheckpointPace, Coordinator, Marks
 
 if TYPE_CHECKING:
     from dataflow_simulator import DataflowNode, DataflowSimulation
 
-PACE = Pace(interval_s=0.02, min_pause_s=0.0, timeout_s=0.5, failures_max=10**6)
+PACE = CheckpointPace(interval_s=0.02, min_pause_s=0.0, timeout_s=0.5, failures_max=10**6)
 STEP_S, WRITE_S, NEWS_S = 0.003, 0.004, 0.003
 
 

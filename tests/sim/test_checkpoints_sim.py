@@ -21,12 +21,12 @@ CASES = [
     for shape in SHAPES
     if not shape.startswith(("coded", "copied"))
 ]
-LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 1.0}
+LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 0.3}
 FAULTS = {
-    "few": {"kills": 3},
+    "few": {"kills": 5},
     "many": {"kills": 12, "restart_s": 0.01},
     "everybody": {"kills": 3, "kill_at_once": 99},
-    "cuts": {"cuts": 6, "hangs": 3, "kills": 3},
+    "cuts": {"cuts": 6, "hangs": 3, "kills": 6, "kill_until_s": 0.8},
     "leaders": {"kills": 4, "leaders": 0.03},
 }
 
@@ -57,4 +57,4 @@ def test_all_go_back_to_the_last_whole_checkpoint(scheme: str, shape: str, fault
         counted = sum(items for ends in simulation.announced.values() for _, items in ends)
         assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
         went_on += simulation.went_on_from
-    assert max(went_on) > 0, "no life went on from a checkpoint: the case says nothing"
+    assert any(went_on), "no life went on from a checkpoint: the case says nothing"

@@ -11,7 +11,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port, Ready
-from riprap.engine.flow.scheme import Part
+from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.flow.three_stage.layout import Layout
 from riprap.engine.flow.three_stage.scheme import Scheme
 
@@ -39,7 +39,7 @@ class Runs(Protocol):
     def grant(self, windows: int, final: bool) -> None: ...
     def checkpoint(self, triggered: int, completed: int) -> None: ...
     @property
-    def part(self) -> Part: ...
+    def part(self) -> SavedPart: ...
     def restore(self, state: Block | None, items: Sequence[Block]) -> None: ...
     def model(self) -> Mapping[str, np.ndarray]: ...
     def metrics(self) -> Mapping[str, float]: ...
@@ -74,9 +74,9 @@ class Task:
         """The checkpoint under way, and the newest that is whole; no scheme of this form makes any."""
 
     @property
-    def part(self) -> Part:
+    def part(self) -> SavedPart:
         """Its part of the newest checkpoint for which that is safe."""
-        return Part()
+        return SavedPart()
 
     @property
     def saves(self) -> bool:

@@ -66,7 +66,7 @@ def test_one_operator_with_its_options_units_metrics_results_and_a_stage() -> No
         "threshold: number = 10000000.0  (above 0, bytes)",
         "A flow of more than that in a window is a heavy hitter.",
         "heavy_hitters: heavy hitters found so far",
-        "schemes: none, approximate, mini_batch, reactive, upstream_backup",
+        "schemes: none, approximate, barrier, mini_batch, reactive, stop_the_world, upstream_backup",
         "results: One entry per heavy hitter of a window",
         'globalsketch: {operator: "heavy_hitters:GlobalSketch"}',
     ):

@@ -17,7 +17,9 @@ from riprap.engine.run.preflight import check_job
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "configs").glob("*.yaml"))
 THREE_STAGE = tuple(SCHEMES)
-GENERAL = ("none", "approximate", "mini_batch", "reactive", "upstream_backup")
+OF_THE_WHOLE = ("barrier", "stop_the_world")
+"""Schemes that leave no stage one of its own."""
+GENERAL = ("none", "approximate", "mini_batch", "reactive", "upstream_backup", *OF_THE_WHOLE)
 
 
 @pytest.fixture
@@ -43,6 +45,11 @@ def is_general(path: Path) -> bool:
 def test_each_topology_under_each_scheme(path: Path, scheme: str, spelling: str, shards: Path) -> None:
     one = spelling.format(scheme)
     schemes = GENERAL if is_general(path) else THREE_STAGE
+    if path.stem == "coded_words" and scheme in OF_THE_WHOLE:
+        with pytest.raises(ConfigError, match=rf"{scheme} takes checkpoints of all stages together") as caught:
+            loaded(path, shards, one)
+        assert len(str(caught.value).splitlines()) == 2 and "upstream_backup" in caught.value.remedy
+        return
     if scheme in schemes:
         assert loaded(path, shards, one).scheme == scheme
         return
@@ -155,4 +162,6 @@ def test_a_scheme_of_three_stages_alone_names_those_that_fit(shards: Path, tmp_p
     """What that scheme would want of the edges is not told beside it."""
     found = problems(WORDS.replace("SHARDS", str(shards)).replace("approximate", "erasure"), tmp_path)
     assert len(found) == 1 and found[0].startswith("11: fault_tolerance.scheme: is erasure, which protects the three-")
-    assert found[0].endswith("expected one of none, approximate, mini_batch, reactive, upstream_backup")
+    assert found[0].endswith(
+        "expected one of none, approximate, barrier, mini_batch, reactive, stop_the_world, upstream_backup"
+    )

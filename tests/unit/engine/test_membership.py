@@ -79,7 +79,7 @@ def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
         links.round = round_
         task.told.append(("enters", str(round_)))
 
-    def begin_anew(round_: int) -> Runs:
+    def begin_anew(round_: int, checkpoint: int) -> Runs:
         enter(round_)
         return cast(Runs, task)
 

@@ -1,0 +1,30 @@
+"""What a destination tells the world of its windows (engine/worker/outputs.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from riprap.codec.ids import Epoch
+from riprap.engine.flow.port import Boundary
+
+
+class WindowJournal(Protocol):
+    """What a destination tells the world of its windows (engine/worker/outputs.py)."""
+
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """A window is closed; `rows` go to the job's output file."""
+
+    def notes(self) -> dict[str, Any]:
+        """Notes of what is not announced yet; a new life resumes with them."""
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        """Go on from what was noted."""
+
+    def cut(self, rows: int) -> None:
+        """Only so many rows count of what a former life put out; the rest comes once more."""
+
+    def durable(self, epoch: Epoch) -> None:
+        """It may be announced."""
