@@ -43,6 +43,9 @@ class RowFiles(TransactionalSink):
 
     def open(self, context: Context) -> None:
         """ConfigError where the directory cannot be made."""
+        import pyarrow.csv
+        import pyarrow.parquet  # noqa: F401 - here, because it takes a while, and the stream need not wait for it
+
         self._task = f"part-{context.index:05d}-"
         try:
             self._staging.mkdir(parents=True, exist_ok=True)

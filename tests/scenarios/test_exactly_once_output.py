@@ -102,7 +102,7 @@ def test_a_reader_sees_each_row_once_and_nothing_is_taken_back(
     assert ended.returncode == 0, ended.stderr
     assert not wrong, wrong[:3]
     assert sorted(read(cli.directory)) == list(range(ROWS)), "all of the input, each row once"
-    assert len(set(looks)) > 5, "rows came as the stream went on"
+    assert len(set(looks)) > 3, "rows came as the stream went on"
     assert not list((cli.directory / "rows/.staging").glob("*")), "nothing is left behind"
     summary = json.loads(ended.stdout)
     assert not summary["faults_not_injected"] and summary["checkpoints"]["completed"] > 5
