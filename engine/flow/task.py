@@ -132,6 +132,7 @@ class DataflowTask:
             self.reader.restore(items, self.progress, self.port.now())
         if self.journal is not None:
             self.journal.cut(self.progress.rows)
+            self.journal.durable(Epoch(self.scheme.announced))
         for entry in entries:
             self._tell_on_our_clock(entry.block)
         self._note_recovery(len(self.progress.failures))

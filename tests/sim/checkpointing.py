@@ -101,7 +101,8 @@ class Checkpointing:
         node.task.restore(parts[-1] if completed else None, [])
         announced = len(self.sim.announced.get(node.me, ()))
         assert node.task.epoch >= announced, f"{node.me} goes back before window {announced}, which was announced"
-        node.task.checkpoint(*self.view)
+        news = self.view
+        self.sim.at(0.0, lambda: self.sim.tell(node, lambda: node.task.checkpoint(*news)))
 
     def release(self, node: DataflowNode, checkpoint: int) -> None:
         records = self.sim.disk.get(node.me, [])

@@ -278,7 +278,10 @@ class DataflowSimulation(Simulation):
 
     def _run(self) -> np.ndarray:
         for _ in range(STEPS_MAX):
-            if all(self.nodes[sink].alive and self.nodes[sink].task.done for sink in self.sinks):
+            done = [sink for sink in self.sinks if self.nodes[sink].alive and self.nodes[sink].task.done]
+            for sink in done:
+                assert len(self.announced[sink]) == self.case.windows, f"{sink} is done and has not announced all"
+            if len(done) == len(self.sinks):
                 return self.totals()
             assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
             self.now, _, act = heapq.heappop(self.events)

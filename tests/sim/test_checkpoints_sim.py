@@ -58,3 +58,27 @@ def test_all_go_back_to_the_last_whole_checkpoint(scheme: str, shape: str, fault
         assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
         went_on += simulation.went_on_from
     assert any(went_on), "no life went on from a checkpoint: the case says nothing"
+
+
+class AllDieAtTheEnd(DataflowSimulation):
+    """Everybody dies once when all windows are closed, before or after the last checkpoint."""
+
+    def __init__(self, case: DataflowCase, seed: int) -> None:
+        super().__init__(case, seed)
+        self.at(0.001, self.look)
+
+    def look(self) -> None:
+        if all(self.nodes[sink].task.epoch == self.case.windows for sink in self.sinks):
+            when = self.rng.uniform(0, 0.05)
+            for worker in list(self.nodes):
+                self.at(when, lambda worker=worker: self.kill(worker))
+        else:
+            self.at(0.001, self.look)
+
+
+@pytest.mark.parametrize(("scheme", "shape"), CASES)
+def test_who_dies_at_the_end_announces_all_before_it_is_done(scheme: str, shape: str) -> None:
+    for seed in range(FIRST, FIRST + 2 * SEEDS):
+        simulation = AllDieAtTheEnd(DataflowCase(EXACT[scheme], shape, windows=12, log=[]), seed)
+        run_or_replay(simulation, __file__, f"{scheme}-{shape}")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
