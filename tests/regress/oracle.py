@@ -35,6 +35,7 @@ from riprap.codec.errors import ConfigError  # noqa: E402
 from riprap.configs.document import read_document  # noqa: E402
 from riprap.configs.loading import load  # noqa: E402
 from riprap.configs.schemes import SCHEMES  # noqa: E402
+from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING  # noqa: E402
 from riprap.engine.run.operator_checks import operator_problems  # noqa: E402
 
 DIGESTS = Path(__file__).with_name("digests.json")
@@ -61,6 +62,8 @@ MOVED = {".data/higgs/train": ".data/higgs-held/train", ".data/kdd12/train": ".d
 ITEMS, DRAWN, EPOCHS, KILL_AT = 400_000, 40_000, 400, 40
 """Items of a job, items of one that draws its own, epochs of each: small ones, most of which are still to come when a
 worker dies."""
+CHECKPOINT_MS = 20
+"""Between checkpoints, where the scheme makes any: epochs are announced with them."""
 FIRST = ("kmeans_higgs", "logistic_regression_higgs", "random_features_higgs")
 """They train what others predict with."""
 TRAINED = {"kmeans_higgs": "kmeans", "logistic_regression_higgs": "logistic", "random_features_higgs": "network"}
@@ -87,7 +90,8 @@ def settings(file: Path, scheme: str) -> list[str]:
     for name, stage in values["stages"].items():
         sets += endless(f"stages.{name}.input") if "input" in stage else []
     if values["fault_tolerance"]["scheme"] != scheme:
-        sets.append(f"fault_tolerance={{scheme: {scheme}}}")
+        often = f", interval_ms: {CHECKPOINT_MS}" if scheme in CHECKPOINTING else ""
+        sets.append(f"fault_tolerance={{scheme: {scheme}{often}}}")
     return sets
 
 
