@@ -30,6 +30,7 @@ def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
         },
         "failures": [dict(failure) for failure in job.failures],
         "injected": [dict(order) for order in job.injected],
+        "checkpoint": job.durable_marks.completed if job.checkpoints is not None else None,
         "run_dir": job.spec.run_dir,
         "run": job.spec.topology.get("run", ""),
         "servers": list(_servers(job.spec.topology)),

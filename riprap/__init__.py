@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Job,
         Stage,
         approximate,
+        barrier,
         erasure,
         mini_batch,
         none,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         replication,
         resume,
         scheme,
+        stop_the_world,
         upstream_backup,
     )
     from riprap.engine.api.progress import Progress
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from riprap.operators.learning.estimators import from_estimator, load_model, predict, save_model, to_estimator
     from riprap.operators.learning.onnx_model import to_onnx
     from riprap.operators.options import Option
+    from riprap.operators.outputs.transactional import TransactionalSink
     from riprap.operators.per_item import ItemProcessor, ItemSource
     from riprap.operators.states import Backup, Decaying, HashMap, KeySet, Matrix, Number, State, Vector, Windowed
     from riprap.operators.tables import Table
@@ -50,8 +53,8 @@ _PUBLIC = {
     "riprap.codec.codes": ("make_code",),
     "riprap.codec.errors": ("ConfigError", "DataError", "JobFailed", "RiprapError"),
     "riprap.engine.api.compose": (
-        "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "resume",
-        "scheme", "upstream_backup",
+        "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "reactive", "replication",
+        "resume", "scheme", "stop_the_world", "upstream_backup",
     ),
     "riprap.engine.api.progress": ("Progress",),
     "riprap.engine.api.run": ("Run",),
@@ -60,6 +63,7 @@ _PUBLIC = {
     "riprap.operators.learning.estimators": ("from_estimator", "load_model", "predict", "save_model", "to_estimator"),
     "riprap.operators.learning.onnx_model": ("to_onnx",),
     "riprap.operators.options": ("Option",),
+    "riprap.operators.outputs.transactional": ("TransactionalSink",),
     "riprap.operators.per_item": ("ItemProcessor", "ItemSource"),
     "riprap.operators.states": (
         "Backup", "Decaying", "HashMap", "KeySet", "Matrix", "Number", "State", "Vector", "Windowed",
@@ -75,10 +79,10 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 __all__ = [
     "Backup", "ConfigError", "Context", "DataError", "DataflowOperator", "Decaying", "HashMap", "ItemProcessor",
     "ItemSource", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Processor", "Progress", "RiprapError",
-    "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source", "Stage", "State", "Table", "Vector",
-    "Windowed", "approximate", "erasure", "from_estimator", "load_model", "make_code", "mini_batch", "none",
-    "predict", "reactive", "replication", "resume", "save_model", "scheme", "to_estimator", "to_onnx",
-    "upstream_backup", "write_shards",
+    "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source", "Stage", "State", "Table",
+    "TransactionalSink", "Vector", "Windowed", "approximate", "barrier", "erasure", "from_estimator", "load_model",
+    "make_code", "mini_batch", "none", "predict", "reactive", "replication", "resume", "save_model", "scheme",
+    "stop_the_world", "to_estimator", "to_onnx", "upstream_backup", "write_shards",
 ]  # fmt: skip
 
 

@@ -33,8 +33,8 @@ from riprap.operators.base import Operator
 from riprap.operators.names import short_name
 
 __all__ = [
-    "Job", "Stage", "approximate", "erasure", "mini_batch", "none", "reactive", "replication", "resume", "scheme",
-    "upstream_backup",
+    "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "reactive", "replication", "resume",
+    "scheme", "stop_the_world", "upstream_backup",
 ]  # fmt: skip
 
 Section = Mapping[str, Any]
@@ -48,6 +48,9 @@ def scheme(name: str, /, **options: Any) -> dict[str, Any]:
 none = partial(scheme, "none")
 approximate = partial(scheme, "approximate")
 """Options: theta, l, gamma, beta; the window by `window` and `window_epochs` (AF 3.4, 3.5)."""
+barrier = partial(scheme, "barrier")
+"""Options: interval_ms, min_pause_ms, timeout_ms, tolerated_failures, alignment (ABS; docs/guarantees.md)."""
+stop_the_world = partial(scheme, "stop_the_world")
 mini_batch = partial(scheme, "mini_batch")
 upstream_backup = partial(scheme, "upstream_backup")
 erasure = partial(scheme, "erasure")

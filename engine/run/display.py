@@ -116,6 +116,7 @@ def line(snapshot: Snapshot) -> str:
         f"epoch {snapshot.epochs}",
         f"{snapshot.items:,}{of_total(snapshot)} items",
         f"{snapshot.items_per_second:,.0f} items/s",
+        *([] if snapshot.checkpoint is None else [f"checkpoint {snapshot.checkpoint:,}"]),
         f"{snapshot.alive}/{len(snapshot.workers)} workers up{missed}",
         *(f"{label} {count:,}" for label, count in counts(snapshot)),
         *(f"{name} {value:.4g}" for name, value in snapshot.metrics.items()),
@@ -145,6 +146,8 @@ def table(snapshot: Snapshot) -> Group:
     grid.add_row("job", f"[bold]{snapshot.job}[/bold]  {snapshot.phase}")
     grid.add_row("items", f"{snapshot.items:,}{of_total(snapshot)}   [bold]{snapshot.items_per_second:,.0f}[/bold] /s")
     grid.add_row("epoch", f"{snapshot.epochs:,}")
+    if snapshot.checkpoint is not None:
+        grid.add_row("checkpoint", f"{snapshot.checkpoint:,}")
     if snapshot.metrics:
         grid.add_row("metrics", "  ".join(f"{name} {value:.5g}" for name, value in snapshot.metrics.items()))
     grid.add_row("workers", _workers(snapshot))

@@ -52,6 +52,8 @@ class Snapshot:
     """Worker, incarnation and how it ended, of those that ended themselves."""
     failures: tuple[Mapping[str, Any], ...] = field(default=())
     """As in summary.json."""
+    checkpoint: int | None = None
+    """The newest that is whole; None where the scheme makes none."""
 
     @property
     def alive(self) -> int:
@@ -98,6 +100,7 @@ def look(
         lost_items=sum(one.get("lost_items", 0) for one in every),
         faults=faults,
         failures=failures,
+        checkpoint=status.get("checkpoint"),
         calls=tuple(_slow_calls(workers)),
         crashes=tuple(
             (one["worker"], one["incarnation"], one["ended"])

@@ -60,6 +60,7 @@ TAKEN = {
     "states.md": {},
     "results.md": {},
     "guide.md": {"features": ROWS},
+    "guarantees.md": {},
     "shards.md": {
         "X": ROWS,
         "y": (ROWS[:, 0] > 0).astype(float),
