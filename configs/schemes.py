@@ -218,7 +218,8 @@ class BarrierOptions(Checkpoints):
     """Barriers part what a checkpoint includes from the rest, and nobody stops (ABS)."""
 
     scheme: Literal["barrier"]
-    alignment: Literal["aligned", "unaligned"] = "aligned"
+    alignment: Literal["aligned", "unaligned", "timeout"] = "aligned"
+    alignment_timeout_ms: float = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
 
 
 class StopTheWorldOptions(Checkpoints):

@@ -8,13 +8,14 @@ state, and so is what could not be let in yet. Once all parts are safe the check
 go back to the last whole one, and sources read on from there: each item counts once, and no output is announced that
 could be taken back.
 
-Unaligned, a task draws its line at the first barrier, or when it hears of the checkpoint: what waits before it and
-behind it is saved too, as is what comes on each link until that link's barrier, which overtakes what waits to leave.
-This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
+Unaligned (or when it has waited for long enough), a task draws its line at the first barrier, or when it hears of the
+checkpoint: what waits before it and behind it is saved too, as is what comes on each link until that link's barrier,
+which overtakes what waits to leave. This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -69,8 +70,10 @@ class Line:
     begun_at: float
     came: set[LinkKey] = field(default_factory=set)
     """The links whose barrier has come."""
+    unaligned: bool = False
+    """It is drawn at once, and what is on its way is saved."""
     turn: int | None = None
-    """The line is drawn when the entries up to this one are processed; None while barriers are awaited for that."""
+    """An aligned one is drawn when the entries up to this one are processed; None while barriers are awaited."""
     cut: Cut | None = None
 
 
@@ -85,6 +88,8 @@ class Barrier(DataflowScheme):
         self._forward = {link_key(joint.edge, w) for joint in inputs if not joint.feedback for w in joint.workers}
         self._links = {link_key(joint.edge, worker) for joint in inputs for worker in joint.workers}
         self._unaligned = options.get("alignment") == "unaligned"
+        patient = options.get("alignment") == "timeout"
+        self._patience_s = options["alignment_timeout_ms"] / 1000 if patient else math.inf
         self._line: Line | None = None
         self._over = 0
         """Barriers up to this one hold nothing back."""
@@ -147,9 +152,11 @@ class Barrier(DataflowScheme):
 
     # the line
     def _begin(self, number: int) -> None:
-        self._line = Line(number, self.bench.port.now())
-        if self._unaligned or not self._forward:
-            self._line.turn = 0 if self._unaligned else self.bench.progress.received
+        self._line = line = Line(number, self.bench.port.now(), unaligned=self._unaligned)
+        if not self._forward:
+            line.turn = self.bench.progress.received
+        elif self._patience_s < math.inf:
+            self.bench.port.alarm(self._patience_s)
 
     def _give_up(self) -> None:
         if self._line is not None:
@@ -157,14 +164,21 @@ class Barrier(DataflowScheme):
 
     def on_turn(self) -> bool:
         line = self._line
-        if line is not None and line.turn is not None:
-            inbox = self.bench.inbox
-            if line.cut is None and (not inbox or inbox[0].number > line.turn or self._unaligned):
-                self._draw(line)
-            elif line.cut is not None and not line.cut.saved_as:
-                self._save()
+        if line is not None and line.cut is None and self._may_draw(line):
+            self._draw(line)
+        elif line is not None and line.cut is not None and not line.cut.saved_as:
+            self._save()
         released, self._released = self._released, False
         return released
+
+    def _may_draw(self, line: Line) -> bool:
+        """True when the state includes all that came before the barriers; when it need not, or is awaited no longer."""
+        if not line.unaligned and self.bench.port.now() - line.begun_at >= self._patience_s:
+            line.unaligned = True
+        if line.unaligned or line.turn is None:
+            return line.unaligned
+        inbox = self.bench.inbox
+        return not inbox or inbox[0].number > line.turn
 
     def _draw(self, line: Line) -> None:
         """Copy all that a new life needs, and send the barriers."""
@@ -175,7 +189,7 @@ class Barrier(DataflowScheme):
             self._names += [(line.number, name)] if name is not None else []
         state = bench.operator.state
         backup = returns.backup(state, "backup_all", state.backup_all(), Backup).arrays if state is not None else ()
-        leaving = list(self._leaving()) if self._unaligned else []
+        leaving = list(self._leaving()) if line.unaligned else []
         came = [Moving(entry.link, entry.block, entry.stage) for entry in self._before(line)]
         notes = bench.journal.notes() if bench.journal is not None else {}
         line.cut = cut = Cut(
@@ -183,7 +197,7 @@ class Barrier(DataflowScheme):
             list(self._names), began - line.begun_at, 0.0,
         )  # fmt: skip
         cut.copy_s = now() - began
-        bench.outlet.put_barrier(line.number, overtakes=self._unaligned)
+        bench.outlet.put_barrier(line.number, overtakes=line.unaligned)
         self._closed[line.number] = bench.progress.epoch
         self._over, self._released = line.number, True
         self._save()

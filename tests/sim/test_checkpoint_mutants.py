@@ -13,7 +13,7 @@ from test_dataflow_sim import EXACT, errors
 from riprap.controller.checkpoints import Coordinator
 from riprap.engine.schemes.barrier import Barrier
 
-SEEDS = 4
+SEEDS = 8
 
 
 def forget_what_comes_behind(self: Barrier, entry: Any) -> None:

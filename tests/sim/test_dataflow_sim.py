@@ -27,6 +27,7 @@ EXACT = {
     "upstream_backup": {"scheme": "upstream_backup", "memory_bytes": 1 << 16},
     "barrier": CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned"},
     "unaligned": CHECKPOINTS | {"scheme": "barrier", "alignment": "unaligned"},
+    "timeout": CHECKPOINTS | {"scheme": "barrier", "alignment": "timeout", "alignment_timeout_ms": 4},
     "stop_the_world": CHECKPOINTS | {"scheme": "stop_the_world"},
 }
 THETA, L, GAMMA, ALPHA = 60.0, 16.0, 12.0, 3.0

@@ -370,3 +370,61 @@ def test_a_life_recalls_nothing_that_is_not_safe(cluster: Cluster) -> None:
     client.save(*state(1))
     with pytest.raises(BackupUnavailable, match="no backup server has confirmed"):
         client.recall(0.2)
+
+
+def part(number: int, value: float) -> tuple[str, int, dict[str, Any], list[np.ndarray]]:
+    return "checkpoint", number, {"number": number}, [np.full(3, value)]
+
+
+def test_parts_of_checkpoints_are_kept_until_a_later_one_is_whole(cluster: Cluster) -> None:
+    """Two newest ones would not do: others may never have finished those (specification of snapshots, 2.4)."""
+    cluster.start()
+    first = cluster.client(1)
+    first.open()
+    for number in range(1, 7):
+        first.save(*part(number, number))
+    await_that(first, lambda: first.durable == 6)
+    recalled = first.recall(WAIT_S, checkpoint=2)
+    assert recalled.state is not None and recalled.state.arrays[0].tolist() == [2, 2, 2]
+    second = cluster.client(2)
+    point = second.open(checkpoint=2)
+    assert point.state is not None and point.state.meta == {"number": 2} and not point.items
+    second.release(2)
+    second.save(*part(3, 33))
+    await_that(second, lambda: second.durable == second._sequence)
+    assert cluster.ask()["live_bytes"] > 0
+    third = cluster.client(3)
+    assert third.open(checkpoint=1).state is None, "released"
+    newest = cluster.client(4).open(checkpoint=3)
+    assert newest.state is not None and newest.state.arrays[0].tolist() == [33, 33, 33], "the later life's"
+
+
+def test_parts_are_recalled_without_waiting_for_what_was_saved_since(cluster: Cluster) -> None:
+    cluster.start()
+    client = cluster.client(1)
+    client.open()
+    client.save(*part(1, 1))
+    await_that(client, lambda: client.durable == 1)
+    cluster.kill()
+    client.save(*part(2, 2))
+    recalled = client.recall(0.2, checkpoint=1)
+    assert recalled.state is not None and recalled.state.meta == {"number": 1}
+    assert client.recall(0.2, checkpoint=9).state is None
+
+
+def test_a_server_that_comes_back_gets_the_parts_that_it_missed(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    client = cluster.client(1, 1, 2)
+    client.open()
+    client.save(*part(1, 1))
+    await_that(client, lambda: client.durable == 1)
+    cluster.kill(2)
+    client.save(*part(2, 2))
+    await_that(client, lambda: client.durable == 2)
+    cluster.start(2)
+    await_that(client, lambda: all(peer.in_sync for peer in client._peers))
+    cluster.kill(1)
+    later = cluster.client(2, 2)
+    point = later.open(checkpoint=2)
+    assert point.state is not None and point.state.meta == {"number": 2}

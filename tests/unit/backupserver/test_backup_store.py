@@ -176,6 +176,22 @@ def test_random_histories_agree_with_a_dictionary(tmp_path_factory: pytest.TempP
     closed(store)
 
 
+def test_parts_without_end_take_bounded_space_once_they_are_released(tmp_path: Path) -> None:
+    store = Store(LocalStorage(str(tmp_path)), segment_bytes=4096)
+    for number in range(1, 2000):
+        save(store, "checkpoint", number, number)
+        store.release(NAME, number - 1)
+        store.compact()
+        store.segments.end_sync(wait=True)
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.segment")) < 4 * 4096
+    for number, there in ((1998, 1), (1999, 1), (1997, 0)):
+        assert len(store.part(NAME, number)[0]) == there
+    closed(store)
+    again = Store(LocalStorage(str(tmp_path)), segment_bytes=4096)
+    assert [head.epoch for head, _ in again.part(NAME, 1998)[0]] == [1998], "copied parts are found again"
+    closed(again)
+
+
 def test_states_without_end_take_bounded_space(tmp_path: Path) -> None:
     store = Store(LocalStorage(str(tmp_path)), segment_bytes=4096)
     for number in range(1, 3000):
