@@ -61,7 +61,9 @@ MUTANTS: dict[str, tuple[type, str, Any, str, str]] = {
 def notices(scheme: str, shape: str, check: Callable[[DataflowSimulation], bool] = lambda sim: False) -> bool:
     """True when a seed ends in an error, or with another result."""
     for seed in range(SEEDS):
-        simulation = DataflowSimulation(DataflowCase(EXACT[scheme], shape, **LONG | FAULTS["many"], log=[]), seed)
+        simulation = DataflowSimulation(
+            DataflowCase(EXACT[scheme], shape, **LONG | FAULTS["many"] | {"kill_until_s": 1.0}, log=[]), seed
+        )
         try:
             simulation.run()
         except Exception:
