@@ -57,7 +57,7 @@ class BackupClient:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._peers = [Peer(self._context, address, name, fence, keys) for address in servers]
         self._live: deque[Saved] = deque()  # what a server must have: the newest state, the items behind it, or parts
-        self._floor = 0
+        self._floor = self._checkpoint = 0
         self._sequence = 0
         self._waiting_bytes = 0
         self._sizes: deque[tuple[int, int]] = deque()
@@ -72,9 +72,11 @@ class BackupClient:
     def open(self, checkpoint: int = 0) -> RestorePoint:
         """Shut older lives out and fetch the restore point; BackupUnavailable when too few servers answer in time.
 
-        With a checkpoint its state is this worker's part of that, None when no server has it.
+        With a checkpoint its state is this worker's part of that, None when no server has it; its parts of earlier ones
+        come before it.
         """
         begun = now = time.monotonic()
+        self._checkpoint = checkpoint
         for peer in self._peers:
             peer.checkpoint = checkpoint
             peer.ask()
@@ -130,10 +132,10 @@ class BackupClient:
             live = [
                 Record(one.kind, one.epoch, one.number, *unpack_body(memoryview(b"".join(one.body))))
                 for one in self._live
-                if not checkpoint or (one.kind == "checkpoint" and one.epoch == checkpoint)
+                if not checkpoint or (one.kind == "checkpoint" and one.epoch <= checkpoint)
             ]
         if checkpoint:
-            return RestorePoint(live[-1] if live else None)
+            return _chain(live, checkpoint, "")
         state = next((record for record in live if record.kind == "state"), None)
         since = -1 if state is None else state.epoch
         return RestorePoint(state, [record for record in live if record.kind == "item" and record.epoch > since])
@@ -226,7 +228,7 @@ class BackupClient:
 
     def _adopt(self, chosen: Answer) -> RestorePoint:
         """Unpack the restore point, and give it to the servers that it does not come from."""
-        state, items, dropped = None, [], [chosen.dropped]
+        state, items, dropped, parts = None, [], [chosen.dropped], []
         for (kind, epoch, life, number, _), body in zip(chosen.fields["records"], chosen.bodies):
             try:
                 meta, arrays = unpack_body(memoryview(body))
@@ -236,7 +238,9 @@ class BackupClient:
             self._sequence += 1
             self._live.append(Saved(self._sequence, life, number, kind, epoch, [body], 0))
             record = Record(kind, epoch, number, meta, arrays)
-            if kind == "item":
+            if kind == "checkpoint":
+                parts.append(record)
+            elif kind == "item":
                 items.append(record)
             else:
                 state = record
@@ -244,7 +248,8 @@ class BackupClient:
             peer.fetch = False
             if peer.answer is not None:
                 peer.bring_up(self._after(0), self._sequence if peer.answer is chosen else 0)
-        return RestorePoint(state, items, "; ".join(filter(None, dropped)))
+        said = "; ".join(filter(None, dropped))
+        return _chain(parts, self._checkpoint, said) if self._checkpoint else RestorePoint(state, items, said)
 
     def _others_in_sync(self, peer: Peer) -> bool:
         return any(one.in_sync for one in self._peers if one is not peer)
@@ -259,3 +264,10 @@ class BackupClient:
             self.durable = durable
             self._grown.set()
             self._wake()
+
+
+def _chain(parts: Sequence[Record], checkpoint: int, dropped: str) -> RestorePoint:
+    """The newest part of each checkpoint; the state is that of the one asked for."""
+    newest = {part.epoch: part for part in parts}
+    state = newest.pop(checkpoint, None)
+    return RestorePoint(state, [newest[number] for number in sorted(newest)], dropped)

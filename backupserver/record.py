@@ -34,8 +34,8 @@ DTYPES = frozenset(("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1
 @dataclass(frozen=True)
 class Record:
     """A saved record. A `state` supersedes the records of its epoch and of earlier ones, an `item` is one of an epoch's
-    blocks. A `checkpoint` is a worker's part of the job's checkpoint of that number, kept until one is whole that is
-    later."""
+    blocks. A `checkpoint` is a worker's part of the job's checkpoint of that number, kept until one is whole that
+    needs it no more."""
 
     kind: str
     epoch: int
@@ -47,7 +47,7 @@ class Record:
 @dataclass(frozen=True)
 class RestorePoint:
     """Where a new life goes on: the newest whole state, and the items of later epochs in the order saved; or its part
-    of the checkpoint that it asked for, as the state.
+    of the checkpoint that it asked for, as the state, and its parts of earlier ones as items.
 
     `dropped` says what was damaged and left out; empty when nothing was.
     """

@@ -291,7 +291,7 @@ class Server:
         self._router.send_multipart([client, head, *frames], copy=False)
 
     def _restore(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
-        return self.store.part(name, checkpoint) if checkpoint else self.store.restore(name)
+        return self.store.parts(name, checkpoint) if checkpoint else self.store.restore(name)
 
     def _commit(self, saves: list[Save]) -> None:
         """Write a group, make it as durable as was asked, and acknowledge it; no group is left behind."""

@@ -103,14 +103,20 @@ class Store:
         parts = self.logs[name].checkpoints if name in self.logs else {}
         self._release(parts.pop(key) for key in [key for key, part in parts.items() if part.head.epoch < floor])
 
-    def part(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
-        """A worker's newest part of a checkpoint, if there is one; what is damaged."""
-        parts = self.logs.get(name, WorkerLog()).checkpoints
-        newest = max((key for key, part in parts.items() if part.head.epoch == checkpoint), default=None)
-        if newest is None:
-            return [], ""
-        found = self.segments.read(parts[newest].place)
-        return ([found], "") if found else ([], f"its part of checkpoint {checkpoint}")
+    def parts(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
+        """A worker's parts of checkpoints up to this one, the newest of each, in their order; what is damaged.
+
+        A part may hold what has changed since the one before it.
+        """
+        log, dropped = self.logs.get(name, WorkerLog()), []
+        newest = {part.head.epoch: part for _, part in sorted(log.checkpoints.items()) if part.head.epoch <= checkpoint}
+        found: list[tuple[Head, memoryview]] = []
+        for number in sorted(newest):
+            if part := self.segments.read(newest[number].place):
+                found.append(part)
+            else:
+                dropped.append(f"its part of checkpoint {number}")
+        return found, "; ".join(dropped)
 
     def restore(self, name: str) -> tuple[list[tuple[Head, memoryview]], str]:
         """The newest whole state first, if there is one, then the items of later epochs in order; what is damaged."""

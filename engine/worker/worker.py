@@ -124,7 +124,7 @@ class Worker:
             self._take_over(saved, began, checkpoint)
 
     def _take_over(self, saved: Restored, began: float, checkpoint: int) -> None:
-        if checkpoint and saved.state is None:
+        if checkpoint and (saved.state is None or saved.dropped):
             raise JobFailed(
                 f"no backup server has the part of {self.me} of checkpoint {checkpoint}{': ' * bool(saved.dropped)}"
                 f"{saved.dropped}",

@@ -96,9 +96,10 @@ class Checkpointing:
         """Its part of the last whole checkpoint: the newest record of that number."""
         completed = self.marks.completed
         records = self.sim.disk.get(node.me, [])
-        parts = [block for _, kind, block in records if kind == "checkpoint" and block.epoch == completed]
-        assert parts or not completed, f"{node.me} has no part of checkpoint {completed}"
-        node.task.restore(parts[-1] if completed else None, [])
+        parts = {int(block.epoch): block for _, kind, block in records if kind == "checkpoint"}
+        assert completed in parts or not completed, f"{node.me} has no part of checkpoint {completed}"
+        chain = [parts[number] for number in sorted(parts) if number <= completed]
+        node.task.restore(chain[-1] if completed else None, chain[:-1])
         announced = len(self.sim.announced.get(node.me, ()))
         assert node.task.epoch >= announced, f"{node.me} goes back before window {announced}, which was announced"
         news = self.view

@@ -388,7 +388,8 @@ def test_parts_of_checkpoints_are_kept_until_a_later_one_is_whole(cluster: Clust
     assert recalled.state is not None and recalled.state.arrays[0].tolist() == [2, 2, 2]
     second = cluster.client(2)
     point = second.open(checkpoint=2)
-    assert point.state is not None and point.state.meta == {"number": 2} and not point.items
+    assert point.state is not None and point.state.meta == {"number": 2}
+    assert [one.meta for one in point.items] == [{"number": 1}], "of which it may hold the changes alone"
     second.release(2)
     second.save(*part(3, 33))
     await_that(second, lambda: second.durable == second._sequence)
