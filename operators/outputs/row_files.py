@@ -7,6 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from riprap.codec.errors import ConfigError, JobFailed
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Emitter, Items
@@ -56,7 +58,8 @@ class RowFiles(TransactionalSink):
         """Arrays of one row an item."""
         import pyarrow
 
-        table = pyarrow.table(columns_of(items.arrays, first, items.count, self._names))
+        columns = columns_of(items.arrays, first, items.count, self._names)
+        table = pyarrow.table({name: _arrow(column) for name, column in columns.items()})
         if self._writer is None:
             self._writer = self._opened(table.schema)
         self._writer.write_table(table)
@@ -99,6 +102,16 @@ class RowFiles(TransactionalSink):
         for path in self._staging.glob(f"{self._task}*"):
             if path.name not in kept:
                 path.unlink()
+
+
+def _arrow(column: np.ndarray) -> pyarrow.Array:
+    """A column that is contiguous. Where Arrow is handed an array it imports pandas, which takes a second."""
+    import pyarrow
+
+    if column.dtype.kind not in "iuf":
+        return pyarrow.array(column)
+    kind = pyarrow.from_numpy_dtype(column.dtype)
+    return pyarrow.Array.from_buffers(kind, len(column), [None, pyarrow.py_buffer(column)])
 
 
 def _sync(path: Path) -> None:
