@@ -35,6 +35,9 @@ SCHEMES = {
     "approximate, hopping": f"{{scheme: approximate, theta: {THETA}, l: 0, window: hopping, window_epochs: {REPEAT}}}",
     "mini_batch": "{scheme: mini_batch}",
     "upstream_backup": "{scheme: upstream_backup}",
+    "barrier": "{scheme: barrier, interval_ms: 50}",
+    "barrier, unaligned": "{scheme: barrier, interval_ms: 50, alignment: unaligned}",
+    "stop_the_world": "{scheme: stop_the_world, interval_ms: 50}",
 }
 COUNT = {"approximate, hopping": f"CountRecentWords, {{window: hopping, window_epochs: {REPEAT}}}"}
 """Where it is not CountWords; the hopping window is the whole stream."""
