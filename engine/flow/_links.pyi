@@ -85,3 +85,6 @@ class OrdinaryLinks:
 
     def _out_link(self, edge: Edge, to: WorkerId) -> OutLink: ...
     def _in_link(self, edge: Edge, sender: WorkerId) -> InLink: ...
+
+def places(window: Window, block: Block) -> int:
+    """How many blocks may be unacknowledged once this one is sent: barriers have some places beyond the window."""

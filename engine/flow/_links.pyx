@@ -9,6 +9,8 @@ from riprap.codec.blocks import Kind
 
 cdef object HELLO = Kind.HELLO
 cdef object ACK = Kind.ACK
+cdef object BARRIER = Kind.BARRIER
+cdef int64_t RESERVED = 64  # places beyond a window, which barriers alone may take: a full link must not hold them up
 
 
 @cython.final
@@ -44,6 +46,18 @@ cdef int64_t room_of(OutLink link) except? -1:
     if link.kept_bytes >= link.window.nbytes:
         return 0
     return link.window.blocks - (link.sent - link.acked)
+
+
+def places(window, block):
+    return places_of(window, block)
+
+
+cdef int64_t places_of(object window, object block) except -1:
+    return <int64_t>window.blocks + (RESERVED if block.kind == BARRIER else 0)
+
+
+cdef bint has_reserve(OutLink link) except *:
+    return link.sent - link.acked < <int64_t>link.window.blocks + RESERVED
 
 
 cdef int64_t keep(OutLink link, object block) except -1:
@@ -103,7 +117,7 @@ cdef class OrdinaryLinks:
         if to not in self._up:
             return False
         link = out_link(self, edge, to)
-        if room_of(link) <= 0:
+        if room_of(link) <= 0 and not (block.kind == BARRIER and has_reserve(link)):
             return False
         self.wire.transmit(edge, to, keep(link, block), block)
         return True
@@ -112,7 +126,7 @@ cdef class OrdinaryLinks:
         cdef InLink link
         if sender in self._up and life == self._lives.get(sender, 0) and block.kind != HELLO:
             link = in_link(self, edge, sender)
-            if seq == link.received + 1 and seq <= link.safe + <int64_t>self.window.blocks:
+            if seq == link.received + 1 and seq <= link.safe + places_of(self.window, block):
                 link.received = seq
                 return True
         self._on_odd(edge, sender, life, seq, block)

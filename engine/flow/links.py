@@ -18,7 +18,7 @@ import numpy as np
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, Round, Seq, WorkerId
-from riprap.engine.flow._links import OrdinaryLinks, OutLink
+from riprap.engine.flow._links import OrdinaryLinks, OutLink, places
 from riprap.engine.flow.edges import Edge
 
 
@@ -92,7 +92,7 @@ class Links(OrdinaryLinks):
                 self.wire.reply(edge, sender, Kind.HELLO, link.received)
             else:
                 self.wire.reply(edge, sender, Kind.ACK, link.safe)
-        elif seq > link.safe + self.window.blocks:
+        elif seq > link.safe + places(self.window, block):
             self.overruns += 1  # no peer of ours sends beyond its window, so what waits here stays bounded
         elif seq <= link.received:
             self.duplicates += 1

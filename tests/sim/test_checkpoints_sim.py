@@ -24,7 +24,7 @@ CASES = [
 LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 0.3}
 FAULTS = {
     "few": {"kills": 5},
-    "many": {"kills": 12, "restart_s": 0.01},
+    "many": {"kills": 12, "restart_s": 0.01, "kill_until_s": 0.6},
     "everybody": {"kills": 3, "kill_at_once": 99},
     "cuts": {"cuts": 6, "hangs": 3, "kills": 6, "kill_until_s": 0.8},
     "leaders": {"kills": 4, "leaders": 0.03},

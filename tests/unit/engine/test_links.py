@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.flow._links import places
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.links import Links, OutLink, Window
 
@@ -304,6 +305,21 @@ def test_a_sender_that_ignores_its_window_is_not_followed() -> None:
     assert links.overruns == 2 and not wire.backward
     links.ack(EDGE, A)
     assert accept(links, WINDOW + 1)
+
+
+def test_a_full_link_still_takes_barriers_so_many_and_no_more() -> None:
+    """Whose receiver acknowledges nothing for a while: a checkpoint must not wait for that."""
+    barrier = Block(Kind.BARRIER, Epoch(1))
+    ours, _ = sender()
+    assert all(ours.send(EDGE, B, block(number)) for number in range(WINDOW)) and not ours.send(EDGE, B, block(0))
+    room = places(Window(WINDOW), barrier) - WINDOW
+    assert room == 64 and all(ours.send(EDGE, B, barrier) for _ in range(room))
+    assert not ours.send(EDGE, B, barrier) and not ours.send(EDGE, B, block(0))
+    links, _ = receiver()
+    assert all(accept(links, seq) for seq in range(1, WINDOW + 1)) and not accept(links, WINDOW + 1)
+    assert links.accept(EDGE, A, Incarnation(1), Seq(WINDOW + 1), barrier)
+    ours.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(room + 1))
+    assert ours.send(EDGE, B, block(0))
 
 
 def test_a_link_takes_no_further_block_once_those_on_it_are_large() -> None:
