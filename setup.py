@@ -25,6 +25,7 @@ INCLUDE = Path("build/include")
 #: The one list of extensions: module name -> further C sources beside the .pyx file.
 EXTENSIONS: dict[str, list[str]] = {
     "riprap.codec._header": [],
+    "riprap.codec.key_groups": [],
     "riprap.codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
     "riprap.engine.flow._links": [],
     "riprap.engine.wire._frames": [],

@@ -12,6 +12,7 @@ import numpy as np
 
 from riprap.operators.base import Operator
 from riprap.operators.states.base import State
+from riprap.operators.states.checks import Keys
 from riprap.operators.tables import Arrays as Named
 from riprap.operators.tables import Columns, Table, joined, plain_columns
 
@@ -40,6 +41,14 @@ class Emitter(Protocol):
 
         `to` is the index of the task that gets it. Without it the edge's partitioning decides: one_to_one and merge the
         partner, split the next in turn, full all of them.
+        """
+
+    def send_by_key(self, keys: Keys, columns: Arrays = (), stage: str | None = None) -> None:
+        """Each key with its row of the columns to the task of the next stage that has the key, today and after any
+        rescaling; the edge's partitioning must be full.
+
+        Keys are int64, or byte strings as a pair of bytes (uint8) and n + 1 offsets (int64). The task gets its keys, in
+        the same form, and the columns behind them, in the order in which they are given; a key is an item.
         """
 
     def feed_back(self, arrays: Arrays, count: int = 1, to: int | None = None, stage: str | None = None) -> None:

@@ -18,6 +18,8 @@ from riprap.engine.flow.layout import DataflowLayout, Joint
 from riprap.engine.flow.progress import At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
+from riprap.operators.keyed import shares
+from riprap.operators.states.checks import Keys
 
 if TYPE_CHECKING:
     from riprap.engine.flow.port import Port  # whose package imports this module
@@ -133,6 +135,17 @@ class Outlet:
     def send(self, arrays: Sequence[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
         arrays, count = returns.sent("out.send", arrays, count)
         self._emit(Kind.DATA, self._joint(self._forward, stage), arrays, count, to)
+
+    def send_by_key(self, keys: Keys, columns: Sequence[np.ndarray] = (), stage: str | None = None) -> None:
+        arrays, _ = returns.sent("out.send_by_key", columns, 0)
+        joint = self._joint(self._forward, stage)
+        if joint.partitioning != "full":
+            raise JobFailed(
+                f"{joint.edge.name} is {joint.partitioning}, and keys are dealt out over all tasks",
+                "give the edge the partitioning full",
+            )
+        for share in shares(keys, arrays, len(joint.workers)):
+            self._emit(Kind.DATA, joint, share.arrays, share.items, share.task)
 
     def feed_back(
         self, arrays: Sequence[np.ndarray], count: int = 1, to: int | None = None, stage: str | None = None

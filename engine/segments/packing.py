@@ -92,6 +92,9 @@ class OneBlock:
             )
         self.sent = returns.sent("out.send", arrays, count)
 
+    def send_by_key(self, keys: Any, columns: Any = (), stage: str | None = None) -> None:
+        raise JobFailed("a coded stage sends nothing by key", "send by key from the stage behind")
+
     def feed_back(self, arrays: Any, count: int = 1, to: int | None = None, stage: str | None = None) -> None:
         raise JobFailed("a coded stage feeds nothing back", "feed back from a stage that is not coded")
 

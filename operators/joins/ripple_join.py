@@ -69,7 +69,6 @@ class SamplePackets(DataflowOperator):
         self.state: Number = Number("difference")
 
     def open(self, context: Context) -> None:
-        self._tasks = max(context.fan_out, 1)
         words = np.random.SeedSequence([context.seed, self._salt, context.index]).generate_state(1, np.uint64)
         self._seed = int(words[0])
 
@@ -83,20 +82,13 @@ class SamplePackets(DataflowOperator):
         except (IndexError, KeyError, ValueError) as error:
             raise DataError(f"the input has no packets: {error}", "Prepare it with riprap prep packets.") from error
         self.state.add(np.array([float(stop - first)]))
-        self._send(keys, out)
+        out.send_by_key(keys.view(np.int64))
         return stop
 
     def _room(self, count: int) -> int:
         """Number of packets, of so many, that may be taken in: up to and with the one that exceeds theta."""
         room = self.state.theta - self.state.state_divergence()
         return count if room >= count else max(math.floor(room), 0) + 1
-
-    def _send(self, keys: np.ndarray, out: Emitter) -> None:
-        tasks = ((keys >> np.uint64(32)) * np.uint64(self._tasks)) >> np.uint64(32)
-        for task in range(self._tasks):
-            part = keys[tasks == task].view(np.int64)
-            if len(part):
-                out.send([part], len(part), to=task)
 
 
 class JoinedSamples(State):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,14 @@ class State:
         ValueError when it is not one of such a state.
         """
         raise NotImplementedError
+
+    def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
+        """Take in, of the full backups of all tasks that there were, the entries whose keys are in these key groups
+        (codec/key_groups.pyx): a stage goes on with another number of tasks.
+
+        ValueError when they are not of such a state, and for a state that is not kept by key.
+        """
+        raise ValueError(f"a state of the type {type(self).__name__} is not kept by key")
 
     @property
     def exceeded(self) -> bool:

@@ -8,6 +8,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from riprap.codec.key_groups import groups_of, taken
+
 PackedKeys = tuple[np.ndarray, np.ndarray]
 """Byte strings: all their bytes (uint8), and n + 1 ascending offsets (int64) at which they begin and end."""
 
@@ -60,6 +62,26 @@ def saved_keys(arrays: Sequence[np.ndarray], packed: bool) -> Keys:
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
         raise ValueError(f"the offsets of the backup's keys do not ascend from 0 to {len(data)}")
     return data, offsets
+
+
+def keys_at(keys: Keys, places: np.ndarray) -> Keys:
+    """The keys at these places, in the same form."""
+    return taken(*keys, places) if is_pair(keys) else keys[places]
+
+
+def keys_joined(parts: Sequence[Keys]) -> Keys:
+    """Keys of one form, one behind the other: one part at least."""
+    if not is_pair(parts[0]):
+        return np.concatenate(parts)
+    data = np.concatenate([part[0] for part in parts])
+    lengths = np.concatenate([np.diff(part[1]) for part in parts])
+    return data, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def places_in(keys: Keys, groups: range) -> np.ndarray:
+    """Where the keys of these key groups stand."""
+    found = groups_of(keys)
+    return np.flatnonzero((found >= groups.start) & (found < groups.stop))
 
 
 def count_of(keys: Keys) -> int:

@@ -76,6 +76,14 @@ class Decaying(State, Generic[Real]):
         self._state.recover_state(Backup(backup.full, tuple(arrays)))
         self._closed, self._begin = int(about[0]), int(about[1])
 
+    def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
+        ages = [saved_arrays(backup.arrays[:1], [np.int64])[0].tolist() for backup in backups]
+        if any(age != ages[0] for age in ages):
+            raise ValueError("the backups of a decaying state are of different micro-batches")
+        inner: Real = self._make()
+        inner.recover_groups([Backup(True, tuple(backup.arrays[1:])) for backup in backups], groups)
+        self.recover_state(Backup(True, (backups[0].arrays[0], *inner.backup_all().arrays)))
+
     def _with_weights(self, backup: Backup) -> Backup:
         return Backup(backup.full, (np.array([self._closed, self._begin], np.int64), *backup.arrays))
 

@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from riprap.operators.states._kernels import DIVERGENCES, Cells, KeyTable
-from riprap.operators.states.checks import Keys, column, count_of, key_column, saved_arrays, saved_keys
+from riprap.operators.states.base import Backup
+from riprap.operators.states.checks import (
+    Keys,
+    column,
+    count_of,
+    key_column,
+    keys_at,
+    keys_joined,
+    places_in,
+    saved_arrays,
+    saved_keys,
+)
 from riprap.operators.states.tracked import Arrays, CellsState, one_of
 
 KINDS = ("int64", "bytes")
@@ -67,6 +78,13 @@ class HashMap(CellsState):
     def entries(self) -> tuple[Keys, np.ndarray]:
         """What `add` makes the same map of; copies."""
         return self.items()
+
+    def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
+        parts = [self._checked(backup.arrays) for backup in backups]
+        chosen = [places_in(keys, groups) for keys, _ in parts]
+        keys = keys_joined([keys_at(keys, places) for (keys, _), places in zip(parts, chosen, strict=True)])
+        values = np.concatenate([values[places] for (_, values), places in zip(parts, chosen, strict=True)])
+        self.recover_state(Backup(True, flat(keys, values)))
 
     def _fresh(self) -> tuple[KeyTable, Cells]:
         return KeyTable(self._packed, secrets.randbits(64)), Cells(0, self.divergence, self._dtype)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from riprap.operators.states._kernels import KeyTable
-from riprap.operators.states.checks import Keys, count_of, key_column, saved_keys
+from riprap.operators.states.base import Backup
+from riprap.operators.states.checks import Keys, count_of, key_column, keys_at, keys_joined, places_in, saved_keys
 from riprap.operators.states.hash_map import KINDS, flat
 from riprap.operators.states.tracked import Arrays, TrackedState, one_of
 
@@ -52,6 +53,10 @@ class KeySet(TrackedState):
     def state_divergence(self) -> float:
         """The number of keys that came since the last backup."""
         return float(len(self._table) - self._saved)
+
+    def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
+        parts = [saved_keys(backup.arrays, self._packed) for backup in backups]
+        self.recover_state(Backup(True, flat(keys_joined([keys_at(keys, places_in(keys, groups)) for keys in parts]))))
 
     def _fresh(self) -> KeyTable:
         return KeyTable(self._packed, secrets.randbits(64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -75,6 +75,18 @@ class Windowed(State, Generic[BuiltIn]):
             raise ValueError("the backup of a window does not say of which panes it is")
         self._panes = dict(self._recovered(panes.tolist(), arrays))
         self._closed, self._unsaved = int(about[0]), False
+
+    def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
+        tasks = [type(self)(self._make, self.window, self.window_epochs) for _ in backups]
+        for task, backup in zip(tasks, backups, strict=True):
+            task.recover_state(backup)
+        if any(task._closed != tasks[0]._closed for task in tasks):
+            raise ValueError("the backups of a window are of different micro-batches")
+        self._closed, self._unsaved = tasks[0]._closed, False
+        self._panes = {number: self._make() for number in sorted({n for task in tasks for n in task._panes})}
+        for number, pane in self._panes.items():
+            there = [task._panes[number] for task in tasks if number in task._panes]
+            pane.recover_groups([one.backup_all() for one in there], groups)
 
     def _recovered(self, panes: list[list[int]], arrays: list[np.ndarray]) -> Iterator[tuple[int, BuiltIn]]:
         for number, full, count in panes:

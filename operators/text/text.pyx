@@ -26,14 +26,14 @@ cdef extern from "words.h" nogil:
         void *slots
         void *arena
         void *lowered
+        size_t count
         uint64_t seed
         bint ascii
     void fill_word_characters()
     int count_words(word_table *table, text_lines lines, size_t first)
     void words_clear(word_table *table)
-    void words_measure(const word_table *table, size_t task, size_t tasks, size_t *words, size_t *bytes)
-    void words_take(const word_table *table, size_t task, size_t tasks, uint8_t *bytes, int64_t *offsets,
-                    int64_t *counts)
+    size_t words_bytes(const word_table *table)
+    void words_take(const word_table *table, uint8_t *bytes, int64_t *offsets, int64_t *counts)
 
 cdef uint8_t NOTHING[1]
 fill_word_characters()
@@ -79,32 +79,23 @@ cdef class WordTable:
         free(self.own.arena)
         free(self.own.lowered)
 
-    def split(self, data, offsets, size_t first, size_t tasks):
-        """Words of lines [first, n) as one (bytes, offsets, counts) for each of `tasks`, dealt out by a hash of the word.
-
-        Each word comes once, in the order of its first occurrence. The hash depends on the seed only.
-        """
+    def split(self, data, offsets, size_t first):
+        """The words of lines [first, n) as (bytes, offsets, counts): each once, in the order of its first occurrence."""
         cdef _Lines lines = _Lines(data, offsets)
-        if lines.own.size >= 2**31 or not tasks:
-            raise ValueError("blocks of 2 GB and more, or no tasks")
+        if lines.own.size >= 2**31:
+            raise ValueError("blocks of 2 GB and more")
         words_clear(&self.own)
         with nogil:
             failed = count_words(&self.own, lines.own, first)
         if failed:
             raise MemoryError
-        return [self._part(task, tasks) for task in range(tasks)]
-
-    def _part(self, size_t task, size_t tasks):
-        cdef size_t words = 0, length = 0
+        cdef size_t words = self.own.count, length = words_bytes(&self.own)
+        found, bounds, counts = np.empty(length, np.uint8), np.empty(words + 1, np.int64), np.empty(words, np.int64)
+        cdef uint8_t[::1] to = found
+        cdef int64_t[::1] to_bounds = bounds, to_counts = counts
         with nogil:
-            words_measure(&self.own, task, tasks, &words, &length)
-        data, offsets, counts = np.empty(length, np.uint8), np.empty(words + 1, np.int64), np.empty(words, np.int64)
-        cdef uint8_t[::1] to = data
-        cdef int64_t[::1] to_offsets = offsets, to_counts = counts
-        with nogil:
-            words_take(&self.own, task, tasks, &to[0] if length else NULL, &to_offsets[0],
-                       &to_counts[0] if words else NULL)
-        return data, offsets, counts
+            words_take(&self.own, &to[0] if length else NULL, &to_bounds[0], &to_counts[0] if words else NULL)
+        return found, bounds, counts
 
 
 def matching_lines(data, offsets, const uint8_t[::1] needle, size_t first=0):

@@ -36,7 +36,7 @@ class Tables(threading.local):
 
 
 class SplitWords(DataflowOperator):
-    """Source stage: sends each word of a block once, with its count, to the task that its hash chooses.
+    """Source stage: sends each word of a block once, with its count, by key.
 
     Text is split and counted in `prepare`, by as many threads as the stage has.
     Words are the longest runs of letters, marks and numbers of Unicode within a line of UTF-8, in lower case, character
@@ -51,24 +51,21 @@ class SplitWords(DataflowOperator):
         self._ascii = ascii
 
     def open(self, context: Context) -> None:
-        self._tasks = max(context.fan_out, 1)
         self._tables = Tables(context.seed, self._ascii)
 
     def prepare(self, items: Items) -> Items:
-        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to words, bounds, counts by task."""
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to words, bounds and counts."""
         try:
             data, offsets = items.arrays
-            parts = self._tables.own.split(data, offsets, 0, self._tasks)
+            words = self._tables.own.split(data, offsets, 0)
         except (ValueError, TypeError) as error:
             raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
-        return items._replace(arrays=tuple(array for part in parts for array in part))
+        return items._replace(arrays=words)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """What was prepared of a whole block: there is no state to include a part of it."""
-        for task in range(self._tasks):
-            part = items.arrays[3 * task : 3 * task + 3]
-            if len(part[2]):
-                out.send(part, len(part[2]), to=task)
+        words, bounds, counts = items.arrays
+        out.send_by_key((words, bounds), (counts,))
         return items.count
 
 

@@ -27,7 +27,7 @@ typedef struct {
  * 0 where it is empty. */
 typedef struct {
     word_entry *entries;
-    uint32_t *hashes; /* of the entries; they also choose the task */
+    uint32_t *hashes; /* of the entries */
     uint64_t *slots;
     uint8_t *arena, *lowered; /* the words; those of a wave that are beyond ASCII, in lower case */
     size_t count, capacity;   /* capacity: slots, a power of two, at least twice the entries */
@@ -325,28 +325,19 @@ static inline void words_clear(word_table *table) {
     table->count = table->used = 0;
 }
 
-/* Which of `tasks` gets a word. */
-static inline size_t word_task(const word_table *table, size_t number, size_t tasks) {
-    return (table->hashes[number] * (uint64_t)tasks) >> 32;
-}
-
-/* How many of the words go to a task, and how many bytes they have. */
-static inline void words_measure(const word_table *table, size_t task, size_t tasks, size_t *words, size_t *bytes) {
+/* The bytes of all words. */
+static inline size_t words_bytes(const word_table *table) {
+    size_t bytes = 0;
     for (size_t i = 0; i < table->count; i++)
-        if (word_task(table, i, tasks) == task) {
-            ++*words;
-            *bytes += table->entries[i].length;
-        }
+        bytes += table->entries[i].length;
+    return bytes;
 }
 
-/* These words: their bytes, the bounds of each, and their counts. */
-static inline void words_take(const word_table *table, size_t task, size_t tasks, uint8_t *bytes, int64_t *offsets,
-                              int64_t *counts) {
+/* All words: their bytes, the bounds of each, and their counts. */
+static inline void words_take(const word_table *table, uint8_t *bytes, int64_t *offsets, int64_t *counts) {
     int64_t length = *offsets = 0;
     for (size_t i = 0; i < table->count; i++) {
         const word_entry *entry = table->entries + i;
-        if (word_task(table, i, tasks) != task)
-            continue;
         memcpy(bytes + length, table->arena + entry->at, entry->length);
         *++offsets = length += entry->length;
         *counts++ = entry->count;

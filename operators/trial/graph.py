@@ -17,6 +17,8 @@ import numpy as np
 from riprap.operators import returns
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Arrays, DataflowOperator, Items
+from riprap.operators.keyed import shares
+from riprap.operators.states.checks import Keys
 from riprap.operators.trial.arrays import aligned
 from riprap.operators.trial.law import breach
 
@@ -70,6 +72,13 @@ class Outbox:
     def send(self, arrays: Arrays, count: int, to: int | None = None, stage: str | None = None) -> None:
         held, items = returns.sent("out.send", arrays, count)
         self._note("out.send", "data", [route for route in self._routes if not route.feedback], held, items, to, stage)
+
+    def send_by_key(self, keys: Keys, columns: Arrays = (), stage: str | None = None) -> None:
+        held, _ = returns.sent("out.send_by_key", columns, 0)
+        ahead = [route for route in self._routes if not route.feedback]
+        tasks = {len(route.targets[self._index]) for route in ahead if stage in (None, route.downstream)}
+        for share in shares(keys, held, *tasks or {1}):
+            self._note("out.send_by_key", "data", ahead, share.arrays, share.items, share.task, stage)
 
     def feed_back(self, arrays: Arrays, count: int = 1, to: int | None = None, stage: str | None = None) -> None:
         held, items = returns.sent("out.feed_back", arrays, count)

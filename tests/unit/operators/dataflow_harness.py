@@ -11,6 +11,7 @@ import numpy as np
 
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Items
+from riprap.operators.keyed import shares
 from riprap.operators.states.base import Backup
 
 Make = Callable[[], DataflowOperator]
@@ -23,14 +24,19 @@ def input_items(epoch: int, *arrays: np.ndarray, count: int | None = None) -> It
 
 @dataclass
 class Outbox:
-    """What an operator sent, on its own."""
+    """What an operator sent, on its own; by key to so many tasks."""
 
+    tasks: int = 1
     sent: list[tuple[list[np.ndarray], int, int | None, str | None]] = field(default_factory=list)
     fed_back: list[tuple[list[np.ndarray], int, int | None, str | None]] = field(default_factory=list)
     written: list[tuple[str, dict[str, np.ndarray]]] = field(default_factory=list)
 
     def send(self, arrays: Any, count: int, to: int | None = None, stage: str | None = None) -> None:
         self.sent.append((list(arrays), count, to, stage))
+
+    def send_by_key(self, keys: Any, columns: Any = (), stage: str | None = None) -> None:
+        for share in shares(keys, columns, self.tasks):
+            self.send(share.arrays, share.items, share.task, stage)
 
     def feed_back(self, arrays: Any, count: int = 1, to: int | None = None, stage: str | None = None) -> None:
         self.fed_back.append((list(arrays), count, to, stage))
@@ -56,6 +62,7 @@ class Task:
     def open(self) -> None:
         self.operator = self.make()
         self.operator.open(self.context)
+        self.out.tasks = max(self.context.fan_out, 1)
         if self.operator.state is not None:
             self.operator.state.theta = self.theta
 

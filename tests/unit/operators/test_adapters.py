@@ -75,6 +75,9 @@ class Kept:
     def send(self, arrays: Any, count: int, to: int | None = None, stage: str | None = None) -> None:
         self.sent.append((arrays, count, to))
 
+    def send_by_key(self, keys: Any, columns: Any = (), stage: str | None = None) -> None:
+        raise AssertionError("nothing is sent by key")
+
     def feed_back(self, arrays: Any, count: int = 1, to: int | None = None, stage: str | None = None) -> None:
         self.fed_back.append(arrays)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -28,15 +27,13 @@ SCRIPTS = (
 """Letters of one to four bytes, marks, numbers; some that grow or shrink in lower case; some that are none of it."""
 
 
-def words_of(lines: list[bytes], ascii: bool = False, seed: int = 0, tasks: int = 1) -> list[list[tuple[bytes, int]]]:
-    """The words and counts of each task."""
+def words_of(lines: list[bytes], ascii: bool = False, seed: int = 0) -> list[tuple[bytes, int]]:
+    """The words and their counts."""
     ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-    found = []
-    for data, offsets, counts in WordTable(seed, ascii).split(np.frombuffer(b"".join(lines), np.uint8), ends, 0, tasks):
-        text = data.tobytes()
-        words = [text[a:b] for a, b in zip(offsets.tolist(), offsets[1:].tolist())]
-        found.append(list(zip(words, counts.tolist(), strict=True)))
-    return found
+    data, offsets, counts = WordTable(seed, ascii).split(np.frombuffer(b"".join(lines), np.uint8), ends, 0)
+    text = data.tobytes()
+    words = [text[a:b] for a, b in zip(offsets.tolist(), offsets[1:].tolist())]
+    return list(zip(words, counts.tolist(), strict=True))
 
 
 def expected(lines: list[bytes], split: Split) -> list[tuple[bytes, int]]:
@@ -53,7 +50,7 @@ TEXT = st.lists(st.text(max_size=40) | st.text(SCRIPTS, max_size=40), max_size=1
 @given(TEXT, st.booleans())
 @example([b"caf\xc3\xa9 CAF\xc3\x89 cafe\xcc\x81"], False)
 def test_words_are_those_of_plain_python(lines: list[bytes], ascii: bool) -> None:
-    assert words_of(lines, ascii) == [expected(lines, SPLIT[ascii])]
+    assert words_of(lines, ascii) == expected(lines, SPLIT[ascii])
 
 
 @settings(max_examples=300, deadline=None)
@@ -66,7 +63,7 @@ def test_bytes_that_are_no_utf8_separate_words(lines: list[bytes], damage: list[
             data[place % len(data)] = byte
     cuts = np.sort(np.random.default_rng(seed).integers(0, len(data) + 1, 4)).tolist()
     parts = [bytes(data[a:b]) for a, b in zip([0, *cuts], [*cuts, len(data)])]
-    assert words_of(parts) == [expected(parts, words_in)]
+    assert words_of(parts) == expected(parts, words_in)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +76,9 @@ def test_bytes_that_are_no_utf8_separate_words(lines: list[bytes], damage: list[
     ],
 )  # fmt: skip
 def test_what_is_no_character_separates(lines: list[bytes]) -> None:
-    assert words_of(lines) == [expected(lines, words_in)]
+    assert words_of(lines) == expected(lines, words_in)
     padded = [b" " * place + lines[0] for place in (61, 62, 63, 1021, 1022, 1023)]
-    assert words_of(padded) == [expected(padded, words_in)]
+    assert words_of(padded) == expected(padded, words_in)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -91,7 +88,7 @@ def test_long_text_is_split_alike_wherever_it_is_cut(seed: int) -> None:
     text = "".join(rng.choice(list(SCRIPTS), 6000)).encode()
     cuts = np.sort(rng.integers(0, len(text), seed * 20)).tolist()
     lines = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
-    assert words_of(lines) == [expected(lines, words_in)]
+    assert words_of(lines) == expected(lines, words_in)
 
 
 def test_a_table_is_used_again_and_words_may_grow() -> None:
@@ -100,24 +97,23 @@ def test_a_table_is_used_again_and_words_may_grow() -> None:
     for count in (3, 2000, 500):
         lines = [("Ⱥ" * (1 + number)).encode() for number in range(count // 10)] + [b"\xc8\xba" * count]
         ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-        ((data, offsets, counts),) = table.split(np.frombuffer(b"".join(lines), np.uint8), ends, 0, 1)
+        data, offsets, counts = table.split(np.frombuffer(b"".join(lines), np.uint8), ends, 0)
         words = [data[a:b].tobytes() for a, b in zip(offsets.tolist(), offsets[1:].tolist())]
         assert dict(zip(words, counts.tolist(), strict=True)) == dict(expected(lines, words_in))
 
 
-def test_a_word_goes_to_one_task_however_it_is_written() -> None:
+def test_a_word_is_one_however_it_is_written() -> None:
     lines = ["Ünïcode ünïcode ÜNÏCODE Straße ЖЕНА жена".encode(), b"plain PLAIN Plain"]
     for seed in range(20):
-        parts = words_of(lines, seed=seed, tasks=3)
-        assert Counter(dict(chain.from_iterable(parts))) == Counter(dict(expected(lines, words_in)))
-        assert sum(map(len, parts)) == 4
+        found = words_of(lines, seed=seed)
+        assert found == expected(lines, words_in) and len(found) == 4
 
 
 def test_the_words_of_prose() -> None:
     lines = ["Das Café — „schön“, 2. Stock; naïve l'été".encode()]
-    (found,) = words_of(lines)
+    found = words_of(lines)
     assert [word.decode() for word, _ in found] == ["das", "café", "schön", "2", "stock", "naïve", "l", "été"]
-    (found,) = words_of(lines, ascii=True)
+    found = words_of(lines, ascii=True)
     assert [word.decode() for word, _ in found][:3] == ["das", "caf", "sch"]
 
 
@@ -139,7 +135,7 @@ def test_every_character_is_told_apart() -> None:
     codes = [code for code in range(0x80, 0x110000) if not 0xD800 <= code < 0xE000]
     for first in range(0, len(codes), 100_000):
         lines = [f"x{chr(code)}y".encode() for code in codes[first : first + 100_000]]
-        assert {word for word, _ in words_of(lines)[0]} == {word for line in lines for word in words_in(line)}
+        assert {word for word, _ in words_of(lines)} == {word for line in lines for word in words_in(line)}
 
 
 def test_the_option_is_checked() -> None:
