@@ -126,6 +126,7 @@ def _topology(file: Topology) -> Topology:
         stages=MappingProxyType(stages),
         backup=backup,
         output=output and replace(output, path=str(Path(output.path).resolve())),
+        start_from=file.start_from and str(Path(file.start_from).resolve()),
     )
 
 

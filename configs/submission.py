@@ -183,7 +183,7 @@ def _found(adapter: TypeAdapter[Any], value: Any, at: FieldPath = ()) -> Iterato
 
 def _path_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
     """Agents and workers have working directories of their own."""
-    places: list[FieldPath] = [("input", "path"), ("backup", "storage"), ("output", "path")]
+    places: list[FieldPath] = [("input", "path"), ("backup", "storage"), ("output", "path"), ("start_from",)]
     places += [("stages", name, "input", "path") for name in values["stages"]]
     for place in places:
         value: Any = values

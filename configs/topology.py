@@ -49,6 +49,8 @@ class Topology(TopologySection):
     backup: BackupOptions = field(default_factory=BackupOptions)
     cluster: JobLimits = field(default_factory=JobLimits)
     output: Output | None = None
+    start_from: str | None = None
+    """The directory of a savepoint that the job begins from (riprap savepoint)."""
 
     @cached_property
     def shape(self) -> Shape:
@@ -126,8 +128,9 @@ class Topology(TopologySection):
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers: what is submitted, saved, and sent to workers."""
         values = self.to_plain()
-        if self.output is None:
-            del values["output"]
+        for name in ("output", "start_from"):
+            if values[name] is None:
+                del values[name]
         return values | {"sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)]}
 
     @classmethod

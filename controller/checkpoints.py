@@ -54,6 +54,8 @@ class Pending:
 
     number: int
     triggered_at: float
+    savepoint: str = ""
+    """The directory where its parts are written too; empty for none."""
     saved_at: dict[str, float] = field(default_factory=dict)
     """When it was heard that a worker's part is safe."""
 
@@ -66,6 +68,8 @@ class Whole(NamedTuple):
     whole_at: float
     slowest: str
     """The worker that was heard of last."""
+    savepoint: str = ""
+    """The directory with a copy of it, for other jobs; empty for none."""
 
 
 def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -75,6 +79,7 @@ def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[
     return {
         "duration_ms": duration_ms,
         "slowest": whole.slowest,
+        **({"savepoint": whole.savepoint} if whole.savepoint else {}),
         "bytes": sum(part.get("bytes", 0) for part in parts),
         "aligned_ms": max((part.get("aligned_ms", 0.0) for part in parts), default=0.0),
         "copy_ms": max((part.get("copy_ms", 0.0) for part in parts), default=0.0),
@@ -89,6 +94,8 @@ class Coordinator:
         self.pending: Pending | None = None
         self.failures = 0
         """Checkpoints in a row that were not whole in time."""
+        self.wanted: list[str] = []
+        """The directories of savepoints that were asked for and are not whole."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
 
@@ -96,6 +103,16 @@ class Coordinator:
     def triggered(self) -> int:
         """The checkpoint under way; 0 for none."""
         return self.pending.number if self.pending is not None else 0
+
+    @property
+    def savepoint(self) -> str:
+        """The directory of the savepoint under way; empty for none."""
+        return self.pending.savepoint if self.pending is not None else ""
+
+    def want(self, savepoint: str) -> None:
+        """Make the next checkpoint a savepoint, in this directory; asked again for one that is wanted, nothing."""
+        if savepoint not in self.wanted:
+            self.wanted.append(savepoint)
 
     def reserve(self) -> None:
         """See to it that there are numbers to trigger; they count once the marks are durable."""
@@ -105,9 +122,9 @@ class Coordinator:
     def trigger(self, durable: Marks, now: float, hurried: bool) -> int:
         """Begin the next checkpoint if its time has come; its number, or 0. `hurried`: the end of the job waits."""
         waits = self.pending is not None or durable.completed != self.marks.completed
-        if waits or self._next > durable.reserved or not (hurried or now >= self._due_at):
+        if waits or self._next > durable.reserved or not (hurried or self.wanted or now >= self._due_at):
             return 0
-        self.pending = Pending(self._next, now)
+        self.pending = Pending(self._next, now, self.wanted[0] if self.wanted else "")
         self._next += 1
         self._due_at = now + self.pace.interval_s
         return self.pending.number
@@ -125,8 +142,9 @@ class Coordinator:
         self.pending, self.failures = None, 0
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
+        self.wanted = [directory for directory in self.wanted if directory != pending.savepoint]
         slowest = max(pending.saved_at, key=lambda worker: pending.saved_at[worker])
-        return Whole(pending.number, pending.triggered_at, now, slowest)
+        return Whole(pending.number, pending.triggered_at, now, slowest, pending.savepoint)
 
     def is_late(self, now: float) -> bool:
         """True when the one under way should be whole by now."""

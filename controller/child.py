@@ -19,7 +19,7 @@ from riprap.controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, Wor
 
 logger = logging.getLogger(__name__)
 
-HEAD = ("phase", "horizon", "round", "checkpoint")
+HEAD = ("phase", "horizon", "round", "checkpoint", "savepoint")
 """What a view says besides its workers."""
 
 

@@ -20,6 +20,7 @@ from riprap.controller import channel
 from riprap.controller.child import Child
 from riprap.controller.effects import Effects
 from riprap.controller.endings import crash_place, ended_itself
+from riprap.controller.messages import Message
 from riprap.controller.reports import EXITED, WorkerReport
 from riprap.controller.spawner import Exited, Spawner, Started, await_end
 from riprap.controller.starts import Starts
@@ -146,7 +147,7 @@ class Children:
                 key = (name, worker, incarnation)
                 child_or_none = self._alive.get(key)
                 if child_or_none is not None:
-                    child_or_none.show(job.view)
+                    child_or_none.show(self._shown(job.view))
                     self._inject(name, job, child_or_none)
                     if job.stopping:
                         child_or_none.stop()
@@ -207,7 +208,13 @@ class Children:
         channel.send(ours, {"type": "spec", **spec, **about})
         self._alive[key] = child = Child(report, ours, self._spawner.start(str(log), theirs))
         self._watch(self._by_channel, ours.fileno(), key)
-        child.show(job.view)
+        child.show(self._shown(job.view))
+
+    def _shown(self, view: Message) -> Message:
+        """A view, but for a savepoint where no job may write here: it is a checkpoint as any other then."""
+        savepoint = view.get("savepoint", "")
+        outside = savepoint and not is_under(savepoint, self._root)
+        return {name: value for name, value in view.items() if name != "savepoint"} if outside else view
 
     def _check_place(self, run_dir: str) -> None:
         """OSError unless a job may write there."""

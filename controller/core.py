@@ -14,8 +14,9 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.codec.trust.paths import problem_with_path
 from riprap.controller.actions import Action, Persist, Purge, Reply, Send, SumUp
-from riprap.controller.checkpoints import Marks
+from riprap.controller.checkpoints import SCHEMES, Marks
 from riprap.controller.cluster import Cluster
 from riprap.controller.desired import hosted_by_agents, tell
 from riprap.controller.handover import Handover
@@ -168,6 +169,21 @@ class Core:
             job.drain()
         job.tickets.append((ticket, {"job": name}))
         return self._settle(now)
+
+    def savepoint(self, ticket: Any, name: str, directory: str, now: float) -> list[Action]:
+        """Make the next checkpoint of a job a savepoint. ConfigError where it cannot make one."""
+        job = self._job(name)
+        if problem := problem_with_path(directory):
+            raise ConfigError(f"the directory {directory!r}: {problem}", "name another one")
+        if job.checkpoints is None:
+            raise ConfigError(
+                f"job {name} makes no checkpoints, so there is no savepoint of it",
+                f"set fault_tolerance.scheme to {SCHEMES[0]}",
+            )
+        if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
+            raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
+        job.checkpoints.want(directory)
+        return [Reply(ticket, {"job": name}), *self._settle(now)]
 
     def forget(self, ticket: Any, name: str) -> list[Action]:
         """Remove a job that has ended, or cannot be read; answered when its nodes are gone. ConfigError for others."""

@@ -166,7 +166,7 @@ class LedJob:
         """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""
         workers = {worker: self._seen(worker) for worker in self.tasks}
         decided = (None, 0) if self.durable is None else (self.durable.horizon, self.durable.round)
-        view = View(self.revision, self.phase, workers, *decided, self._checkpoint_seen())
+        view = View(self.revision, self.phase, workers, *decided, *self._checkpoint_seen())
         if view != self.view or self.revision == 0:
             self.revision += 1
             self.view = replace(view, revision=self.revision)
@@ -176,10 +176,10 @@ class LedJob:
         """What of the checkpoints is durable."""
         return self.durable.checkpoints if self.durable and self.durable.checkpoints else CheckpointMarks()
 
-    def _checkpoint_seen(self) -> tuple[int, int] | None:
+    def _checkpoint_seen(self) -> tuple[tuple[int, int] | None, str]:
         if self.checkpoints is None:
-            return None
-        return self.checkpoints.triggered, self.durable_marks.completed
+            return None, ""
+        return (self.checkpoints.triggered, self.durable_marks.completed), self.checkpoints.savepoint
 
     def _seen(self, worker: WorkerId) -> WorkerView:
         task = self.tasks[worker]

@@ -189,6 +189,8 @@ class Leadership:
                 return core.cancel(ticket, job, now)
             case "drain":
                 return core.drain(ticket, job, now)
+            case "savepoint":
+                return core.savepoint(ticket, job, messages.text(message, "directory"), now)
             case "kill":
                 return core.kill(ticket, job, messages.text(message, "worker"))
             case "forget":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from riprap.backupserver.savepoint import FORMAT, MANIFEST
 from riprap.controller.actions import Log
 from riprap.controller.cluster import Cluster
 from riprap.controller.job import LedJob
@@ -38,6 +39,12 @@ class Moment:
         """Append to the job's log of checkpoints, from which it is resumed."""
         fields = {"job": self.job.spec.name, "monotonic": self.now, **fields}
         self.logs.append(Log(self.job.spec.run_dir, event, fields, CHECKPOINTS, synced=True))
+
+    def log_savepoint(self, directory: str, checkpoint: int) -> None:
+        """Write down that a savepoint is whole, and of which topology it is: only now it is one."""
+        fields = {"format": FORMAT, "job": self.job.spec.name, "checkpoint": checkpoint}
+        fields["topology"] = self.job.spec.topology
+        self.logs.append(Log(directory, "savepoint", fields, MANIFEST, synced=True))
 
     def fail(self, reason: EndReason, message: str, remedy: str) -> None:
         """End the job loudly; one that is complete all the same ends as that."""

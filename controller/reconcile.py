@@ -187,6 +187,8 @@ class Pass(Moment):
         if durable.completed > job.checkpoint_logged:
             job.checkpoint_logged = durable.completed
             self.log_checkpoint("completed", checkpoint=durable.completed, **job.checkpoint_fields)
+            if savepoint := job.checkpoint_fields.get("savepoint"):
+                self.log_savepoint(savepoint, durable.completed)
             job.checkpoint_fields = {}
         coordinator.reserve()
         if job.phase is not Phase.RUNNING or job.durable is None or job.durable.round != job.round:

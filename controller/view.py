@@ -45,6 +45,8 @@ class View:
     """Times that all workers were rolled back, as far as that is durable."""
     checkpoint: tuple[int, int] | None = None
     """The checkpoint under way (0: none), and the newest that is durably decided; None where the scheme makes none."""
+    savepoint: str = ""
+    """The directory of the checkpoint under way, where it is a savepoint."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -68,4 +70,5 @@ class View:
         view = {"revision": self.revision, "phase": str(self.phase), "workers": workers}
         horizon = {} if self.horizon is None else {"horizon": list(self.horizon)}
         checkpoint = {} if self.checkpoint is None else {"checkpoint": list(self.checkpoint)}
-        return view | horizon | checkpoint | ({"round": self.round} if self.round else {})
+        savepoint = {"savepoint": self.savepoint} if self.savepoint else {}
+        return view | horizon | checkpoint | savepoint | ({"round": self.round} if self.round else {})

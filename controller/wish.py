@@ -78,6 +78,8 @@ def read_wish(job: Any) -> Wish:
         raise FrameError("the horizon of a view is a count, and whether it is final")
     if "checkpoint" in view and not _is_checkpoint(view["checkpoint"]):
         raise FrameError("the checkpoint of a view is the one under way, and the newest that is whole")
+    if "savepoint" in view and (problem := problem_with_path(messages.text(view, "savepoint"))):
+        raise FrameError(f"the directory of a savepoint: {problem}")
     messages.count(view, "round", 0)
     if not all(isinstance(entry, dict) for entry in messages.mapping(view, "workers").values()):
         raise FrameError("a worker of a view is a map")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +49,14 @@ faults_file_option = click.option(
 )
 
 out_option = click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
+
+from_option = click.option("--from", "start_from", metavar="DIR", help="Begin from a savepoint.")
+
+
+def begun_from(start_from: str | None) -> tuple[str, ...]:
+    """The value of the topology that `--from` sets."""
+    return () if start_from is None else (f"start_from={json.dumps(os.path.abspath(start_from))}",)
+
 
 no_verify_option = click.option(
     "--no-verify", is_flag=True, help="Do not read the shards beforehand for damage, NaN and infinity."

@@ -11,8 +11,10 @@ import click
 from riprap.codec.errors import ConfigError
 from riprap.codec.json_text import to_json
 from riprap.engine.cli.options import (
+    begun_from,
     fault_option,
     faults_file_option,
+    from_option,
     json_option,
     no_verify_option,
     out_option,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 @fault_option
 @faults_file_option
 @out_option
+@from_option
 @click.option("--resume", metavar="RUNDIR", help="Go on with a job that did not complete, in its run directory.")
 @own_ensemble_option
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
@@ -43,6 +46,7 @@ def command(
     faults: tuple[str, ...],
     faults_file: str | None,
     out: str | None,
+    start_from: str | None,
     resume: str | None,
     zookeeper: str | None,
     standby: int,
@@ -59,6 +63,7 @@ def command(
           --set fault_tolerance.k=5 --set fault_tolerance.r=1 --fault kill:processor.2@50%
       riprap run --resume runs/logistic_regression_higgs-20260101-120000
       riprap run configs/word_count.yaml --profile --out runs/words   # then open runs/words/profile.html
+      riprap run configs/word_count.yaml --from savepoints/words --set stages.count.parallelism=4
 
     \b
     A fault is ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
@@ -80,9 +85,9 @@ def command(
     if resume is None:
         if topology is None:
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
-        start = start_anew(topology, sets, faults, faults_file, out, verify=not no_verify)
+        start = start_anew(topology, (*sets, *begun_from(start_from)), faults, faults_file, out, verify=not no_verify)
     else:
-        _check_alone(topology, sets, out, no_verify)
+        _check_alone(topology, (*sets, *begun_from(start_from)), out, no_verify)
         run_dir = Path(resume).resolve()
         if (summary := read_summary(run_dir)).get("completed"):
             click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)

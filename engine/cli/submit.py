@@ -10,8 +10,10 @@ import click
 from riprap.codec.errors import ConfigError
 from riprap.codec.json_text import to_json
 from riprap.engine.cli.options import (
+    begun_from,
     fault_option,
     faults_file_option,
+    from_option,
     json_option,
     no_verify_option,
     out_option,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 @fault_option
 @faults_file_option
 @out_option
+@from_option
 @click.option("--resume", metavar="JOB", help="Go on with a job that ended before it was complete.")
 @zookeeper_option
 @no_verify_option
@@ -40,6 +43,7 @@ def command(
     faults: tuple[str, ...],
     faults_file: str | None,
     out: str | None,
+    start_from: str | None,
     resume: str | None,
     zookeeper: str | None,
     no_verify: bool,
@@ -64,8 +68,9 @@ def command(
 
     if resume is None and topology is None:
         raise ConfigError("there is nothing to submit", "name a TOPOLOGY, or a job with --resume")
+    sets = (*sets, *begun_from(start_from))
     if resume is not None and (topology or sets or out):
-        raise ConfigError("--resume goes on with a job as it began", "leave out TOPOLOGY, --set and --out")
+        raise ConfigError("--resume goes on with a job as it began", "leave out TOPOLOGY, --set, --from and --out")
     verify = not no_verify
     job = check_job(topology, sets, faults, faults_file, verify=verify) if topology is not None else None
     if job is not None:

@@ -8,6 +8,7 @@ from riprap.codec.blocks import NO_KEY, Block, Kind
 from riprap.codec.clock import is_opened
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
+from riprap.codec.trust.paths import problem_with_path
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.three_stage.gate import ThreeStageGate
@@ -42,7 +43,7 @@ class DataflowGate:
                 raise FrameError("a REPLY with odd fields")
             return
         if block.kind == Kind.BARRIER:
-            if meta or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
+            if not _is_savepoint(meta) or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
                 raise FrameError("a BARRIER with odd fields")
             return
         if "cause" not in meta and sender in self._parts:
@@ -54,6 +55,12 @@ class DataflowGate:
             raise FrameError("a block without its cause")
         if block.kind == Kind.PUNCTUATION and not _is_end(meta):
             raise FrameError("a PUNCTUATION with odd fields")
+
+
+def _is_savepoint(meta: dict[str, Any]) -> bool:
+    """What a barrier says: nothing, or where the parts of a savepoint go."""
+    where = meta.get("savepoint", "/")
+    return not set(meta) - {"savepoint"} and isinstance(where, str) and not problem_with_path(where)
 
 
 def _counts(values: Any, length: int) -> bool:

@@ -20,6 +20,9 @@ class WindowJournal(Protocol):
     def notes(self) -> dict[str, Any]:
         """Notes of what is not announced yet; a new life resumes with them."""
 
+    def begin(self, epoch: Epoch, items: int) -> None:
+        """All up to this window, so many items, was told by the job whose savepoint this one begins from."""
+
     def resume(self, notes: Mapping[str, Any]) -> None:
         """Go on from what was noted."""
 

@@ -164,10 +164,11 @@ class Outlet:
             meta = {"items": share, "last": last} | opened(opened_at, self.port.now())
             self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
 
-    def put_barrier(self, checkpoint: int, overtakes: bool) -> None:
+    def put_barrier(self, checkpoint: int, overtakes: bool, savepoint: str = "") -> None:
         """Part what was put out on all links, back edges too, from what will be: behind what waits, or before it."""
+        meta = {"savepoint": savepoint} if savepoint else {}
         for link in self.links.values():
-            barrier = Block(Kind.BARRIER, Epoch(checkpoint))
+            barrier = Block(Kind.BARRIER, Epoch(checkpoint), meta=dict(meta))
             if overtakes:
                 link.waiting.appendleft(barrier)
             else:

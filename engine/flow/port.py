@@ -78,5 +78,8 @@ class Port(Protocol):
         until it is released. The arrays must not change any more. `on_durable` tells when it is safe.
         """
 
+    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
+        """Write this worker's part of a savepoint; it is on disk when this returns, or the event log says why not."""
+
     def release(self, checkpoint: int) -> None:
         """What was saved of checkpoints before this one is needed no more."""

@@ -122,8 +122,8 @@ class DataflowScheme:
     def on_alarm(self) -> None:
         """The time asked for by `Port.alarm` has come."""
 
-    def on_checkpoint(self, triggered: int, completed: int) -> None:
-        """The checkpoint under way (0: none), and the newest that is whole."""
+    def on_checkpoint(self, triggered: int, completed: int, savepoint: str) -> None:
+        """The checkpoint under way (0: none), and the newest that is whole; where the first goes as a savepoint."""
 
     def on_barrier(self, link: LinkKey, block: Block) -> None:
         """A barrier came on a link, and is not among what is held yet; what comes behind it is not let in before

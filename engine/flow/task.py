@@ -11,6 +11,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.journal import WindowJournal
@@ -55,6 +56,8 @@ class DataflowTask:
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
         """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
+        self._moving: list[Entry] = []
+        """What was on its way when the savepoint was made that this job begins from, until it is let in."""
         self._ahead: deque[Entry] = deque()
         """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
         self._to_answer: list[tuple[Joint, WorkerId]] = []
@@ -125,8 +128,20 @@ class DataflowTask:
         if self.reader is not None:
             self.reader.grant(windows, final)
 
+    def begin_from(self, beginning: Beginning) -> None:
+        """Begin from a savepoint; a life that has saved something of its own goes on from that (`restore`)."""
+        vars(self.progress).update(vars(beginning.progress))
+        beginning.load(self.layout.me.stage, self.operator.state)
+        if self.reader is not None:
+            self.reader.restore((), self.progress, self.port.now())
+        if self.journal is not None:
+            self.journal.begin(Epoch(self.progress.epoch), beginning.items)
+        self._moving = list(beginning.entries)
+
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved."""
+        if state is not None or items:
+            self._moving = []
         entries = self.scheme.restore(state, items)
         if self.reader is not None:
             self.reader.restore(items, self.progress, self.port.now())
@@ -232,9 +247,9 @@ class DataflowTask:
         """The scheme's alarm went off."""
         self.scheme.on_alarm()
 
-    def checkpoint(self, triggered: int, completed: int) -> None:
-        """The checkpoint under way (0: none), and the newest that is whole."""
-        self.scheme.on_checkpoint(triggered, completed)
+    def checkpoint(self, triggered: int, completed: int, savepoint: str = "") -> None:
+        """The checkpoint under way (0: none), and the newest that is whole; where the first goes as a savepoint."""
+        self.scheme.on_checkpoint(triggered, completed, savepoint)
         self._let_held_in()
         if self.journal is not None:
             self.journal.durable(Epoch(self.scheme.announced))
@@ -280,6 +295,10 @@ class DataflowTask:
         if not self.outlet.placed:
             return False
         self._begun = True
+        for entry in self._moving:
+            self.held[entry.link].append(entry)
+        self._moving = []
+        self._let_held_in()
         if self.reader is not None:
             self._go_to_input(self.reader)
         return True

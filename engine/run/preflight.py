@@ -21,6 +21,7 @@ from riprap.engine.run.dataflow_preflight import DataflowSchema, open_dataflow
 from riprap.engine.run.fault_plan import plan_faults
 from riprap.engine.run.faults import faults_of_file, parse_fault
 from riprap.engine.run.operator_checks import is_hybrid, operator_problems
+from riprap.engine.run.savepoint_checks import savepoint_problems
 from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.services.backup_servers import with_servers
 from riprap.engine.worker.operators import is_dataflow, runs_as_graph
@@ -119,7 +120,7 @@ def check_job(
     specs = list(fault_specs)
     if faults_file:
         specs += faults_of_file(read_document(faults_file).values, faults_file)
-    given, faults = _all_sound(lambda: load(path, sets, checks=[operator_problems]), specs)
+    given, faults = _all_sound(lambda: load(path, sets, checks=[operator_problems, savepoint_problems]), specs)
     topology = given.with_operators(full_name)  # what a short name stands for is decided here, not at each worker
     if not verify:
         topology = topology.trusting_inputs()

@@ -58,6 +58,8 @@ class Cut:
     """Of transactions that are not committed, each with the checkpoint that it came before."""
     aligned_s: float
     copy_s: float
+    is_apart: bool = False
+    """True when it was written to the directory of a savepoint."""
     saved_as: int = 0
     nbytes: int = 0
 
@@ -68,6 +70,8 @@ class Line:
 
     number: int
     begun_at: float
+    savepoint: str = ""
+    """Where its parts are written too, whole and aligned; empty for none."""
     came: set[LinkKey] = field(default_factory=set)
     """The links whose barrier has come."""
     unaligned: bool = False
@@ -111,7 +115,7 @@ class Barrier(DataflowScheme):
         """After a restoration, up to where each receiver must have heard us."""
 
     # what the controller says
-    def on_checkpoint(self, triggered: int, completed: int) -> None:
+    def on_checkpoint(self, triggered: int, completed: int, savepoint: str) -> None:
         if completed > self._completed:
             self._completed = completed
             self._announced = max(self._announced, self._closed.get(completed, 0))
@@ -123,8 +127,9 @@ class Barrier(DataflowScheme):
         line = self._line
         if line is not None and line.number <= self._told and line.number != triggered:
             self._give_up()
-        if triggered > self._over and self._line is None and (not self._forward or self._unaligned):
-            self._begin(triggered)
+        may_begin = not self._forward or (self._unaligned and not savepoint)
+        if triggered > self._over and self._line is None and may_begin:
+            self._begin(triggered, savepoint)
 
     # what comes in
     def on_barrier(self, link: LinkKey, block: Block) -> None:
@@ -133,7 +138,7 @@ class Barrier(DataflowScheme):
             return
         if self._line is None or number > self._line.number:
             self._give_up()
-            self._begin(number)
+            self._begin(number, block.meta.get("savepoint", ""))
         line = self._line
         assert line is not None
         line.came.add(link)
@@ -157,8 +162,9 @@ class Barrier(DataflowScheme):
         self.bench.acknowledge(entry)
 
     # the line
-    def _begin(self, number: int) -> None:
-        self._line = line = Line(number, self.bench.port.now(), unaligned=self._unaligned)
+    def _begin(self, number: int, savepoint: str) -> None:
+        unaligned = self._unaligned and not savepoint
+        self._line = line = Line(number, self.bench.port.now(), savepoint, unaligned=unaligned)
         if not self._forward:
             line.turn = self.bench.progress.received
         elif self._patience_s < math.inf:
@@ -181,7 +187,7 @@ class Barrier(DataflowScheme):
 
     def _may_draw(self, line: Line) -> bool:
         """True when the state includes all that came before the barriers; when it need not, or is awaited no longer."""
-        if not line.unaligned and self.bench.port.now() - line.begun_at >= self._patience_s:
+        if not line.unaligned and not line.savepoint and self.bench.port.now() - line.begun_at >= self._patience_s:
             line.unaligned = True
         if line.unaligned or line.turn is None:
             return line.unaligned
@@ -199,22 +205,22 @@ class Barrier(DataflowScheme):
         came = [Moving(entry.link, entry.block, entry.stage) for entry in self._before(line)]
         notes = bench.journal.notes() if bench.journal is not None else {}
         line.cut = cut = Cut(
-            bench.progress.pack(), self._copied(), came, leaving, self._links - line.came, notes,
+            bench.progress.pack(), self._copied(bool(line.savepoint)), came, leaving, self._links - line.came, notes,
             list(self._names), began - line.begun_at, 0.0,
         )  # fmt: skip
         cut.copy_s = now() - began
-        bench.outlet.put_barrier(line.number, overtakes=line.unaligned)
+        bench.outlet.put_barrier(line.number, line.unaligned, line.savepoint)
         self._closed[line.number] = bench.progress.epoch
         self._over, self._released = line.number, True
         self._save()
 
-    def _copied(self) -> Backup:
+    def _copied(self, whole: bool) -> Backup:
         """The state, whole; or what has changed since the last copy, while that comes to less than the whole."""
         state = self.bench.operator.state
         if state is None:
             return Backup(True, ())
         much = self._changed_bytes > max(self._whole_bytes, PARTS_BYTES) or self._changes >= PARTS_MAX
-        whole = not self._base or much
+        whole = whole or not self._base or much
         method = "backup_all" if whole else "backup_state"
         backup: Backup = returns.backup(state, method, getattr(state, method)(), Backup)
         return backup
@@ -265,6 +271,9 @@ class Barrier(DataflowScheme):
         }  # fmt: skip
         arrays = [plain(array) for array in arrays]
         cut.nbytes = sum(array.nbytes for array in arrays)
+        if line.savepoint and not cut.is_apart:
+            cut.is_apart = True
+            self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
         cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
         if cut.saved_as:
             self._note_saved(line.number, cut.backup.full, state_bytes)
@@ -364,8 +373,8 @@ class StopTheWorld(Barrier):
     def may_process(self, entry: Entry) -> bool:
         return not self._stands_at
 
-    def on_checkpoint(self, triggered: int, completed: int) -> None:
-        super().on_checkpoint(triggered, completed)
+    def on_checkpoint(self, triggered: int, completed: int, savepoint: str) -> None:
+        super().on_checkpoint(triggered, completed, savepoint)
         if self._stands_at <= self._told and self._stands_at != triggered:
             self._stands_at = 0
 

@@ -51,7 +51,7 @@ class CodedStageTask:
     def grant(self, windows: int, final: bool) -> None:
         """It reads no input."""
 
-    def checkpoint(self, triggered: int, completed: int) -> None:
+    def checkpoint(self, triggered: int, completed: int, savepoint: str = "") -> None:
         """No scheme that makes checkpoints has coded stages."""
 
     part = SavedPart()

@@ -30,6 +30,7 @@ from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.segments.coded_stage import CodedStageTask
 from riprap.engine.segments.end import SegmentEndTask, SegmentPort
 from riprap.engine.segments.striped import StripedReceiver, StripedSender
+from riprap.engine.worker.from_savepoint import beginning_of
 from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, live_input_of, opened_dataflow
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
 from riprap.operators.dataflow import DataflowOperator
@@ -75,7 +76,10 @@ class DataflowParts:
         output = topology.output if layout.is_sink else None
         files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
         items = self.schema["items"] or ENDLESS_STATES * topology.micro_batch
-        return hosting_task(topology, layout, port, hosted, files, journal, first_life, items, self.window)
+        task = hosting_task(topology, layout, port, hosted, files, journal, first_life, items, self.window)
+        if (beginning := beginning_of(topology, layout)) is not None:
+            task.begin_from(beginning)
+        return task
 
 
 def window_of(topology: Topology) -> Window:

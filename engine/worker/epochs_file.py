@@ -58,6 +58,13 @@ class EpochsFile:
         if path.exists():
             self._open()
 
+    def begin(self, before: Before) -> None:
+        """Begin behind epochs that are in no file of this job, unless it has begun already."""
+        fd = self._open()
+        if before.epoch and not self.last:
+            append_whole(fd, before.line.encode(), self.path)
+            self._read()
+
     def append(self, entries: list[tuple[int, str]]) -> None:
         """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
         fd = self._open()

@@ -58,7 +58,8 @@ class Membership:
         if "horizon" in view:
             self.task.grant(*view["horizon"])
         if "checkpoint" in view:
-            self.task.checkpoint(*view["checkpoint"])
+            triggered, completed = view["checkpoint"]
+            self.task.checkpoint(triggered, completed, view.get("savepoint", ""))
         if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
 

@@ -18,7 +18,7 @@ from riprap.codec.files import replacing, sync, write_all
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.three_stage.task import Runs
-from riprap.engine.worker.epochs_file import EpochsFile
+from riprap.engine.worker.epochs_file import Before, EpochsFile
 from riprap.engine.worker.metrics_file import MetricsFile
 from riprap.operators.finite import are_finite
 
@@ -76,7 +76,11 @@ class SinkOutputs:
     def notes(self) -> dict[str, Any]:
         """Notes of what is not in the files yet, or may have to be cut off them."""
         notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
-        return notes | {"left_out": self._left_out, "clock": CLOCK}
+        return notes | {"left_out": self._left_out, "clock": CLOCK, "items": self._items() + self._left_out}
+
+    def begin(self, epoch: int, items: int) -> None:
+        """All up to this epoch was told by the job whose savepoint this one begins from."""
+        self._epochs.begin(Before(epoch, items))
 
     def cut(self, rows: int) -> None:
         """Only the first so many rows count; what a former life put out behind them comes once more."""

@@ -6,10 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from riprap.backupserver.savepoint import write_part
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
@@ -98,6 +100,12 @@ class WorkerPort(LinkPort):
             self.counts["records"] += 1
             self.counts["record_bytes"] += sum(array.nbytes for array in own)
         return number
+
+    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
+        try:
+            write_part(Path(directory), self.layout.me, meta, arrays)
+        except OSError as error:
+            self.report("savepoint_failed", directory=directory, error=str(error))
 
     def release(self, checkpoint: int) -> None:
         self.store.release(checkpoint)

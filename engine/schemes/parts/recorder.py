@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -162,7 +162,17 @@ def type_of(array: np.ndarray) -> list[list[str]]:
     return [[name, array.dtype[name].str] for name in array.dtype.names or ()]
 
 
-def restored(part: Block) -> list[np.ndarray]:
+class HasArrays(Protocol):
+    """A record that was read."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]: ...
+
+    @property
+    def arrays(self) -> Sequence[np.ndarray]: ...
+
+
+def restored(part: HasArrays) -> list[np.ndarray]:
     """The arrays of a record as they were."""
     types = [np.dtype([(name, code) for name, code in fields]) if fields else None for fields in part.meta["types"]]
     return [array if of is None else array.view(of) for array, of in zip(part.arrays, types, strict=True)]

@@ -1,0 +1,84 @@
+"""`riprap savepoint`: a job's state in a directory that other jobs can begin from."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.engine.cli.options import zookeeper_option
+
+if TYPE_CHECKING:
+    from riprap.backupserver.savepoint import Savepoint
+    from riprap.controller.client import Client
+
+ASK_AGAIN_S = 2.0
+"""A leader that is lost forgets what was asked."""
+LOOK_S = 0.05
+
+
+@click.command("savepoint")
+@click.argument("job")
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="S",
+    help="Give up after so long.",
+)
+@zookeeper_option
+def command(job: str, directory: str, timeout: float, zookeeper: str | None) -> None:
+    """Copy the state of a running job into DIRECTORY, from which any job can begin: another version of it, with other
+    numbers of tasks, or under another scheme.
+
+    It is a checkpoint whose parts are written there too, whole; the job goes on meanwhile. DIRECTORY is to be empty,
+    and on a file system that all hosts of the job share, as run directories are. Jobs under barrier and stop_the_world
+    have savepoints.
+
+    \b
+    Example:
+      riprap savepoint word_count savepoints/words
+      riprap cancel word_count
+      riprap submit configs/word_count.yaml --from savepoints/words --set stages.count.parallelism=4
+    """
+    from riprap.engine.services.cluster import open_client
+
+    path = Path(directory).resolve()
+    _make(path)
+    with open_client(zookeeper) as client:
+        savepoint = _await(client, job, path, time.monotonic() + timeout)
+    savepoint.check()
+    click.echo(f"savepoint {path}: checkpoint {savepoint.checkpoint} of {savepoint.job}")
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise ConfigError(f"{path} is not empty", "name a directory that is, or is not there")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error}", "name another directory") from error
+
+
+def _await(client: Client, job: str, path: Path, deadline: float) -> Savepoint:
+    """The savepoint, once it is whole; RiprapError after the deadline, or when the job ends first."""
+    from riprap.backupserver.savepoint import MANIFEST, read_savepoint
+
+    manifest, asked_at = path / MANIFEST, 0.0
+    while not manifest.exists() or not manifest.read_bytes().endswith(b"\n"):
+        now = time.monotonic()
+        if now > deadline:
+            raise RiprapError(
+                f"no checkpoint of {job} was whole in time",
+                f"see `riprap checkpoints {job}`, or raise --timeout",
+            )
+        if now - asked_at > ASK_AGAIN_S:
+            client.savepoint(job, str(path))
+            asked_at = now
+        time.sleep(LOOK_S)
+    return read_savepoint(path)

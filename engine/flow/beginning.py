@@ -1,0 +1,39 @@
+"""Where a task begins that goes on from a savepoint, in place of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from riprap.codec.errors import JobFailed
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.progress import TaskProgress
+from riprap.operators.states.base import Backup, State
+
+
+class Beginning(NamedTuple):
+    """The progress and state that a task begins with, and what is on its way to it."""
+
+    progress: TaskProgress
+    backups: Sequence[Backup]
+    """Of the state: that of the task of this name; or, with `groups`, those of all tasks that the stage had."""
+    groups: range | None
+    """The key groups that are this task's, where the stage had another number of tasks."""
+    entries: Sequence[Entry]
+    items: int
+    """At a destination: the items of all windows that are closed."""
+
+    def load(self, stage: str, state: State | None) -> None:
+        """Have a new state take over what is its own. JobFailed where it cannot."""
+        if state is None:
+            return
+        try:
+            if self.groups is None:
+                state.recover_state(self.backups[0])
+            else:
+                state.recover_groups(self.backups, self.groups)
+        except (ValueError, IndexError) as error:
+            raise JobFailed(
+                f"the state of stage {stage} does not take over that of the savepoint: {error}",
+                "begin from it with the operator and options that made it, or with its number of tasks",
+            ) from error

@@ -1,0 +1,96 @@
+"""What can be found wrong with the savepoint that a job is to begin from: stages and states that are missing, or left
+over, and tasks that its parts cannot be dealt out to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from riprap.backupserver.savepoint import Savepoint, read_savepoint
+from riprap.codec.errors import RiprapError
+from riprap.codec.ids import WorkerId
+from riprap.codec.key_groups import GROUPS
+from riprap.configs.problems import Problem
+from riprap.configs.topology import Draft, Topology
+from riprap.engine.flow.segment import coded_stages
+from riprap.engine.schemes import DATAFLOW_SCHEMES
+from riprap.engine.worker.operators import runs_as_graph
+from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.loading import make_operator
+from riprap.operators.states.base import State
+
+AT = ("start_from",)
+
+
+def savepoint_problems(draft: Draft) -> Iterator[Problem]:
+    """Why the job cannot begin from the savepoint that it names."""
+    topology = draft.topology
+    if not draft.whole or topology.start_from is None:
+        return
+    try:
+        savepoint = read_savepoint(Path(topology.start_from))
+        savepoint.check()
+    except RiprapError as error:
+        yield Problem(AT, str(error.args[0]), "a savepoint that is whole", error.remedy)
+        return
+    yield from _scheme_problems(topology)
+    yield from _stage_problems(topology, savepoint)
+    for name in topology.stages:
+        if savepoint.tasks(name):
+            yield from _task_problems(topology, savepoint, name)
+            yield from _state_problems(topology, savepoint, name)
+
+
+def _scheme_problems(topology: Topology) -> Iterator[Problem]:
+    """A life that starts again must know from its scheme that it goes on, and where."""
+    exact = [name for name, scheme in DATAFLOW_SCHEMES.items() if scheme.exact and scheme.saves]
+    names = sorted({topology.scheme_of(stage)["scheme"] for stage in topology.stages})
+    if not runs_as_graph(topology) or coded_stages(topology) or not set(names) <= set(exact):
+        wrong = f"is {', '.join(names)}, and the job begins from a savepoint"
+        yield Problem(("fault_tolerance", "scheme"), wrong, f"one of {', '.join(exact)} for all stages")
+
+
+def _stage_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:
+    former = savepoint.topology["stages"]
+    missing = [name for name in topology.stages if name not in former]
+    left_over = [name for name in former if name not in topology.stages]
+    if missing:
+        yield Problem(AT, f"{savepoint.directory} has nothing for {', '.join(missing)}", "the stages of its job")
+    if left_over:
+        wrong = f"{savepoint.directory} also holds {', '.join(left_over)}, which would be left over"
+        yield Problem(AT, wrong, "a topology with all its stages", "name the stages as its job did")
+    known = {(edge["from"], edge["to"]) for edge in savepoint.topology["edges"]}
+    if not missing and not left_over and {(edge.upstream, edge.downstream) for edge in topology.edges} != known:
+        yield Problem(("edges",), "are not those of the savepoint's job", "the same edges between its stages")
+
+
+def _task_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
+    before, now, at = savepoint.tasks(name), topology.stages[name].parallelism, ("stages", name, "parallelism")
+    if before == now:
+        return
+    if name in topology.sources:
+        wrong = f"is {now}, and the savepoint has read the parts of {before} tasks"
+        yield Problem(at, wrong, f"{before}: a source goes on where its tasks stood")
+    elif now > GROUPS:
+        yield Problem(at, f"is {now}", f"at most {GROUPS}, the groups of keys of a savepoint")
+    elif any(edge.partitioning != "full" for edge in topology.in_edges(name)):
+        yield Problem(at, f"is {now}, and not {before}", f"{before}, as not all edges to it are full")
+
+
+def _state_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
+    stage = topology.stages[name]
+    try:
+        operator = make_operator(stage.operator, stage.options)
+    except RiprapError:
+        return  # told by those who look at operators
+    saved = int(savepoint.fields(WorkerId(name, 0))["state"])
+    state = operator.state if isinstance(operator, DataflowOperator) else None
+    at = ("stages", name, "operator")
+    if isinstance(operator, DataflowOperator) and bool(saved) != (state is not None):
+        kept = ("no", "a") if saved else ("a", "none")
+        wrong = f"{stage.operator} keeps {kept[0]} state, and that of the savepoint {kept[1]}"
+        yield Problem(at, wrong, "an operator with a state of the same kind")
+    keyed = state is None or type(state).recover_groups is not State.recover_groups
+    if not keyed and savepoint.tasks(name) != stage.parallelism:
+        wrong = f"the state of {stage.operator}, {type(state).__name__}, is not kept by key"
+        yield Problem(("stages", name, "parallelism"), wrong, f"{savepoint.tasks(name)} tasks, as in the savepoint")
