@@ -70,6 +70,8 @@ class Whole(NamedTuple):
     """The worker that was heard of last."""
     savepoint: str = ""
     """The directory with a copy of it, for other jobs; empty for none."""
+    ends: bool = False
+    """True when the job ends with it: no later one is made, so nothing behind it is ever announced."""
 
 
 def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -94,8 +96,8 @@ class Coordinator:
         self.pending: Pending | None = None
         self.failures = 0
         """Checkpoints in a row that were not whole in time."""
-        self.wanted: list[str] = []
-        """The directories of savepoints that were asked for and are not whole."""
+        self.wanted: dict[str, bool] = {}
+        """The directories of savepoints that were asked for and are not whole; and whether the job ends with each."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
 
@@ -109,10 +111,9 @@ class Coordinator:
         """The directory of the savepoint under way; empty for none."""
         return self.pending.savepoint if self.pending is not None else ""
 
-    def want(self, savepoint: str) -> None:
+    def want(self, savepoint: str, ends: bool) -> None:
         """Make the next checkpoint a savepoint, in this directory; asked again for one that is wanted, nothing."""
-        if savepoint not in self.wanted:
-            self.wanted.append(savepoint)
+        self.wanted.setdefault(savepoint, ends)
 
     def reserve(self) -> None:
         """See to it that there are numbers to trigger; they count once the marks are durable."""
@@ -124,7 +125,7 @@ class Coordinator:
         waits = self.pending is not None or durable.completed != self.marks.completed
         if waits or self._next > durable.reserved or not (hurried or self.wanted or now >= self._due_at):
             return 0
-        self.pending = Pending(self._next, now, self.wanted[0] if self.wanted else "")
+        self.pending = Pending(self._next, now, next(iter(self.wanted), ""))
         self._next += 1
         self._due_at = now + self.pace.interval_s
         return self.pending.number
@@ -142,9 +143,9 @@ class Coordinator:
         self.pending, self.failures = None, 0
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
-        self.wanted = [directory for directory in self.wanted if directory != pending.savepoint]
+        ends = self.wanted.pop(pending.savepoint, False)
         slowest = max(pending.saved_at, key=lambda worker: pending.saved_at[worker])
-        return Whole(pending.number, pending.triggered_at, now, slowest, pending.savepoint)
+        return Whole(pending.number, pending.triggered_at, now, slowest, pending.savepoint, ends)
 
     def is_late(self, now: float) -> bool:
         """True when the one under way should be whole by now."""

@@ -77,12 +77,13 @@ class Client:
         """Have a stream without end come to its end, with all committed; returns when the decision is durable."""
         self._ask({"type": "drain", "job": job})
 
-    def savepoint(self, job: str, directory: str) -> None:
-        """Have a checkpoint made whose parts are also written to an absolute path that all hosts of the job share.
+    def savepoint(self, job: str, directory: str, stop: bool = False) -> None:
+        """Have a checkpoint made whose parts are also written to an absolute path that all hosts of the job share, and
+        the job cancelled with it (`stop`).
 
-        Returns when it is begun: it is whole when its savepoint.json is there. Asking again changes nothing.
+        Returns at once: it is whole when its savepoint.json is there. Asking again changes nothing.
         """
-        self._ask({"type": "savepoint", "job": job, "directory": directory})
+        self._ask({"type": "savepoint", "job": job, "directory": directory, "stop": stop})
 
     def kill(self, job: str, worker: str) -> dict[str, int]:
         """SIGKILL a worker's process through its agent; the incarnation and pid that were meant."""

@@ -170,8 +170,8 @@ class Core:
         job.tickets.append((ticket, {"job": name}))
         return self._settle(now)
 
-    def savepoint(self, ticket: Any, name: str, directory: str, now: float) -> list[Action]:
-        """Make the next checkpoint of a job a savepoint. ConfigError where it cannot make one."""
+    def savepoint(self, ticket: Any, name: str, directory: str, stop: bool, now: float) -> list[Action]:
+        """Make the next checkpoint of a job a savepoint, and cancel it then if `stop`. ConfigError if it makes none."""
         job = self._job(name)
         if problem := problem_with_path(directory):
             raise ConfigError(f"the directory {directory!r}: {problem}", "name another one")
@@ -182,7 +182,7 @@ class Core:
             )
         if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
             raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
-        job.checkpoints.want(directory)
+        job.checkpoints.want(directory, stop)
         return [Reply(ticket, {"job": name}), *self._settle(now)]
 
     def forget(self, ticket: Any, name: str) -> list[Action]:

@@ -72,6 +72,8 @@ class LedJob:
         """The newest checkpoint that this leader has logged as whole."""
         self.checkpoint_fields: dict[str, Any] = {}
         """What is to be logged of the one that is decided and not durable yet."""
+        self.ends_with = 0
+        """The checkpoint that the job ends with, once that is durable; 0 for none."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None

@@ -190,7 +190,9 @@ class Leadership:
             case "drain":
                 return core.drain(ticket, job, now)
             case "savepoint":
-                return core.savepoint(ticket, job, messages.text(message, "directory"), now)
+                return core.savepoint(
+                    ticket, job, messages.text(message, "directory"), message.get("stop") is True, now
+                )
             case "kill":
                 return core.kill(ticket, job, messages.text(message, "worker"))
             case "forget":

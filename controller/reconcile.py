@@ -189,6 +189,8 @@ class Pass(Moment):
             self.log_checkpoint("completed", checkpoint=durable.completed, **job.checkpoint_fields)
             if savepoint := job.checkpoint_fields.get("savepoint"):
                 self.log_savepoint(savepoint, durable.completed)
+            if job.ends_with == durable.completed and job.phase in (Phase.RUNNING, Phase.RECOVERING):
+                job.move(Phase.CANCELLING, now)
             job.checkpoint_fields = {}
         coordinator.reserve()
         if job.phase is not Phase.RUNNING or job.durable is None or job.durable.round != job.round:
@@ -196,6 +198,7 @@ class Pass(Moment):
         rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}
         if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):
             job.checkpoint_fields = checkpoint_fields(whole, [row.stats for row in rows.values()])
+            job.ends_with = whole.number if whole.ends else 0
         elif coordinator.is_late(now) and (late := coordinator.abort(now, failed=True)):
             self._checkpoint_failed(late, coordinator, rows.keys() - late.saved_at.keys())
         if number := coordinator.trigger(durable, now, job.at_end):

@@ -35,6 +35,7 @@ COMMANDS = {
     "status": "Show jobs, or one job's workers.",
     "checkpoints": "Show the checkpoints of a job under barriers.",
     "savepoint": "Copy a job's state into a directory that other jobs can begin from.",
+    "rescale": "Give the stages of a running job other numbers of tasks.",
     "logs": "Show what the workers of a job printed.",
     "kill": "Kill a worker of a job (it is replaced).",
     "drain": "Bring a stream without end to its end.",

@@ -31,8 +31,9 @@ LOOK_S = 0.05
     metavar="S",
     help="Give up after so long.",
 )
+@click.option("--stop", is_flag=True, help="Cancel the job with it: nothing behind it is announced or committed.")
 @zookeeper_option
-def command(job: str, directory: str, timeout: float, zookeeper: str | None) -> None:
+def command(job: str, directory: str, timeout: float, stop: bool, zookeeper: str | None) -> None:
     """Copy the state of a running job into DIRECTORY, from which any job can begin: another version of it, with other
     numbers of tasks, or under another scheme.
 
@@ -42,21 +43,26 @@ def command(job: str, directory: str, timeout: float, zookeeper: str | None) -> 
 
     \b
     Example:
-      riprap savepoint word_count savepoints/words
-      riprap cancel word_count
+      riprap savepoint word_count savepoints/words --stop
       riprap submit configs/word_count.yaml --from savepoints/words --set stages.count.parallelism=4
     """
     from riprap.engine.services.cluster import open_client
 
     path = Path(directory).resolve()
-    _make(path)
     with open_client(zookeeper) as client:
-        savepoint = _await(client, job, path, time.monotonic() + timeout)
-    savepoint.check()
+        savepoint = make_savepoint(client, job, path, stop, timeout)
     click.echo(f"savepoint {path}: checkpoint {savepoint.checkpoint} of {savepoint.job}")
 
 
-def _make(path: Path) -> None:
+def make_savepoint(client: Client, job: str, path: Path, stop: bool, timeout_s: float) -> Savepoint:
+    """A savepoint of a job in a new or empty directory; RiprapError where it is not whole in time."""
+    _make_directory(path)
+    savepoint = _await(client, job, path, stop, time.monotonic() + timeout_s)
+    savepoint.check()
+    return savepoint
+
+
+def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
@@ -65,7 +71,7 @@ def _make(path: Path) -> None:
         raise ConfigError(f"{path} cannot be made: {error}", "name another directory") from error
 
 
-def _await(client: Client, job: str, path: Path, deadline: float) -> Savepoint:
+def _await(client: Client, job: str, path: Path, stop: bool, deadline: float) -> Savepoint:
     """The savepoint, once it is whole; RiprapError after the deadline, or when the job ends first."""
     from riprap.backupserver.savepoint import MANIFEST, read_savepoint
 
@@ -78,7 +84,7 @@ def _await(client: Client, job: str, path: Path, deadline: float) -> Savepoint:
                 f"see `riprap checkpoints {job}`, or raise --timeout",
             )
         if now - asked_at > ASK_AGAIN_S:
-            client.savepoint(job, str(path))
+            client.savepoint(job, str(path), stop)
             asked_at = now
         time.sleep(LOOK_S)
     return read_savepoint(path)

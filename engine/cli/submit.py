@@ -81,7 +81,7 @@ def command(
         else:
             start = _again(str(resume), client, faults, faults_file, verify)
         if start is not None:
-            _submit(start, client, zookeeper, as_json)
+            hand_in(start, client, zookeeper, as_json)
 
 
 def _again(
@@ -98,7 +98,8 @@ def _again(
     return submit_again(run_dir, client, faults, faults_file, verify)
 
 
-def _submit(start: ClusterStart, client: Client, zookeeper: str | None, as_json: bool) -> None:
+def hand_in(start: ClusterStart, client: Client, zookeeper: str | None, as_json: bool) -> None:
+    """Submit a job that was checked, and say where its traces go."""
     from riprap.engine.run.cautions import tell
 
     job, run_dir = start.job.topology.job, str(start.run_dir)

@@ -10,11 +10,11 @@ from riprap.backupserver.savepoint import Savepoint, read_savepoint
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
 from riprap.codec.key_groups import GROUPS
-from riprap.configs.problems import Problem
+from riprap.configs.problems import Problem, config_error
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.schemes import DATAFLOW_SCHEMES
-from riprap.engine.worker.operators import runs_as_graph
+from riprap.engine.worker.operators import is_dataflow, runs_as_graph
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 from riprap.operators.states.base import State
@@ -33,12 +33,26 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
     except RiprapError as error:
         yield Problem(AT, str(error.args[0]), "a savepoint that is whole", error.remedy)
         return
-    yield from _scheme_problems(topology)
     yield from _stage_problems(topology, savepoint)
+    yield from _rescaling_problems(topology, savepoint)
     for name in topology.stages:
         if savepoint.tasks(name):
-            yield from _task_problems(topology, savepoint, name)
             yield from _state_problems(topology, savepoint, name)
+
+
+def check_rescaling(before: Topology, after: Topology) -> None:
+    """ConfigError where a savepoint of the one, which is not made yet, could not be dealt out to tasks of the other."""
+    problems = list(_rescaling_problems(after, Savepoint(Path(), before.job, 0, before.to_dict())))
+    if problems:
+        raise config_error(lambda path: before.job, "the command", problems)
+
+
+def _rescaling_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:
+    yield from _scheme_problems(topology)
+    for name in topology.stages:
+        if savepoint.tasks(name) not in (0, topology.stages[name].parallelism):
+            yield from _task_problems(topology, savepoint, name)
+            yield from _key_problems(topology, savepoint, name)
 
 
 def _scheme_problems(topology: Topology) -> Iterator[Problem]:
@@ -66,8 +80,6 @@ def _stage_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Proble
 
 def _task_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
     before, now, at = savepoint.tasks(name), topology.stages[name].parallelism, ("stages", name, "parallelism")
-    if before == now:
-        return
     if name in topology.sources:
         wrong = f"is {now}, and the savepoint has read the parts of {before} tasks"
         yield Problem(at, wrong, f"{before}: a source goes on where its tasks stood")
@@ -77,20 +89,27 @@ def _task_problems(topology: Topology, savepoint: Savepoint, name: str) -> Itera
         yield Problem(at, f"is {now}, and not {before}", f"{before}, as not all edges to it are full")
 
 
+def _key_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
+    state = _state_of(topology, name)
+    if state is not None and type(state).recover_groups is State.recover_groups:
+        wrong = f"is another than {savepoint.tasks(name)}, and the state of its operator, {type(state).__name__},"
+        yield Problem(("stages", name, "parallelism"), f"{wrong} is not kept by key", "the number of tasks that it had")
+
+
 def _state_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
+    saved = int(savepoint.fields(WorkerId(name, 0))["state"])
+    has_state = _state_of(topology, name) is not None
+    if is_dataflow(topology) and bool(saved) != has_state:
+        kept = ("no", "a") if saved else ("a", "none")
+        wrong = f"{topology.stages[name].operator} keeps {kept[0]} state, and that of the savepoint {kept[1]}"
+        yield Problem(("stages", name, "operator"), wrong, "an operator with a state of the same kind")
+
+
+def _state_of(topology: Topology, name: str) -> State | None:
+    """None also for an operator that cannot be made, of which others tell."""
     stage = topology.stages[name]
     try:
         operator = make_operator(stage.operator, stage.options)
     except RiprapError:
-        return  # told by those who look at operators
-    saved = int(savepoint.fields(WorkerId(name, 0))["state"])
-    state = operator.state if isinstance(operator, DataflowOperator) else None
-    at = ("stages", name, "operator")
-    if isinstance(operator, DataflowOperator) and bool(saved) != (state is not None):
-        kept = ("no", "a") if saved else ("a", "none")
-        wrong = f"{stage.operator} keeps {kept[0]} state, and that of the savepoint {kept[1]}"
-        yield Problem(at, wrong, "an operator with a state of the same kind")
-    keyed = state is None or type(state).recover_groups is not State.recover_groups
-    if not keyed and savepoint.tasks(name) != stage.parallelism:
-        wrong = f"the state of {stage.operator}, {type(state).__name__}, is not kept by key"
-        yield Problem(("stages", name, "parallelism"), wrong, f"{savepoint.tasks(name)} tasks, as in the savepoint")
+        return None
+    return operator.state if isinstance(operator, DataflowOperator) else None

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cli_harness import SLOW_WORDS, WORD_COUNT, Cli, await_that, paced
 
+from riprap.controller.client import Client
 from riprap.engine.run_directory.directory import read_events
 
 SHARED_ENSEMBLE = True
@@ -113,3 +114,31 @@ def test_a_training_loop_goes_on_from_a_savepoint(cli: Cli) -> None:
     ended = cli.run("run", "job.yaml", "--out", "out", "--from", "saved", "--json", *sets)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["model"]["sha256"] == json.loads(calm.stdout)["model"]["sha256"]
+
+
+def windows(run_dir: Path, sink: int) -> list[int]:
+    lines = (run_dir / f"epochs.{sink}.csv").read_text().splitlines()[1:]
+    return [int(line.partition(",")[0]) for line in lines if not line.startswith("#")]
+
+
+def test_a_job_is_rescaled_while_it_runs(words: Cli) -> None:
+    """Each window is announced once, by the tasks before or by those after."""
+    zookeeper = json.loads(words.ask("up", "--standby", "0", "--json"))["zookeeper"]
+    slow = ("--set", "stages.split.operator=slow_words:SlowSplit")
+    words.ask("submit", "words.yaml", "--out", "first", *slow, *BARRIER)
+    csv = words.directory / "first" / "epochs.0.csv"
+    await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 3, 120, lambda: "nothing was committed")
+    assert words.run("rescale", "words", "split=3").returncode == 2, "a source keeps its tasks, and nothing was stopped"
+    words.ask("rescale", "words", "count=3", "--out", "second")
+    with Client(zookeeper) as client:
+        status = client.wait("words", 120)
+    first, second = words.directory / "first", words.directory / "second"
+    assert status["phase"] == "COMPLETED" and status["run_dir"] == str(second)
+    assert counted(second) == TRUTH
+    ends = {tuple(windows(first, sink)) for sink in range(2)}
+    goes_on = {tuple(windows(second, sink)) for sink in range(3)}
+    assert len(ends) == len(goes_on) == 1, "the tasks of a stage announce alike"
+    last = len(TEXT.splitlines()) * REPEAT // WINDOW
+    assert [*ends.pop(), *goes_on.pop()] == list(range(1, last + 1))
+    words.ask("down")
+    words.await_no_process()

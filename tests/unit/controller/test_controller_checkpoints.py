@@ -86,3 +86,19 @@ def test_no_number_is_triggered_twice_whoever_leads(steps: list[str]) -> None:
 @pytest.mark.parametrize("topology", [{}, {"fault_tolerance": {"scheme": "mini_batch"}}])
 def test_other_schemes_have_no_pace(topology: dict[str, object]) -> None:
     assert CheckpointPace.of(topology) is None
+
+
+def test_a_savepoint_is_the_next_checkpoint_and_made_again_until_it_is_whole() -> None:
+    coordinator = made()
+    coordinator.want("/save", ends=True)
+    coordinator.want("/save", ends=False)  # the client asks again
+    assert coordinator.trigger(coordinator.marks, 0.1, hurried=False) == 1, "it does not wait for the interval"
+    assert coordinator.savepoint == "/save"
+    coordinator.abort(0.2)
+    assert coordinator.savepoint == ""
+    assert coordinator.trigger(coordinator.marks, 0.3, hurried=False) == 2 and coordinator.savepoint == "/save"
+    whole = coordinator.hear({"a": 2}, 0.4)
+    assert whole is not None and (whole.savepoint, whole.ends) == ("/save", True)
+    assert not coordinator.wanted
+    assert coordinator.trigger(coordinator.marks, 0.5, hurried=False) == 0, "the next is a checkpoint in its time"
+    assert coordinator.trigger(coordinator.marks, 5.0, hurried=False) == 3 and coordinator.savepoint == ""

@@ -1,0 +1,59 @@
+"""`riprap rescale`: other numbers of tasks for a job that runs."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from riprap.codec.errors import ConfigError
+from riprap.engine.cli.options import no_verify_option, out_option, zookeeper_option
+
+TIMEOUT_S = 300.0
+"""For a checkpoint to be whole, and for the job's workers to end."""
+
+
+@click.command("rescale")
+@click.argument("job")
+@click.argument("stages", metavar="STAGE=N...", nargs=-1, required=True)
+@out_option
+@zookeeper_option
+@no_verify_option
+def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str | None, no_verify: bool) -> None:
+    """Give the stages of a running job of a cluster other numbers of tasks.
+
+    The job ends with a savepoint, in its run directory, and begins from it anew, in a run directory of its own: what
+    was announced stands, and nothing is announced twice. The next one says where it began from, in its topology.
+
+    \b
+    Example:
+      riprap rescale word_count count=4
+    """
+    from riprap.engine.cli.savepoint import make_savepoint
+    from riprap.engine.cli.submit import hand_in
+    from riprap.engine.run.cluster_start import check_is_of_cluster, find_run_directory, submit_anew
+    from riprap.engine.run.preflight import check_job
+    from riprap.engine.run.savepoint_checks import check_rescaling
+    from riprap.engine.run_directory.directory import TOPOLOGY
+    from riprap.engine.services.cluster import open_client
+    from riprap.engine.services.state import find_backups
+
+    sets = [f"stages.{name}.parallelism={number}" for name, number in map(_parsed, stages)]
+    with open_client(zookeeper) as client:
+        run_dir = find_run_directory(job, client)
+        check_is_of_cluster(run_dir)
+        topology = str(run_dir / TOPOLOGY)
+        before, after = (check_job(topology, changes, verify=False).topology for changes in ((), sets))
+        check_rescaling(before, after)  # before anything is stopped
+        path = run_dir / "savepoints" / time.strftime("%Y%m%d-%H%M%S")
+        make_savepoint(client, job, path, stop=True, timeout_s=TIMEOUT_S)
+        client.wait(job, TIMEOUT_S)
+        job_after = check_job(topology, [*sets, f"start_from={path}"], verify=not no_verify)
+        hand_in(submit_anew(job_after, out, find_backups(zookeeper)), client, zookeeper, as_json=False)
+
+
+def _parsed(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name or not number.isdecimal() or not int(number):
+        raise ConfigError(f"{text!r} is no stage with a number of tasks", "write STAGE=N, as in count=4")
+    return name, int(number)
