@@ -47,7 +47,7 @@ class Savepoint:
     def tasks(self, stage: str) -> int:
         """The number of tasks that a stage had; 0 for one that was not there."""
         found = self.topology["stages"].get(stage)
-        return int(found.get("parallelism", 1)) if found else 0
+        return 0 if found is None else int(found.get("parallelism", 1))
 
     def part(self, worker: WorkerId) -> Part:
         """The part of a task. DataError when it is not there, or is not what was written."""

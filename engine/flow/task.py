@@ -56,8 +56,6 @@ class DataflowTask:
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
         """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
-        self._moving: list[Entry] = []
-        """What was on its way when the savepoint was made that this job begins from, until it is let in."""
         self._ahead: deque[Entry] = deque()
         """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
         self._to_answer: list[tuple[Joint, WorkerId]] = []
@@ -136,12 +134,13 @@ class DataflowTask:
             self.reader.restore((), self.progress, self.port.now())
         if self.journal is not None:
             self.journal.begin(Epoch(self.progress.epoch), beginning.items)
-        self._moving = list(beginning.entries)
+        for entry in beginning.entries:
+            self.held[entry.link].append(entry)  # before all that comes; it is let in when the task begins
 
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former life saved."""
         if state is not None or items:
-            self._moving = []
+            self.held.clear()  # what this job begins with is part of that
         entries = self.scheme.restore(state, items)
         if self.reader is not None:
             self.reader.restore(items, self.progress, self.port.now())
@@ -226,8 +225,14 @@ class DataflowTask:
         self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
         for joint in self.layout.inputs:
             if worker in joint.workers:
-                self.held.pop(link_key(joint.edge, worker), None)  # its next life sends it again
+                self._forget_held(link_key(joint.edge, worker))
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
+
+    def _forget_held(self, link: LinkKey) -> None:
+        """A sender's next life sends again what waits here; but not what this task was restored with."""
+        kept = deque(entry for entry in self.held.pop(link, ()) if entry.edge is None)
+        if kept:
+            self.held[link] = kept
 
     def on_worker_restored(self, worker: WorkerId) -> None:
         """A new life of a worker is up: it is told how far what it sends has come."""
@@ -295,9 +300,6 @@ class DataflowTask:
         if not self.outlet.placed:
             return False
         self._begun = True
-        for entry in self._moving:
-            self.held[entry.link].append(entry)
-        self._moving = []
         self._let_held_in()
         if self.reader is not None:
             self._go_to_input(self.reader)

@@ -98,11 +98,11 @@ def test_a_savepoint_that_does_not_fit_is_refused_before_anything_starts(words: 
 
 
 def test_a_training_loop_goes_on_from_a_savepoint(cli: Cli) -> None:
-    """With feedback on its way: the model is that of the undisturbed run."""
-    sets = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3", *BARRIER)
+    """The model is that of the undisturbed run."""
+    sets = ("--set", "input.repeat=60", "--set", "stages.processor.parallelism=3", *BARRIER)
     calm = cli.run("run", "job.yaml", "--out", "calm", "--json", *sets)
     assert calm.returncode == 0, calm.stderr
-    process = cli.start("run", "job.yaml", "--out", "first", *sets, *paced(10_000))
+    process = cli.start("run", "job.yaml", "--out", "first", *sets, *paced(40_000))
     out = cli.directory / "first"
     csv = out / "epochs.csv"
     await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 3, 120, lambda: "nothing was committed")

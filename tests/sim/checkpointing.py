@@ -26,6 +26,8 @@ class Checkpointing:
         self.parts: dict[WorkerId, tuple[int, int]] = {}
         self.writing = False
         self.whole: list[int] = []
+        self.savepoints: dict[int, str] = {}
+        """The directories of checkpoints that are savepoints."""
         sim.at(STEP_S, self.step)
 
     def step(self) -> None:
@@ -40,6 +42,8 @@ class Checkpointing:
             heard = {str(w): n for w, (life, n) in self.parts.items() if life == sim.truth[w][0]}
             if len(heard) == len(sim.truth) and (whole := coordinator.hear(heard, sim.now)):
                 sim.case.log.append(f"{sim.now:.4f} checkpoint {whole.number} is whole")
+                if whole.savepoint:
+                    self.savepoints[whole.number] = whole.savepoint
             elif coordinator.is_late(sim.now):
                 coordinator.abort(sim.now, failed=True)
             ended = all(sim.nodes[sink].task.epoch == sim.case.windows for sink in sim.sinks)
@@ -89,8 +93,8 @@ class Checkpointing:
             self.sim.tell(node, lambda node=node: node.task.checkpoint(*news))
 
     @property
-    def view(self) -> tuple[int, int]:
-        return self.coordinator.triggered, self.marks.completed
+    def view(self) -> tuple[int, int, str]:
+        return self.coordinator.triggered, self.marks.completed, self.coordinator.savepoint
 
     def restore(self, node: DataflowNode) -> None:
         """Its part of the last whole checkpoint: the newest record of that number."""

@@ -58,6 +58,32 @@ class Total(DataflowOperator):
             out.feed_back((np.array([float(epoch)]),))
 
 
+class ByKey(DataflowOperator):
+    """Stateless: each item (key, value) to the task that has the key."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        keys, values = items.arrays if len(items.arrays) == 2 else items.arrays[0].T
+        out.send_by_key(keys.astype(np.int64), (values,))
+        return items.count
+
+
+class Sums(DataflowOperator):
+    """The sum of the values of each of its keys, handed on by key where there is somebody."""
+
+    def __init__(self) -> None:
+        self.state: HashMap = HashMap()
+
+    def open(self, context: Context) -> None:
+        self.is_last = not context.fan_out
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        keys, values = items.arrays
+        left = first + self.state.add(keys[first:], values[first:])
+        if not self.is_last:
+            out.send_by_key(keys[first:left], (values[first:left],))
+        return left
+
+
 class Windowed(DataflowOperator):
     """Sends the sum of each key of a window when it is closed, and forgets it."""
 
@@ -141,6 +167,10 @@ SHAPES = {
         [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}],
     ),
     "local": _topology({"a": ("Windowed", 2, {}), "b": ("Total", 2, {})}, [{"from": "a", "to": "b"}]),
+    "keyed": _topology(
+        {"a": ("ByKey", 2, {}), "b": ("Sums", 3, {}), "c": ("Sums", 2, {})},
+        [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}],
+    ),
     "bsp": _loop(consistency="bsp"),
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
@@ -152,7 +182,7 @@ SHAPES = {
     ),
 }
 """full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
-are closed, behind the sources or in them; bsp, ssp, asp: a loop under each consistency model."""
+are closed, behind the sources or in them; keyed: sums by key, twice; bsp, ssp, asp: a loop under each model."""
 
 
 def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:

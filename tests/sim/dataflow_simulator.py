@@ -16,6 +16,7 @@ import numpy as np
 from checkpointing import Checkpointing
 from simulator import Node, Simulation
 
+from riprap.backupserver.savepoint import write_part
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Seq, WorkerId
@@ -31,6 +32,7 @@ from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.worker.build import Hosted, coded_task, hosting_task
 from riprap.engine.worker.operators import opened_dataflow
+from riprap.operators.states import HashMap
 
 STEPS_MAX = 200_000
 ITEM_BYTES = 16.0
@@ -91,7 +93,12 @@ class Ledger:
             self.pending.append((int(boundary.epoch), boundary.items))
 
     def notes(self) -> dict[str, Any]:
-        return {"pending": [list(entry) for entry in self.pending]}
+        items = sum(count for _, count in (*self.announced, *self.pending))
+        return {"pending": [list(entry) for entry in self.pending], "items": items}
+
+    def begin(self, epoch: int, items: int) -> None:
+        if epoch and not self.announced:
+            self.announced += [*((before, 0) for before in range(1, epoch)), (epoch, items)]
 
     def resume(self, notes: Mapping[str, Any]) -> None:
         self.pending = [(epoch, items) for epoch, items in notes["pending"] if epoch > len(self.announced)]
@@ -138,6 +145,9 @@ class DataflowNode(Node):
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
         plain = msgpack.unpackb(msgpack.packb(meta), strict_map_key=False)
         return super().save(kind, epoch, plain, arrays)
+
+    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
+        write_part(Path(directory), self.me, meta, arrays)
 
     def release(self, checkpoint: int) -> None:
         assert self.sim.checkpointing is not None
@@ -283,14 +293,20 @@ class DataflowSimulation(Simulation):
                 assert len(self.announced[sink]) == self.case.windows, f"{sink} is done and has not announced all"
             if len(done) == len(self.sinks):
                 return self.totals()
-            assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
-            self.now, _, act = heapq.heappop(self.events)
-            act()
+            self.step()
         raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + self.standing())
+
+    def step(self) -> None:
+        """The next thing that happens."""
+        assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
+        self.now, _, act = heapq.heappop(self.events)
+        act()
 
     def totals(self) -> np.ndarray:
         """The sum of each key over all destinations."""
-        return sum(self.nodes[sink].task.operator.state.values for sink in self.sinks)
+        states = [self.nodes[sink].task.operator.state for sink in self.sinks]
+        keys = np.arange(dataflow_jobs.KEYS)
+        return sum(state.get(keys) if isinstance(state, HashMap) else state.values for state in states)
 
     def truth_of_keys(self) -> np.ndarray:
         """What the totals are in an undisturbed run."""

@@ -1,0 +1,122 @@
+"""Savepoints of simulated jobs, made at any moment and while workers die, from which other jobs begin: with other
+numbers of tasks, under other schemes, and while their workers die."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dataflow_jobs import SHAPES
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
+from test_dataflow_sim import EXACT, errors
+
+from riprap.backupserver.savepoint import FORMAT, MANIFEST, read_savepoint
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.task import DataflowTask
+from riprap.engine.worker.from_savepoint import beginning_of
+
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "4"))
+FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
+LONG = {"items": 800, "windows": 20, "disk_s": 0.001}
+
+
+class Saving(DataflowSimulation):
+    """Asks for a savepoint at a random moment, again and again as its client would, and ends when it is whole."""
+
+    def __init__(self, case: DataflowCase, seed: int, directory: Path) -> None:
+        self.directory = directory
+        super().__init__(case, seed)
+        self.at(self.rng.uniform(0, 0.3), self.ask)
+
+    def ask(self) -> None:
+        assert self.checkpointing is not None
+        self.checkpointing.coordinator.want(str(self.directory), ends=True)
+        self.at(0.05, self.ask)
+
+    def run_to_savepoint(self) -> None:
+        """Until one is durably decided; its manifest is written then."""
+        checkpointing = self.checkpointing
+        assert checkpointing is not None
+        while checkpointing.marks.completed not in checkpointing.savepoints:
+            self.step()
+        fields = {"format": FORMAT, "job": "job", "checkpoint": checkpointing.marks.completed}
+        (self.directory / MANIFEST).write_text(json.dumps(fields | {"topology": self.topology.to_dict()}) + "\n")
+        for node in self.nodes.values():
+            node.task.close()
+
+
+class Begun(DataflowSimulation):
+    """Begins from a savepoint."""
+
+    def __init__(self, case: DataflowCase, seed: int, directory: Path) -> None:
+        self.directory = directory
+        super().__init__(case, seed)
+
+    def make_task(self, node: DataflowNode) -> DataflowTask:
+        task = super().make_task(node)
+        beginning = beginning_of(replace(self.topology, start_from=str(self.directory)), self.layouts[node.me])
+        assert beginning is not None
+        task.begin_from(beginning)
+        return task
+
+
+def with_tasks(shape: str, tasks: Mapping[str, int]) -> dict[str, Any]:
+    """A shape with other numbers of tasks."""
+    stages = {
+        name: stage | {"parallelism": tasks.get(name, stage["parallelism"])}
+        for name, stage in SHAPES[shape]["stages"].items()
+    }
+    return {**SHAPES[shape], "stages": stages}
+
+
+MAKERS = {"aligned": EXACT["barrier"], "unaligned": EXACT["unaligned"], "stop_the_world": EXACT["stop_the_world"]}
+CASES: list[tuple[str, dict[str, int]]] = [
+    *((shape, {}) for shape in SHAPES if not shape.startswith(("coded", "copied"))),
+    ("keyed", {"b": 5}),
+    ("keyed", {"b": 1, "c": 4}),
+    ("keyed", {"c": 1}),
+]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(
+    ("shape", "tasks"), CASES, ids=lambda value: value if isinstance(value, str) else str(sorted(value.items()))
+)
+def test_another_job_goes_on_from_a_savepoint(maker: str, shape: str, tasks: dict[str, int], tmp_path: Path) -> None:
+    begun_behind = 0
+    for seed in range(FIRST, FIRST + SEEDS):
+        directory = tmp_path / str(seed)
+        made = Saving(DataflowCase(MAKERS[maker], shape, **LONG, kills=3, kill_until_s=0.3, log=[]), seed, directory)
+        made.run_to_savepoint()
+        whole = read_savepoint(directory)
+        whole.check()
+        scheme = list(EXACT.values())[seed % len(EXACT)]
+        case = DataflowCase(scheme, with_tasks(shape, tasks), **LONG, kills=4, kill_until_s=0.3, log=[])
+        simulation = Begun(case, seed, directory)
+        run_or_replay(simulation, __file__, f"{maker} and {shape}")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+        for sink, announced in simulation.announced.items():
+            assert [window for window, _ in announced] == list(range(1, 21)), f"seed {seed}: {sink}"
+        assert sum(items for ends in simulation.announced.values() for _, items in ends) == simulation.items
+        begun_behind += whole.fields(next(iter(simulation.nodes)))["progress"]["epoch"] > 0
+    assert begun_behind, "no savepoint held a window: the case says nothing"
+
+
+def test_what_was_on_its_way_keeps_the_number_of_tasks(tmp_path: Path) -> None:
+    """Of some seeds feedback is on its way; then the stages at both its ends cannot be rescaled."""
+    held = 0
+    for seed in range(40):
+        directory = tmp_path / str(seed)
+        Saving(DataflowCase(EXACT["barrier"], "asp", **LONG, log=[]), seed, directory).run_to_savepoint()
+        if not any(read_savepoint(directory).fields(WorkerId("a", index))["moving"] for index in range(2)):
+            continue
+        held += 1
+        with pytest.raises(JobFailed, match="on their way"):
+            Begun(DataflowCase(EXACT["barrier"], with_tasks("asp", {"b": 3}), **LONG, log=[]), seed, directory)
+    assert held, "no feedback was on its way: the case says nothing"
