@@ -28,7 +28,7 @@ MANIFEST = "savepoint.json"
 
 
 @dataclass(frozen=True)
-class Part:
+class TaskPart:
     """A task's part: its fields and arrays (engine/schemes/barrier.py)."""
 
     meta: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Savepoint:
         found = self.topology["stages"].get(stage)
         return 0 if found is None else int(found.get("parallelism", 1))
 
-    def part(self, worker: WorkerId) -> Part:
+    def part(self, worker: WorkerId) -> TaskPart:
         """The part of a task. DataError when it is not there, or is not what was written."""
         path = _path(self.directory, worker)
         try:
@@ -61,7 +61,7 @@ class Savepoint:
                 f"{path} is of checkpoint {meta.get('checkpoint')}, and {MANIFEST} of {self.checkpoint}",
                 "make the savepoint anew, in an empty directory",
             )
-        return Part(meta, arrays)
+        return TaskPart(meta, arrays)
 
     def fields(self, worker: WorkerId) -> Mapping[str, Any]:
         """The fields of a task's part, whose arrays are not read. DataError as `part`."""

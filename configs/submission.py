@@ -56,7 +56,8 @@ class Additions(Section):
 
     `restorable`: a sink that is lost can be restored from what it saves. `before`: the epochs that each sink had
     committed before this attempt and those before it. `resume`: the command that goes on with the job. `checkpoint`:
-    that of an earlier attempt to go on from.
+    that of an earlier attempt to go on from. `checkpoints_before`: numbers up to this one belong to the job whose
+    savepoint it begins from.
     """
 
     run: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]{1,64}$")]
@@ -65,6 +66,7 @@ class Additions(Section):
     profile: bool = False
     resume: str = ""
     checkpoint: Count = 0
+    checkpoints_before: Count = 0
     before: list[list[Count]] | None = None
     faults: list[JsonValue] = Field(default_factory=list)
 

@@ -289,7 +289,7 @@ class Core:
                     tasks[row.id] = Incarnation(max(tasks.get(row.id, 0), row.incarnation))
         blank = {worker: UNASSIGNED._replace(incarnation=number) for worker, number in tasks.items()}
         horizon = FIRST if spec.endless else None
-        marks = Marks(spec.checkpoint, spec.checkpoint)
+        marks = Marks(spec.checkpoint, max(spec.checkpoint, spec.checkpoints_before))
         return JobRecord(started_at=now, clock=self.cluster.clock, tasks=blank, horizon=horizon, checkpoints=marks)
 
     def _settle(self, now: float) -> list[Action]:

@@ -59,6 +59,11 @@ class JobSpec:
         return int(self.topology.get("checkpoint") or 0)
 
     @property
+    def checkpoints_before(self) -> int:
+        """Numbers up to this one belong to the checkpoints of the job whose savepoint this one begins from."""
+        return int(self.topology.get("checkpoints_before") or 0)
+
+    @property
     def resume(self) -> str:
         """The command that goes on with the job should it fail; empty when the submitter names none."""
         return str(self.topology.get("resume") or "")

@@ -22,6 +22,8 @@ class Beginning(NamedTuple):
     entries: Sequence[Entry]
     items: int
     """At a destination: the items of all windows that are closed."""
+    names: Sequence[str]
+    """Of transactions that the savepoint commits, though its job may have ended before it did."""
 
     def load(self, stage: str, state: State | None) -> None:
         """Have a new state take over what is its own. JobFailed where it cannot."""

@@ -26,6 +26,7 @@ from riprap.engine.flow.scheme import DataflowScheme, SavedPart
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.outputs.transactional import TransactionalSink
 
 EARLIER_MAX = 32
 """Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
@@ -130,6 +131,9 @@ class DataflowTask:
         """Begin from a savepoint; a life that has saved something of its own goes on from that (`restore`)."""
         vars(self.progress).update(vars(beginning.progress))
         beginning.load(self.layout.me.stage, self.operator.state)
+        if isinstance(self.operator, TransactionalSink):
+            for name in beginning.names:
+                self.operator.commit(name)
         if self.reader is not None:
             self.reader.restore((), self.progress, self.port.now())
         if self.journal is not None:

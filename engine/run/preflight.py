@@ -21,7 +21,7 @@ from riprap.engine.run.dataflow_preflight import DataflowSchema, open_dataflow
 from riprap.engine.run.fault_plan import plan_faults
 from riprap.engine.run.faults import faults_of_file, parse_fault
 from riprap.engine.run.operator_checks import is_hybrid, operator_problems
-from riprap.engine.run.savepoint_checks import savepoint_problems
+from riprap.engine.run.savepoint_checks import number_of_savepoint, savepoint_problems
 from riprap.engine.schemes import dataflow_scheme
 from riprap.engine.services.backup_servers import with_servers
 from riprap.engine.worker.operators import is_dataflow, runs_as_graph
@@ -87,6 +87,8 @@ class CheckedJob:
     faults: list[Fault]
     unprotected: str = ""
     cautions: tuple[str, ...] = ()
+    checkpoints_before: int = 0
+    """The number of the savepoint that it begins from; 0 for none."""
 
     @property
     def items(self) -> int | None:
@@ -106,6 +108,7 @@ class CheckedJob:
         """
         values = self.topology.to_dict() | {"schema": self.schema.fields(), "run": run, "attempt": attempt}
         values |= {"checkpoint": checkpoint} if checkpoint else {}
+        values |= {"checkpoints_before": self.checkpoints_before} if self.checkpoints_before else {}
         values["restorable"] = not self.unprotected
         return with_servers(values, backups)
 
@@ -129,7 +132,7 @@ def check_job(
     schema = _opened(partial(open_all, topology, verified))
     faults = plan_faults(faults, topology, schema.items)
     told = (*dropped, *old_names(given), *cautions(topology), *_unlearnt(schema))
-    return CheckedJob(topology, schema, faults, _unprotected(topology), told)
+    return CheckedJob(topology, schema, faults, _unprotected(topology), told, number_of_savepoint(topology))
 
 
 def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:

@@ -40,6 +40,11 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
             yield from _state_problems(topology, savepoint, name)
 
 
+def number_of_savepoint(topology: Topology) -> int:
+    """The number of the checkpoint that the job begins from; 0 where it begins with nothing."""
+    return 0 if topology.start_from is None else read_savepoint(Path(topology.start_from)).checkpoint
+
+
 def check_rescaling(before: Topology, after: Topology) -> None:
     """ConfigError where a savepoint of the one, which is not made yet, could not be dealt out to tasks of the other."""
     problems = list(_rescaling_problems(after, Savepoint(Path(), before.job, 0, before.to_dict())))

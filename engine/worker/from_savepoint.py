@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from riprap.backupserver.savepoint import Part, Savepoint, read_savepoint
+from riprap.backupserver.savepoint import Savepoint, TaskPart, read_savepoint
 from riprap.codec.blocks import Key
 from riprap.codec.errors import JobFailed
 from riprap.codec.key_groups import GROUPS
@@ -49,8 +49,10 @@ class FormerTasks:
         progress = self._begun(entries)
         groups = None if self.same else groups_of_task(self.me.index, self._tasks[self.me.stage])
         accounted = sum(int(part.meta["notes"].get("items", 0)) for part in self.parts)
-        items = accounted if self.same or self.me.index == 0 else 0
-        return Beginning(progress, [_backup(part) for part in self.parts], groups, entries, items)
+        is_heir = self.same or self.me.index == 0  # of what cannot be parted
+        names = [name for part in self.parts for _, name in part.meta["names"]] if is_heir else []
+        backups = [_backup(part) for part in self.parts]
+        return Beginning(progress, backups, groups, entries, accounted if is_heir else 0, names)
 
     def _is_same(self, stage: str) -> bool:
         return self.savepoint.tasks(stage) == self._tasks[stage]
@@ -153,7 +155,7 @@ def groups_of_task(task: int, tasks: int) -> range:
     return range(-(-task * GROUPS // tasks), -(-(task + 1) * GROUPS // tasks))
 
 
-def _backup(part: Part) -> Backup:
+def _backup(part: TaskPart) -> Backup:
     return Backup(True, tuple(restored(part)[: part.meta["state"]]))
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_harness import Cli
+from cli_harness import Cli, await_that
 
 import riprap
+from riprap.engine.run_directory.directory import read_events
 
 SHARED_ENSEMBLE = True
 ROWS = 60_000
@@ -116,3 +117,23 @@ def test_transactions_without_checkpoints_are_refused(cli: Cli) -> None:
     assert ended.returncode == 2
     assert "is mini_batch, but stage write puts out transactions, which are committed with checkpoints" in ended.stderr
     assert "set it to barrier" in ended.stderr
+
+
+def test_rows_are_seen_once_across_a_savepoint(cli: Cli) -> None:
+    """The job ends with it; what it had prepared and not committed yet the next one commits."""
+    numbered(cli.directory / "numbers", ROWS)
+    (cli.directory / "numbered.py").write_text(NUMBERED)
+    (cli.directory / "copy.yaml").write_text(
+        TOPOLOGY % ("row_files:RowFiles", "{directory: rows, columns: 'label, n'}")
+    )
+    process = cli.start("run", "copy.yaml", "--out", "first")
+    await_that(lambda: len(files(cli.directory / "rows")) > 0, 120, lambda: "nothing was committed")
+    started = next(event for event in read_events(cli.directory / "first") if event["event"] == "cluster_started")
+    made = cli.run("savepoint", "copy", "saved", "--stop", "--zookeeper", str(started["zookeeper"]))
+    assert made.returncode == 0, made.stderr
+    process.communicate(timeout=60)
+    before = files(cli.directory / "rows")
+    assert 0 < len(before) < ROWS
+    ended = cli.run("run", "copy.yaml", "--out", "second", "--from", "saved", "--fault", "kill:write.0@80%")
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(files(cli.directory / "rows")) == list(range(ROWS)), "all of the input, each row once"
