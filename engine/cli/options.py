@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+from riprap.codec.json_text import to_json
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for scripts.")
 
@@ -55,7 +56,7 @@ from_option = click.option("--from", "start_from", metavar="DIR", help="Begin fr
 
 def begun_from(start_from: str | None) -> tuple[str, ...]:
     """The value of the topology that `--from` sets."""
-    return () if start_from is None else (f"start_from={json.dumps(os.path.abspath(start_from))}",)
+    return () if start_from is None else (f"start_from={to_json(os.path.abspath(start_from))}",)
 
 
 no_verify_option = click.option(
