@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.afstream import data
-from bench.afstream.jobs import Outcome, run
+from bench.afstream.jobs import Job, Outcome, run
 from bench.afstream.overhead import cpu_of_item, iterations, stream
 from bench.rounds import Found, alternate, await_quiet, ratio
 from bench.runs import median, ready, save, table
@@ -27,6 +27,12 @@ CASES = {
     "stop_the_world, 100 ms": "{scheme: stop_the_world, interval_ms: 100}",
     "mini_batch": "{scheme: mini_batch}",
 }
+SLOWED = {
+    "aligned, windows as they are (control)": "{scheme: barrier, interval_ms: 500, debloat_ms: 0}",
+    "aligned, debloated to 100 ms": "{scheme: barrier, interval_ms: 500, debloat_ms: 100}",
+    "unaligned": "{scheme: barrier, interval_ms: 500, alignment: unaligned, debloat_ms: 0}",
+}
+SLOW_COLUMNS = ("scheme", "checkpoints a run", "ms, median", "ms, p99", "kB each", "items/s")
 KILLED = ("barrier, 100 ms", "unaligned, 100 ms", "barrier, 1 s")
 COSTS = (
     "scheme", "items/s of `none`", "CPU seconds an item of `none`", "checkpoints a run", "ms, median", "ms, p99",
@@ -48,6 +54,18 @@ def cost_rows(found: Mapping[str, Found[Outcome]]) -> list[list[Any]]:
             cells += [median(one["completed"] for one in made), median(one["median"] for one in durations)]
             cells += [max(one["p99"] for one in durations), median(each) if each else "-"]
         rows.append(cells + ["-"] * (len(COSTS) - len(cells)))
+    return rows
+
+
+def slow_rows(found: Mapping[str, Found[Outcome]]) -> list[list[Any]]:
+    """A row for each way to deal with blocks that queue before a slow destination."""
+    rows: list[list[Any]] = []
+    for name, case in found.items():
+        made = [one.summary["checkpoints"] for one in case.done]
+        each = [one["bytes"] / one["completed"] / 1e3 for one in made if one["completed"]]
+        middle, highest = (median(one["duration_ms"][part] for one in made) for part in ("median", "p99"))
+        completed = median(one["completed"] for one in made)
+        rows.append([name, completed, middle, highest, median(each), case.median(lambda one: one.rate)])
     return rows
 
 
@@ -80,7 +98,8 @@ def main() -> None:
         "HIGGS, BSP loop (synthesized)": iterations("higgs", 500_000 // few),
     }
     load = await_quiet()
-    tables, figures = {}, {}
+    tables: dict[str, str] = {}
+    figures: dict[str, Any] = {}
     for name, job in jobs.items():
         found = alternate(name, {case: job.under(scheme) for case, scheme in CASES.items()}, run, options.rounds)
         tables[f"{name}: ratios to `none`, with their range"] = table(COSTS, cost_rows(found))
@@ -94,6 +113,11 @@ def main() -> None:
             }
             for case, one in found.items()
         }
+    slow = stream("word_count", text, max(1, 8 // few))
+    slow = Job(slow.config, [*slow.sets, "stages.count.operator=bench.slow_count:SlowCount"])
+    found = alternate("slow", {case: slow.under(scheme) for case, scheme in SLOWED.items()}, run, options.rounds)
+    tables["Word count whose destination rests nine tenths of the time"] = table(SLOW_COLUMNS, slow_rows(found))
+    figures["slow"] = {case: [outcome.summary["checkpoints"] for outcome in one.done] for case, one in found.items()}
     rows = []
     for name in KILLED:
         cells, figures[f"kills: {name}"] = kill_row(name, options.kills, 60_000_000 // few)

@@ -142,3 +142,15 @@ def test_a_job_is_rescaled_while_it_runs(words: Cli) -> None:
     assert [*ends.pop(), *goes_on.pop()] == list(range(1, last + 1))
     words.ask("down")
     words.await_no_process()
+
+
+KEPT = Path(__file__).parents[1] / "regress" / "savepoints"
+
+
+@pytest.mark.parametrize("version", sorted(path.name for path in KEPT.iterdir()))
+def test_savepoints_of_earlier_versions_are_begun_from_for_ever(words: Cli, version: str) -> None:
+    """One for each format there has been, of this page's words; it is never made anew."""
+    sets = ("--set", "stages.count.parallelism=3", *BARRIER)
+    ended = words.run("run", "words.yaml", "--from", str(KEPT / version), "--out", "out", "--json", *sets)
+    assert ended.returncode == 0, ended.stderr
+    assert counted(words.directory / "out") == TRUTH
