@@ -221,6 +221,13 @@ class BarrierOptions(Checkpoints):
     scheme: Literal["barrier"]
     alignment: Literal["aligned", "unaligned", "timeout"] = "aligned"
     alignment_timeout_ms: float = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """Links that do not wait need no other alignment."""
+        if self.guarantee == "at_least_once" and self.alignment != "aligned":
+            wrong = f"is at_least_once, and alignment is {self.alignment}"
+            yield Problem(("fault_tolerance", "guarantee"), wrong, "exactly_once for that, or alignment: aligned")
 
 
 class StopTheWorldOptions(Checkpoints):

@@ -356,8 +356,8 @@ class DataflowTask:
         return True
 
     def _process_data(self, entry: Entry) -> None:
-        if entry.is_empty:
-            self._done_with(entry)
+        if entry.is_empty or entry.block.epoch <= self.progress.closed.get(entry.link, 0):
+            self._done_with(entry)  # of a window that its link has closed all was processed before a loss
             return
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)

@@ -73,6 +73,9 @@ def _transaction_problems(topology: Topology, name: str, operator: DataflowOpera
         wrong = f"is {scheme}, but stage {name} puts out transactions, which are committed with checkpoints"
         expected = f"{' or '.join(CHECKPOINTING)} for {topology.stages[name].operator}"
         yield Problem(("fault_tolerance", "scheme"), wrong, expected, f"set it to {CHECKPOINTING[0]}")
+    if topology.scheme_of(name).get("guarantee") == "at_least_once":
+        at, wrong = ("fault_tolerance", "guarantee"), f"is at_least_once, but stage {name} puts out transactions"
+        yield Problem(at, wrong, f"exactly_once for {topology.stages[name].operator}")
     if any(edge.upstream == name and not edge.feedback for edge in topology.edges):
         wrong = "puts out transactions, and an edge leads on from it"
         yield Problem(("stages", name), wrong, "a destination", "take out the edges from it")

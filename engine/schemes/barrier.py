@@ -8,6 +8,9 @@ state, and so is what could not be let in yet. Once all parts are safe the check
 go back to the last whole one, and sources read on from there: each item counts once, and no output is announced that
 could be taken back.
 
+With the guarantee `at_least_once` no link waits: what is behind a barrier may be in the state already, and is processed
+again after a loss; only windows that were closed by then are not.
+
 Unaligned (or when it has waited for long enough), a task draws its line at the first barrier, or when it hears of the
 checkpoint: what waits before it and behind it is saved too, as is what comes on each link until that link's barrier,
 which overtakes what waits to leave. This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
@@ -15,6 +18,7 @@ which overtakes what waits to leave. This is the algorithm of Chandy and Lamport
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +78,8 @@ class Line:
     """Where its parts are written too, whole and aligned; empty for none."""
     came: set[LinkKey] = field(default_factory=set)
     """The links whose barrier has come."""
+    passed: dict[LinkKey, Heard] = field(default_factory=dict)
+    """Of links that do not wait: up to where they had been heard when their barrier came."""
     unaligned: bool = False
     """It is drawn at once, and what is on its way is saved."""
     turn: int | None = None
@@ -92,6 +98,7 @@ class Barrier(DataflowScheme):
         self._forward = {link_key(joint.edge, w) for joint in inputs if not joint.feedback for w in joint.workers}
         self._links = {link_key(joint.edge, worker) for joint in inputs for worker in joint.workers}
         self._unaligned = options.get("alignment") == "unaligned"
+        self._repeats = options.get("guarantee") == "at_least_once"
         patient = options.get("alignment") == "timeout"
         self._patience_s = options["alignment_timeout_ms"] / 1000 if patient else math.inf
         self._line: Line | None = None
@@ -142,6 +149,8 @@ class Barrier(DataflowScheme):
         line = self._line
         assert line is not None
         line.came.add(link)
+        if self._repeats and not line.savepoint and link in self._forward:
+            line.passed[link] = self._heard_of(link)
         if line.cut is not None:
             held = (entry for entry in self.bench.held.get(link, ()) if entry.block.kind != Kind.BARRIER)
             line.cut.came += (Moving(link, entry.block, entry.stage) for entry in held)
@@ -151,7 +160,16 @@ class Barrier(DataflowScheme):
             line.turn = self.bench.progress.received
 
     def has_passed(self, barrier: int) -> bool:
-        return barrier <= self._over
+        line = self._line
+        return barrier <= self._over or (self._repeats and not (line is not None and line.savepoint))
+
+    def _heard_of(self, link: LinkKey) -> Heard:
+        """All that has come on a link, let in or not."""
+        heard = copy.deepcopy(self.bench.progress.heard[link])
+        for entry in self.bench.held.get(link, ()):
+            if entry.block.kind != Kind.BARRIER:
+                heard.note(entry.block)
+        return heard
 
     def on_receive(self, entry: Entry) -> None:
         cut = self._line.cut if self._line is not None else None
@@ -203,9 +221,14 @@ class Barrier(DataflowScheme):
             self._names += [(line.number, name)] if name is not None else []
         leaving = list(self._leaving()) if line.unaligned else []
         came = [Moving(entry.link, entry.block, entry.stage) for entry in self._before(line)]
+        progress = bench.progress.pack()
+        progress["done"] = [
+            [edge, task, line.passed[edge, task].pack() if (edge, task) in line.passed else done]
+            for edge, task, done in progress["done"]
+        ]
         notes = bench.journal.notes() if bench.journal is not None else {}
         line.cut = cut = Cut(
-            bench.progress.pack(), self._copied(bool(line.savepoint)), came, leaving, self._links - line.came, notes,
+            progress, self._copied(bool(line.savepoint)), came, leaving, self._links - line.came, notes,
             list(self._names), began - line.begun_at, 0.0,
         )  # fmt: skip
         cut.copy_s = now() - began
@@ -235,7 +258,8 @@ class Barrier(DataflowScheme):
 
     def _before(self, line: Line) -> Iterator[Entry]:
         """What came before the line and is not processed, in the order of each link; the input is read again."""
-        for entry in (*self.bench.inbox, *self.bench.feedback):
+        inbox = () if line.passed else self.bench.inbox  # of links that did not wait all in it is behind the line
+        for entry in (*inbox, *self.bench.feedback):
             if not entry.is_input:
                 yield entry
         for held in self.bench.held.values():

@@ -117,6 +117,10 @@ def test_transactions_without_checkpoints_are_refused(cli: Cli) -> None:
     assert ended.returncode == 2
     assert "is mini_batch, but stage write puts out transactions, which are committed with checkpoints" in ended.stderr
     assert "set it to barrier" in ended.stderr
+    sets = ("--set", "fault_tolerance={scheme: barrier, guarantee: at_least_once, alignment: unaligned}")
+    ended = cli.run("run", "copy.yaml", *sets)
+    assert ended.returncode == 2 and "is at_least_once, but stage write puts out transactions" in ended.stderr
+    assert "is at_least_once, and alignment is unaligned" in ended.stderr
 
 
 def test_rows_are_seen_once_across_a_savepoint(cli: Cli) -> None:

@@ -85,3 +85,30 @@ def test_who_dies_at_the_end_announces_all_before_it_is_done(scheme: str, shape:
         simulation = AllDieAtTheEnd(DataflowCase(EXACT[scheme], shape, windows=12, log=[]), seed)
         run_or_replay(simulation, __file__, f"{scheme}-{shape}")
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+
+
+REPEATING = EXACT["barrier"] | {"guarantee": "at_least_once"}
+OPEN_SHAPES = [shape for shape in SHAPES if not shape.startswith(("coded", "copied"))]
+
+
+@pytest.mark.parametrize("fault", ["few", "many"])
+def test_at_least_once_nothing_is_lost_and_windows_close_once(fault: str) -> None:
+    """And some of it is counted again: the case would say nothing otherwise."""
+    again = 0
+    for shape in ("full", "windows", "keyed", "ssp"):
+        for seed in range(FIRST, FIRST + SEEDS):
+            simulation = Counting(DataflowCase(REPEATING, shape, **LONG | FAULTS[fault], log=[]), seed)
+            run_or_replay(simulation, __file__, f"at_least_once and {fault}")
+            assert (errors(simulation) >= 0).all(), f"{shape}, seed {seed}: {errors(simulation)}"
+            for sink, announced in simulation.announced.items():
+                assert [window for window, _ in announced] == list(range(1, 41)), f"{shape}, seed {seed}: {sink}"
+            assert sum(items for ends in simulation.announced.values() for _, items in ends) == simulation.items
+            again += errors(simulation).any()
+    assert again
+
+
+@pytest.mark.parametrize("shape", OPEN_SHAPES)
+def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
+    simulation = Counting(DataflowCase(REPEATING, shape, **LONG, log=[]), FIRST)
+    run_or_replay(simulation, __file__, f"without_a_loss and {shape}")
+    assert not errors(simulation).any()
