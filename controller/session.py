@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoAuthError, SessionClosedRequireSaslError
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    OperationTimeoutError,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
+)  # fmt: skip
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, make_digest_acl
@@ -28,6 +37,8 @@ ZOOKEEPER = "zookeeper"
 SESSION_TIMEOUT_S = 1.5  # a dead leader or host is found out after this, and up to one of the server's ticks
 CONNECT_TIMEOUT_S = 15.0
 RETRY_S = 0.05
+PASSING = (ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionExpiredError)
+"""Errors of a session that was lost; another is begun meanwhile."""
 
 
 def connect(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> KazooClient:
@@ -49,16 +60,26 @@ def connect_to_ask(hosts: str) -> KazooClient:
 
 def make_folders(client: KazooClient, hosts: str, *folders: str) -> None:
     """Make folders under our root, and the chroot where it lacks; ConfigError when others are in our place."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    while not _made_folders(client, hosts, folders, last=time.monotonic() > deadline):
+        time.sleep(RETRY_S)
+
+
+def _made_folders(client: KazooClient, hosts: str, folders: Sequence[str], last: bool) -> bool:
+    """False when the session was lost meanwhile: kazoo begins another. ConfigError for that the last time."""
     try:
         _make_chroot(client, hosts)
         for folder in folders:
             client.ensure_path(folder)
         _check_ours(client, hosts)
+        return True
     except NoAuthError as error:
         if _may_be_there(client, paths.ROOT):
             raise _not_ours(hosts) from error
         raise _not_let(hosts) from error
     except KazooException as error:
+        if isinstance(error, PASSING) and not last:
+            return False
         raise ConfigError(
             f"ZooKeeper at {hosts} refuses to hold {paths.ROOT}: {error!r}",
             "let its access control admit us, or name another chroot (HOST:PORT/PATH)",

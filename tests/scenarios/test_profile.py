@@ -40,7 +40,9 @@ def epochs_of(spans: np.ndarray, kind: str) -> list[int]:
 
 
 def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli: Cli) -> None:
-    plain = json.loads(cli.run("run", "job.yaml", "--out", "plain", "--json").stdout)
+    calm = cli.run("run", "job.yaml", "--out", "plain", "--json")
+    assert calm.returncode == 0, calm.stderr
+    plain = json.loads(calm.stdout)
     ended = cli.run("run", "job.yaml", "--out", "out", "--json", "--profile")
     assert ended.returncode == 0, ended.stderr
     summary, run_dir = json.loads(ended.stdout), cli.directory / "out"
