@@ -212,7 +212,6 @@ class Checkpoints(Dataflow):
     min_pause_ms: float = Field(default=0, ge=0, le=86_400_000, allow_inf_nan=False)
     timeout_ms: float = Field(default=60_000, gt=0, le=86_400_000, allow_inf_nan=False)
     tolerated_failures: int = Field(default=3, ge=0)
-    debloat_ms: float = Field(default=100, ge=0, le=86_400_000, allow_inf_nan=False)
 
 
 class BarrierOptions(Checkpoints):

@@ -8,17 +8,13 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.links import Window, Wire
 
 class OutLink:
-    """The sending half. Invariant: acked <= sent <= acked + window; `kept` holds exactly acked + 1 .. sent.
-
-    Of the window only `allowed` blocks are used where the receiver needs longer for the rest than the window's delay.
-    """
+    """The sending half. Invariant: acked <= sent <= acked + window; `kept` holds exactly acked + 1 .. sent."""
 
     window: Window
     sent: Seq
     acked: Seq
     kept: deque[Block]
     kept_bytes: int
-    allowed: int
 
     def __init__(self, window: Window) -> None: ...
     @property
@@ -30,10 +26,6 @@ class OutLink:
 
     def ack(self, seq: Seq) -> None:
         """Forget everything up to `seq`; a number that was never sent is ignored."""
-
-    def debloat(self, now: float) -> None:
-        """Once in the window's delay: allow as many blocks as the receiver has lately acknowledged in that time, if it
-        was waited for; all that the window has once nothing is on its way. `now` is monotonic, in seconds."""
 
     def after(self, seq: Seq) -> list[tuple[Seq, Block]]:
         """What is kept behind `seq`, oldest first."""
@@ -87,9 +79,6 @@ class OrdinaryLinks:
 
     def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
         """All that came on this link, or that up to `seq`, is safe; the sender is told with the next flush."""
-
-    def debloat(self, now: float) -> None:
-        """Adapt the windows of all links; called often."""
 
     def flush(self, least: int) -> bool:
         """Send the acknowledgements that cover at least so many blocks; True when others are left."""

@@ -3,7 +3,6 @@
 from collections import deque
 
 cimport cython
-from libc.math cimport ceil
 from libc.stdint cimport int64_t
 
 from riprap.codec.blocks import Kind
@@ -11,7 +10,6 @@ from riprap.codec.blocks import Kind
 cdef object HELLO = Kind.HELLO
 cdef object ACK = Kind.ACK
 cdef object BARRIER = Kind.BARRIER
-cdef int64_t LEAST = 2  # of a debloated window: one block is processed while the next is on its way
 cdef int64_t RESERVED = 64  # places beyond a window, which barriers alone may take: a full link must not hold them up
 
 
@@ -23,15 +21,9 @@ cdef class OutLink:
     cdef readonly object kept
     cdef readonly int64_t kept_bytes
     cdef object sizes  # of `kept`, in bytes
-    cdef readonly int64_t allowed
-    cdef bint was_full  # since `looked_at`, when so many were acknowledged:
-    cdef double looked_at
-    cdef int64_t acked_then
 
     def __init__(self, window):
         self.window = window
-        self.allowed = window.blocks
-        self.was_full, self.looked_at, self.acked_then = False, 0.0, 0
         self.sent = self.acked = self.kept_bytes = 0
         self.kept = deque()
         self.sizes = deque()
@@ -46,17 +38,6 @@ cdef class OutLink:
     def ack(self, int64_t seq):
         forget(self, seq)
 
-    def debloat(self, double now):
-        cdef double passed = now - self.looked_at, rate
-        if passed < self.window.delay_s:
-            return
-        if self.was_full and self.looked_at > 0.0:
-            rate = (self.acked - self.acked_then) / passed
-            self.allowed = min(<int64_t>self.window.blocks, max(LEAST, <int64_t>ceil(rate * self.window.delay_s)))
-        elif self.sent == self.acked:
-            self.allowed = self.window.blocks
-        self.was_full, self.looked_at, self.acked_then = False, now, self.acked
-
     def after(self, int64_t seq):
         return [(self.acked + i, block) for i, block in enumerate(self.kept, 1) if self.acked + i > seq]
 
@@ -64,7 +45,7 @@ cdef class OutLink:
 cdef int64_t room_of(OutLink link) except? -1:
     if link.kept_bytes >= link.window.nbytes:
         return 0
-    return link.allowed - (link.sent - link.acked)
+    return link.window.blocks - (link.sent - link.acked)
 
 
 def places(window, block):
@@ -137,7 +118,6 @@ cdef class OrdinaryLinks:
             return False
         link = out_link(self, edge, to)
         if room_of(link) <= 0 and not (block.kind == BARRIER and has_reserve(link)):
-            link.was_full = True
             return False
         self.wire.transmit(edge, to, keep(link, block), block)
         return True
@@ -171,10 +151,6 @@ cdef class OrdinaryLinks:
         else:
             number = seq
             link.safe = min(link.received, max(link.safe, number))
-
-    def debloat(self, double now):
-        for link in self._out.values():
-            link.debloat(now)
 
     def flush(self, int64_t least):
         cdef InLink link

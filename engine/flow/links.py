@@ -33,12 +33,10 @@ class Wire(Protocol):
 
 
 class Window(NamedTuple):
-    """What a link may have unacknowledged: so many blocks, and no further one once they come to so many bytes; fewer
-    where the receiver would need more than `delay_s` for them."""
+    """What a link may have unacknowledged: so many blocks, and no further one once they come to so many bytes."""
 
     blocks: int
     nbytes: float = math.inf
-    delay_s: float = math.inf
 
 
 class Links(OrdinaryLinks):

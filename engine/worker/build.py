@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -88,9 +87,7 @@ def window_of(topology: Topology) -> Window:
     schemes = [
         dataflow_scheme(topology.scheme_of(stage)) for stage in topology.stages if stage not in coded_stages(topology)
     ]
-    blocks, nbytes = (max(scheme.window[place] for scheme in schemes) for place in range(2))
-    delay_ms = topology.fault_tolerance.get("debloat_ms") or math.inf
-    return Window(int(blocks), nbytes, delay_ms / 1000)
+    return Window(max(scheme.window.blocks for scheme in schemes), max(scheme.window.nbytes for scheme in schemes))
 
 
 def coded_task(topology: Topology, segment: CodedSegment, port: Port) -> CodedStageTask:

@@ -69,7 +69,6 @@ class WorkerPort(LinkPort):
         self._hello_at = 0.0
         self._ack_at = float("inf")  # nothing is to be acknowledged
         self._ack_least = max(1, window.blocks // 4)
-        self._debloat_at = 0.0
 
     # what schemes may do, beside the links
     def alarm(self, seconds: float) -> None:
@@ -204,9 +203,6 @@ class WorkerPort(LinkPort):
             self.counts["no_shared_memory"] = 1
             self.report("no_shared_memory", reason=refused, remedy="make /dev/shm larger")
         owes = self.links.flush(self._ack_least)
-        if now >= self._debloat_at:
-            self._debloat_at = now + self.links.window.delay_s
-            self.links.debloat(now)
         self._timers(task, time.monotonic(), owes)
 
     def _look_at_store(self, task: Runs) -> None:

@@ -322,34 +322,6 @@ def test_a_full_link_still_takes_barriers_so_many_and_no_more() -> None:
     assert ours.send(EDGE, B, block(0))
 
 
-def test_a_window_shrinks_to_what_is_acknowledged_in_its_delay() -> None:
-    """And grows again as fast as the receiver; a link that nobody waited for keeps what it has."""
-    links = Links(Recorder(), Window(WINDOW, delay_s=0.25))
-    links.raise_(B, Incarnation(1))
-
-    def fill() -> int:
-        sent = 0
-        while links.send(EDGE, B, block(sent)):
-            sent += 1
-        return sent
-
-    assert fill() == WINDOW
-    links.debloat(1.0)
-    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(3))
-    links.debloat(1.125)  # too early to tell
-    assert fill() == 3
-    links.debloat(1.25)
-    assert fill() == 0 and links.room(EDGE, B) == 3 - WINDOW, "three in a quarter of a second"
-    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(WINDOW + 3))
-    links.debloat(1.5)
-    assert fill() == WINDOW, "all that was on its way came within the delay"
-    links.debloat(1.75)
-    assert links.room(EDGE, B) == 2 - WINDOW, "nothing came, and two stay allowed"
-    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(2 * WINDOW + 3))
-    links.debloat(2.0)
-    assert fill() == WINDOW, "nothing was on its way any more"
-
-
 def test_a_link_takes_no_further_block_once_those_on_it_are_large() -> None:
     out, large = OutLink(Window(WINDOW, 100)), Block(Kind.DATA, Epoch(1), arrays=(np.zeros(10),))
     for room in (WINDOW, WINDOW - 1):
