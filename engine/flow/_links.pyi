@@ -68,8 +68,9 @@ class OrdinaryLinks:
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         """Blocks on the way to this life of a peer, or there and not yet safe."""
 
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
-        """Put a block on the link; False when the peer is down or the window full."""
+    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
+        """Put a block on the link; False when the peer is down or the window full. What is urgent, a barrier or what
+        waits before one, may take some places beyond the window."""
 
     def accept(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> bool:
         """True when a message that came in is the next of its link, to be handed on now."""
@@ -87,4 +88,4 @@ class OrdinaryLinks:
     def _in_link(self, edge: Edge, sender: WorkerId) -> InLink: ...
 
 def places(window: Window, block: Block) -> int:
-    """How many blocks may be unacknowledged once this one is sent: barriers have some places beyond the window."""
+    """How many blocks may be unacknowledged once this one is sent, if it is urgent."""

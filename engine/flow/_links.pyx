@@ -10,7 +10,9 @@ from riprap.codec.blocks import Kind
 cdef object HELLO = Kind.HELLO
 cdef object ACK = Kind.ACK
 cdef object BARRIER = Kind.BARRIER
-cdef int64_t RESERVED = 64  # places beyond a window, which barriers alone may take: a full link must not hold them up
+# Places beyond a window: a full link must not hold barriers up, nor what waits before one.
+cdef int64_t BARRIERS_MAX = 4096
+cdef int64_t BEFORE_MAX = 64
 
 
 @cython.final
@@ -53,11 +55,11 @@ def places(window, block):
 
 
 cdef int64_t places_of(object window, object block) except -1:
-    return <int64_t>window.blocks + (RESERVED if block.kind == BARRIER else 0)
+    return <int64_t>window.blocks + (BARRIERS_MAX if block.kind == BARRIER else BEFORE_MAX)
 
 
-cdef bint has_reserve(OutLink link) except *:
-    return link.sent - link.acked < <int64_t>link.window.blocks + RESERVED
+cdef bint has_reserve(OutLink link, object block) except *:
+    return link.sent - link.acked < places_of(link.window, block)
 
 
 cdef int64_t keep(OutLink link, object block) except -1:
@@ -112,12 +114,12 @@ cdef class OrdinaryLinks:
     def unacknowledged(self, edge, to):
         return len(out_link(self, edge, to).kept)
 
-    def send(self, edge, to, block):
+    def send(self, edge, to, block, urgent=False):
         cdef OutLink link
         if to not in self._up:
             return False
         link = out_link(self, edge, to)
-        if room_of(link) <= 0 and not (block.kind == BARRIER and has_reserve(link)):
+        if room_of(link) <= 0 and not (urgent and has_reserve(link, block)):
             return False
         self.wire.transmit(edge, to, keep(link, block), block)
         return True

@@ -123,8 +123,8 @@ class LinkPort:
 
     links: Links
 
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
-        return self.links.send(edge, to, block)
+    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
+        return self.links.send(edge, to, block, urgent)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.empty(shape, dtype)

@@ -15,6 +15,7 @@ from riprap.codec.clock import opened
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import DataflowLayout, Joint
+from riprap.engine.flow.links import Window
 from riprap.engine.flow.progress import At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
@@ -31,6 +32,8 @@ class OutletLink:
     def __init__(self, joint: Joint, to: WorkerId) -> None:
         self.joint, self.to, self.key = joint, to, link_key(joint.edge, to)
         self.waiting: deque[Block] = deque()
+        self.is_over = False
+        """True when more is on the way than the window, for a barrier's sake."""
         self.placed = False
         """True when the present life of the receiver has said how far it is."""
         self.came = At()
@@ -105,6 +108,10 @@ class Leave(Protocol):
     @property
     def waiting_max(self) -> int:
         """Blocks that may wait to leave on a link while more is processed."""
+
+    @property
+    def window(self) -> Window:
+        """What a link may have unacknowledged."""
 
 
 class Outlet:
@@ -235,19 +242,31 @@ class Outlet:
         takes the processors from its next life, for which all will wait."""
         most = self.scheme.waiting_max
         links = (link for link in self.links.values() if not link.joint.feedback)
-        return any(len(link.waiting) > (most if link.placed else 0) for link in links)
+        return any(link.is_over or len(link.waiting) > (most if link.placed else 0) for link in links)
 
     def flush(self) -> None:
         """Send what waits, in order, as far as the links and the scheme allow."""
         for link in self.links.values():
             if link.held:
                 link.release(self.port.unacknowledged(link.joint.edge, link.to))
+            if link.is_over:
+                link.is_over = self.port.unacknowledged(link.joint.edge, link.to) > self.scheme.window.blocks
             while link.waiting and link.placed:
                 block = link.waiting[0]
-                if not self.scheme.may_leave(link, block) or not self.port.send(link.joint.edge, link.to, block):
+                if not self.scheme.may_leave(link, block) or not self._sent(link, block):
                     break
                 link.waiting.popleft()
                 link.sent(block.items)
+
+    def _sent(self, link: OutletLink, block: Block) -> bool:
+        """Put a block on its link; where that is full, only for the sake of a barrier."""
+        edge = link.joint.edge
+        if self.port.send(edge, link.to, block):
+            return True
+        if all(one.kind != Kind.BARRIER for one in link.waiting):
+            return False
+        link.is_over = True
+        return self.port.send(edge, link.to, block, urgent=True)
 
     def of_worker(self, worker: WorkerId) -> Iterator[OutletLink]:
         """The links to a worker."""

@@ -32,8 +32,11 @@ Ready = Iterable[Block | Boundary]
 class Port(Protocol):
     """All that a scheme may do to the outside world."""
 
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
-        """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full."""
+    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
+        """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full.
+
+        Urgent blocks, a barrier or what waits before one, may take some places beyond it.
+        """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Memory for a payload, where it need not be copied on its way to workers of this host."""

@@ -29,9 +29,9 @@ class SegmentPort:
         ends: dict[Edge, Any] = self._senders if isinstance(spread, StripedSender) else self._receivers
         ends[spread.segment.link] = spread
 
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
         sender = self._senders.get(edge)
-        return self._port.send(edge, to, block) if sender is None else sender.send(block)
+        return self._port.send(edge, to, block, urgent) if sender is None else sender.send(block)
 
     def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
         sender = self._senders.get(edge)

@@ -71,7 +71,7 @@ class DataflowPort(FakePort):
         super().__init__(self, window)
         self.on_the_way: dict[tuple[Edge, WorkerId], list[Block]] = {}
 
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
         if super().send(edge, to, block):
             self.on_the_way.setdefault((edge, to), []).append(block)
             return True

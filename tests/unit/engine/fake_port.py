@@ -63,7 +63,7 @@ class FakePort:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.clock = 0.0
 
-    def send(self, edge: Edge, to: WorkerId, block: Block) -> bool:
+    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
         if self.room(edge, to) <= 0:
             return False
         self.rooms[to] -= 1

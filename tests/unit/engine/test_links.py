@@ -301,25 +301,30 @@ def test_some_of_what_came_can_be_safe_and_what_was_sent_is_known_after_a_death(
 
 def test_a_sender_that_ignores_its_window_is_not_followed() -> None:
     links, wire = receiver()
-    assert [accept(links, seq) for seq in range(1, WINDOW + 3)] == [True] * WINDOW + [False] * 2
+    most = places(Window(WINDOW), block(0))
+    assert [accept(links, seq) for seq in range(1, most + 3)] == [True] * most + [False] * 2
     assert links.overruns == 2 and not wire.backward
     links.ack(EDGE, A)
-    assert accept(links, WINDOW + 1)
+    assert accept(links, most + 1)
 
 
-def test_a_full_link_still_takes_barriers_so_many_and_no_more() -> None:
+def test_a_full_link_still_takes_barriers_and_what_waits_before_them() -> None:
     """Whose receiver acknowledges nothing for a while: a checkpoint must not wait for that."""
     barrier = Block(Kind.BARRIER, Epoch(1))
     ours, _ = sender()
     assert all(ours.send(EDGE, B, block(number)) for number in range(WINDOW)) and not ours.send(EDGE, B, block(0))
-    room = places(Window(WINDOW), barrier) - WINDOW
-    assert room == 64 and all(ours.send(EDGE, B, barrier) for _ in range(room))
-    assert not ours.send(EDGE, B, barrier) and not ours.send(EDGE, B, block(0))
-    links, _ = receiver()
-    assert all(accept(links, seq) for seq in range(1, WINDOW + 1)) and not accept(links, WINDOW + 1)
-    assert links.accept(EDGE, A, Incarnation(1), Seq(WINDOW + 1), barrier)
-    ours.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(room + 1))
+    assert not ours.send(EDGE, B, barrier), "urgent ones alone"
+    before, all_of_them = places(Window(WINDOW), block(0)), places(Window(WINDOW), barrier)
+    assert WINDOW < before < all_of_them
+    assert all(ours.send(EDGE, B, block(0), urgent=True) for _ in range(before - WINDOW))
+    assert not ours.send(EDGE, B, block(0), urgent=True)
+    assert all(ours.send(EDGE, B, barrier, urgent=True) for _ in range(all_of_them - before))
+    assert not ours.send(EDGE, B, barrier, urgent=True) and not ours.send(EDGE, B, block(0), urgent=True)
+    ours.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(all_of_them - WINDOW + 1))
     assert ours.send(EDGE, B, block(0))
+    links, _ = receiver()
+    assert all(accept(links, seq) for seq in range(1, before + 1)) and not accept(links, before + 1)
+    assert links.accept(EDGE, A, Incarnation(1), Seq(before + 1), barrier)
 
 
 def test_a_link_takes_no_further_block_once_those_on_it_are_large() -> None:
