@@ -57,6 +57,24 @@ class Emitter(Protocol):
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         """A file of this task's window, `output/NAME.TASK.EPOCH.npz`: it is there whole, or not at all."""
 
+    def watermark(self, at: int) -> None:
+        """Promise that nothing older than the event time `at` will be sent: a whole number, of any unit. It holds from
+        the end of the window on, and never goes back. Who never promises anything passes on what was promised to it.
+        """
+
+    def idle(self) -> None:
+        """Nobody need wait for this task's promise at the end of this window, unless it has made one in it."""
+
+    @property
+    def event_time(self) -> int | None:
+        """The least promise of all who send to this task and are not idle, at the end of the last window; None while
+        one of them has made none. In `process_punctuation` that is the window which is closed. FOREVER at the end.
+        """
+
+    @property
+    def promised(self) -> int | None:
+        """The last promise of this task, in this life or one before; None while there is none."""
+
 
 class DataflowOperator(Operator):
     """Base of the operators of general topologies. Options of a stage are keyword arguments of the constructor.

@@ -24,6 +24,8 @@ from riprap.operators.base import Arrays, Processor, Sink, Source
 T = TypeVar("T")
 
 FLOAT64 = np.dtype(np.float64)
+FOREVER = 2**62
+"""The event time behind the end of the stream: nothing comes any more."""
 LISTS, WHOLE = (list, tuple), (int, np.integer)
 """Made once: a union of types would be made anew with each question."""
 RESULT_ARRAYS_MAX = FRAMES_MAX - 1
@@ -241,6 +243,15 @@ def written(name: Any, arrays: Any) -> dict[str, np.ndarray]:
             return dict(arrays)
         arrays = odd
     raise given_wrongly("out.write", describe(arrays), "a dictionary of arrays by name")
+
+
+def watermark(found: Any, before: int | None) -> int:
+    """The event time that an operator promises, having promised another one before."""
+    if not isinstance(found, WHOLE) or isinstance(found, bool) or not -FOREVER <= found <= FOREVER:
+        raise given_wrongly("out.watermark", describe(found), "a whole number from -2**62 to 2**62")
+    if before is not None and found < before:
+        raise given_wrongly("out.watermark", f"{found} after {before}", "a promise that is never taken back")
+    return int(found)
 
 
 def wrong(owner: Any, method: str, found: Any, expected: str, remedy: str = "", called: str = "") -> WrongReturn:

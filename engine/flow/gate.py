@@ -12,6 +12,7 @@ from riprap.codec.trust.paths import problem_with_path
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.three_stage.gate import ThreeStageGate
+from riprap.operators.returns import FOREVER
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
 
@@ -84,4 +85,7 @@ def _is_end(meta: dict[str, Any]) -> bool:
         and meta["items"] >= 0
         and is_opened(meta)
         and meta.get("last").__class__ is bool
+        and meta.get("time", 0).__class__ is int
+        and -FOREVER <= meta.get("time", 0) <= FOREVER
+        and meta.get("idle", True) is True
     )

@@ -163,12 +163,27 @@ class Outlet:
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         self._files.write(name, self.epoch, returns.written(name, arrays))
 
+    def watermark(self, at: int) -> None:
+        self.progress.times.promise(returns.watermark(at, self.promised))
+
+    def idle(self) -> None:
+        self.progress.times.quiet = True
+
+    @property
+    def event_time(self) -> int | None:
+        return self.progress.times.now
+
+    @property
+    def promised(self) -> int | None:
+        return self.progress.times.promised
+
     def punctuate(self, items: int, opened_at: float, last: bool) -> None:
         """Close the window on all data links; its items are shared out, so that they add up at the destinations."""
         links = [link for link in self.links.values() if not link.joint.feedback]
+        told = self.progress.times.told()
         for i, link in enumerate(links):
             share = items * (i + 1) // len(links) - items * i // len(links)
-            meta = {"items": share, "last": last} | opened(opened_at, self.port.now())
+            meta = {"items": share, "last": last} | opened(opened_at, self.port.now()) | told
             self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
 
     def put_barrier(self, checkpoint: int, overtakes: bool, savepoint: str = "") -> None:

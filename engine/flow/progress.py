@@ -16,11 +16,10 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.clock import CLOCK
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.edges import Edge
-
-LinkKey = tuple[int, int]
-"""An edge's index, and the index of the task at its other end. The job's input is the link INPUT."""
+from riprap.engine.flow.event_time import EventTimes, LinkKey
 
 INPUT: LinkKey = (2**31, 0)
+"""The job's input."""
 WINDOW: LinkKey = (2**31 + 1, 0)
 """The cause of what an operator puts out when it closes a window; the number is the window's."""
 
@@ -116,6 +115,8 @@ class TaskProgress:
     """The rows that a destination has put out for the job's output file, up to the last window it closed."""
     source: dict[str, Any] = field(default_factory=dict)
     """Where a logged input (logged_reader.py) goes on behind what is processed; empty at its beginning."""
+    times: EventTimes = field(default_factory=EventTimes)
+    """Event time here, and what the links have promised."""
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""
@@ -127,6 +128,8 @@ class TaskProgress:
             items, opened_at = self.windows.get(block.epoch, (0, math.inf))
             self.windows[block.epoch] = items + block.meta["items"], min(opened_at, block.meta["opened_at"])
             self.closed[link] = block.epoch
+            if link != INPUT:
+                self.times.note(link, block.epoch, block.meta)
 
     def pack(self) -> dict[str, Any]:
         """As the fields of a record."""
@@ -145,6 +148,7 @@ class TaskProgress:
             "failures": self.failures,
             "rows": self.rows,
             "source": {**self.source, "places": dict(self.source["places"])} if self.source else {},
+            "times": self.times.pack(),
         }
 
     @classmethod
@@ -165,4 +169,5 @@ class TaskProgress:
             list(fields["failures"]),
             fields["rows"],
             fields["source"],
+            EventTimes.unpack(fields.get("times", ())),
         )

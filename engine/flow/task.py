@@ -403,6 +403,7 @@ class DataflowTask:
         now = self.port.now()
         items, began = self.progress.windows.pop(epoch, (0, now))
         opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
+        self.progress.times.close(epoch, self._data_links, last)
         self._end_window(epoch)
         self.progress.last = last
         self.outlet.punctuate(items, opened_at, last)

@@ -98,6 +98,20 @@ class OneBlock:
     def feed_back(self, arrays: Any, count: int = 1, to: int | None = None, stage: str | None = None) -> None:
         raise JobFailed("a coded stage feeds nothing back", "feed back from a stage that is not coded")
 
+    @property
+    def event_time(self) -> int | None:
+        return None
+
+    @property
+    def promised(self) -> int | None:
+        return None
+
+    def watermark(self, at: int) -> None:
+        raise JobFailed("a coded stage promises no watermark", "it passes on those of the stage before; promise there")
+
+    def idle(self) -> None:
+        raise JobFailed("a coded stage is not idle by itself", "say so in the stage before")
+
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         raise JobFailed("a coded stage writes no files", "write them in a stage that is not coded")
 

@@ -18,6 +18,7 @@ from riprap.codec.key_groups import GROUPS
 from riprap.configs.topology import Topology
 from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.event_time import joined
 from riprap.engine.flow.layout import DataflowLayout, Joint
 from riprap.engine.flow.progress import INPUT, At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.schemes.parts.recorder import block_of, restored
@@ -80,6 +81,9 @@ class FormerTasks:
             progress.closed |= {INPUT: own.closed[INPUT]} if INPUT in own.closed else {}
             progress.source = own.source
         progress.sent = dict(self._sent())
+        same = [joint for joint in self.layout.inputs if not joint.feedback and self._is_same(joint.stage)]
+        links = [link_key(joint.edge, worker) for joint in same for worker in joint.workers]
+        progress.times = joined([one.times for one in self.progress], {link: self._old(link) for link in links})
         return progress
 
     def _closed(self, joint: Joint, link: LinkKey) -> int:

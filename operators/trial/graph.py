@@ -65,6 +65,8 @@ class Outbox:
 
     def __init__(self, index: int, routes: Sequence[Route]) -> None:
         self.sent: list[Message] = []
+        self.event_time: int | None = None
+        self.promised: int | None = None
         self._index = index
         self._routes = routes
         self._dealt = 0
@@ -88,6 +90,12 @@ class Outbox:
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         held = returns.written(name, arrays)
         self.sent.append(Message("write", name, (), 0, tuple(aligned(np.asarray(array)) for array in held.values())))
+
+    def watermark(self, at: int) -> None:
+        self.promised = returns.watermark(at, self.promised)
+
+    def idle(self) -> None:
+        """There is nobody here who waits."""
 
     def begin(self, kind: Kind, given: Items | int) -> None:
         """What is sent from now on comes of this: it decides whose turn it is, so that a second time it is the same."""

@@ -30,6 +30,9 @@ class Outbox:
     sent: list[tuple[list[np.ndarray], int, int | None, str | None]] = field(default_factory=list)
     fed_back: list[tuple[list[np.ndarray], int, int | None, str | None]] = field(default_factory=list)
     written: list[tuple[str, dict[str, np.ndarray]]] = field(default_factory=list)
+    event_time: int | None = None
+    promised: int | None = None
+    idle_windows: int = 0
 
     def send(self, arrays: Any, count: int, to: int | None = None, stage: str | None = None) -> None:
         self.sent.append((list(arrays), count, to, stage))
@@ -43,6 +46,12 @@ class Outbox:
 
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         self.written.append((name, arrays))
+
+    def watermark(self, at: int) -> None:
+        self.promised = at
+
+    def idle(self) -> None:
+        self.idle_windows += 1
 
 
 @dataclass

@@ -84,6 +84,15 @@ class Kept:
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         raise AssertionError("nothing is written")
 
+    def watermark(self, at: int) -> None:
+        raise AssertionError("nothing is promised")
+
+    def idle(self) -> None:
+        raise AssertionError("nobody is idle")
+
+    event_time: int | None = None
+    promised: int | None = None
+
 
 def result(epoch: int, start: int, *values: float) -> Items:
     return Items(epoch, "processor", 0, len(values), (np.array(values), np.array([start])))

@@ -1,0 +1,112 @@
+"""Event time at a task: what its input links have promised, and what it promises in turn.
+
+A promise is a whole number: nothing older will come. Promises travel in punctuation, so they count window by window: a
+task's event time when it closes a window is the least promise that its links made up to the end of that window. It does
+not depend on what came first, so each life and each scheme finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from riprap.operators.returns import FOREVER
+
+LinkKey = tuple[int, int]
+"""An edge's index, and the index of the task at its other end."""
+
+
+class Promise(NamedTuple):
+    """A link's word at the end of a window."""
+
+    epoch: int
+    at: int | None
+    """Nothing older will come; None where that was never said."""
+    idle: bool
+    """Nobody need wait for it."""
+
+
+@dataclass
+class EventTimes:
+    """Saved with a task's progress (progress.py)."""
+
+    now: int | None = None
+    """The event time at the last window closed; None while it is not known. Invariant: it never goes back."""
+    idle: bool = False
+    """True when all input links were idle then."""
+    promised: int | None = None
+    """The operator's own promise; None while it passes on that of its links."""
+    spoke: bool = False
+    """It has promised something in the open window."""
+    quiet: bool = False
+    """It has said in the open window that it is idle."""
+    links: dict[LinkKey, list[Promise]] = field(default_factory=dict)
+    """By input link, its promises of windows that are open here, and the one before them."""
+
+    def note(self, link: LinkKey, epoch: int, meta: Mapping[str, Any]) -> None:
+        """A link has closed a window, later than those before."""
+        self.links.setdefault(link, []).append(Promise(epoch, meta.get("time"), bool(meta.get("idle"))))
+
+    def close(self, epoch: int, links: Iterable[LinkKey], last: bool) -> None:
+        """All links have closed this window; behind the last nothing comes at all."""
+        found = [self._at(link, epoch) for link in links]
+        awaited = [promise.at for promise in found if not promise.idle]
+        self.idle = bool(found) and not awaited
+        known = [at for at in awaited if at is not None]
+        if last:
+            self.now = FOREVER
+        elif known and len(known) == len(awaited):
+            self.now = _later(self.now, min(known))
+        elif not found:
+            self.now = _later(self.now, self.promised)
+
+    def _at(self, link: LinkKey, epoch: int) -> Promise:
+        """The last promise of a link up to the end of a window; those before it are done with."""
+        promises = self.links.get(link, [])
+        while len(promises) > 1 and promises[1].epoch <= epoch:
+            del promises[0]
+        return promises[0] if promises and promises[0].epoch <= epoch else Promise(epoch, None, False)
+
+    def promise(self, at: int) -> None:
+        """The operator's word, which takes no older one back (operators/returns.py)."""
+        self.promised, self.spoke = at, True
+
+    def told(self) -> dict[str, Any]:
+        """What a window's punctuation says; the operator's word is then for the window behind it."""
+        own = self.promised is not None or self.quiet
+        at = self.promised if own else self.now
+        idle = self.quiet and not self.spoke if own else self.idle
+        self.spoke = self.quiet = False
+        return ({"time": at} if at is not None else {}) | ({"idle": True} if idle else {})
+
+    def pack(self) -> list[Any]:
+        """For records."""
+        links = [[*link, [list(promise) for promise in promises]] for link, promises in self.links.items()]
+        return [self.now, self.idle, self.promised, self.spoke, self.quiet, links]
+
+    @classmethod
+    def unpack(cls, packed: Sequence[Any]) -> EventTimes:
+        """What `pack` wrote; nothing is known where a record has none."""
+        if not packed:
+            return cls()
+        *own, links = packed
+        return cls(*own, {(edge, task): [Promise(*one) for one in promises] for edge, task, promises in links})
+
+
+def joined(tasks: Sequence[EventTimes], links: Mapping[LinkKey, LinkKey]) -> EventTimes:
+    """The event time of a task that takes over from these; of its links (new -> old) those that there were before."""
+    taken = {new: list(one.links[old]) for one in tasks for new, old in links.items() if old in one.links}
+    return EventTimes(
+        _least([one.now for one in tasks]), all(one.idle for one in tasks), _least([one.promised for one in tasks]),
+        links=taken,
+    )  # fmt: skip
+
+
+def _least(times: Sequence[int | None]) -> int | None:
+    known = [at for at in times if at is not None]
+    return min(known) if known and len(known) == len(times) else None
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((at for at in (one, other) if at is not None), default=None)
