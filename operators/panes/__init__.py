@@ -1,1 +1,1 @@
-"""Aggregates over event time: panes of keys, fixed, sliding or by sessions (docs/time.md)."""
+"""Panes: stretches of event time whose items are summed up by key, and put out as event time passes."""

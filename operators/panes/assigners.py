@@ -1,118 +1,175 @@
-"""The stretches of event time in which items are added up (seed section 3.1)."""
+"""Which panes an item belongs to: those of a fixed length, sliding ones, or sessions of its key."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from riprap.operators.panes.rows import Rows, added, joined, merged, rows_of
+from riprap.codec.errors import ConfigError
+from riprap.operators.panes.aggregates import Aggregate, joined_parts
+from riprap.operators.panes.grouping import firsts_of, grouped
+from riprap.operators.panes.rows import NEVER, Rows
 
 
 class Assigner(Protocol):
-    """The form in which items are kept, and the panes that these make up. Panes hold their start, not their end."""
+    """Event times are int64, in any unit; a pane holds start <= time < end."""
 
-    def kept(self, keys: np.ndarray, times: np.ndarray, values: np.ndarray) -> Rows:
-        """Items as rows."""
+    def last_ends(self, times: np.ndarray) -> np.ndarray:
+        """The end of the last pane that an item alone would be in."""
 
-    def united(self, rows: Rows) -> Rows:
-        """Rows that belong together as one."""
+    def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
+        """The panes of some items, none of them put out, in the order of (key, start)."""
 
-    def panes(self, rows: Rows, of: Rows, after: int, until: int) -> Rows:
-        """The panes that end after the one time, and until the other, and have a part in `of`; whole, as `rows` are."""
+    def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
+        """Both together; a mask of those with new items; and of `kept` those whose bounds are no pane's any more."""
 
-    def replaced(self, former: Rows, panes: Rows) -> np.ndarray:
-        """Which former panes one of these has taken the place of (bool)."""
 
-    def last_ends(self, rows: Rows) -> np.ndarray:
-        """The end of the last pane that each row has a part in."""
+@dataclass(frozen=True)
+class Fixed:
+    """Panes of one `size`, each beginning where the one before ends; one of them begins at `offset`."""
+
+    size: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        _check_lengths(size=self.size)
+
+    def last_ends(self, times: np.ndarray) -> np.ndarray:
+        return self._starts(times) + self.size
+
+    def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
+        found = grouped(keys, self._starts(times), self.size, values, aggregate)
+        return Rows.new(found.keys, found.starts, found.starts + self.size, found.counts, found.parts)
+
+    def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
+        return _same_bounds(kept, new, aggregate)
+
+    def _starts(self, times: np.ndarray) -> np.ndarray:
+        return (times - self.offset) // self.size * self.size + self.offset
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """Panes of `size`, one beginning at each multiple of `slide`, which divides it; fixed ones where both are equal.
+    """Panes of one `size` that begin every `slide`, so that they overlap, or leave gaps where it is longer.
 
-    Items are kept in slices of `slide`: each is added up once (Li et al., "No pane, no gain", 2005).
+    Items are summed up by slices, of which every pane consists, so each is added once, however many panes overlap
+    (Li et al., No pane, no gain, 2005).
     """
 
     size: int
     slide: int
+    offset: int = 0
 
-    def kept(self, keys: np.ndarray, times: np.ndarray, values: np.ndarray) -> Rows:
-        starts = times - times % self.slide
-        return added(rows_of(keys, starts, starts + self.slide, values))
+    def __post_init__(self) -> None:
+        _check_lengths(size=self.size, slide=self.slide)
 
-    def united(self, rows: Rows) -> Rows:
-        return added(rows)
+    @property
+    def slice(self) -> int:
+        """The length of a slice."""
+        return math.gcd(self.size, self.slide)
 
-    def panes(self, rows: Rows, of: Rows, after: int, until: int) -> Rows:
-        found = []
-        for start in self._starts(of, after, until):
-            own = rows.at((rows.starts >= start) & (rows.starts < start + self.size))
-            if of is not rows:
-                touched = of.keys[(of.starts >= start) & (of.starts < start + self.size)]
-                own = own.at(np.isin(own.keys, touched))
-            at = np.full(own.size, start)
-            found.append(added(Rows(own.keys, at, at + self.size, own.sums)))
-        return joined(found)
+    def last_ends(self, times: np.ndarray) -> np.ndarray:
+        return self._last_starts(times) + self.size
 
-    def _starts(self, of: Rows, after: int, until: int) -> list[int]:
-        """The panes that slices have a part in, of those that end within these bounds."""
-        slices = np.unique(of.starts)
-        starts = np.unique(np.concatenate([slices - back for back in range(0, self.size, self.slide)]))
-        ends = starts + self.size
-        return [int(start) for start in starts[(ends > after) & (ends <= until)]]
+    def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
+        slices = (times - self.offset) // self.slice * self.slice + self.offset
+        found = grouped(keys, slices, self.slice, values, aggregate)
+        last = self._last_starts(found.starts)
+        each = np.maximum(0, -(-(last - found.starts + self.size) // self.slide))  # panes that a slice is in
+        place = np.repeat(np.arange(len(last)), each)
+        back = np.arange(len(place)) - np.repeat(np.cumsum(each) - each, each)
+        starts = last[place] - back * self.slide
+        return _joined(
+            Rows.new(found.keys[place], starts, starts + self.size, found.counts[place], found.parts[place]), aggregate
+        )
 
-    def replaced(self, former: Rows, panes: Rows) -> np.ndarray:
-        return np.isin(_pairs(former), _pairs(panes))
+    def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
+        return _same_bounds(kept, new, aggregate)
 
-    def last_ends(self, rows: Rows) -> np.ndarray:
-        return rows.starts + self.size
+    def _last_starts(self, times: np.ndarray) -> np.ndarray:
+        return (times - self.offset) // self.slide * self.slide + self.offset
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """A pane of a key goes on until the key has had no item for `gap`; panes that an item joins become one."""
+    """Panes of a key that go on while its items are less than `gap` apart; they end `gap` behind the last one."""
 
     gap: int
 
-    def kept(self, keys: np.ndarray, times: np.ndarray, values: np.ndarray) -> Rows:
-        return merged(rows_of(keys, times, times + self.gap, values))
+    def __post_init__(self) -> None:
+        _check_lengths(gap=self.gap)
 
-    def united(self, rows: Rows) -> Rows:
-        return merged(rows)
+    def last_ends(self, times: np.ndarray) -> np.ndarray:
+        return times + self.gap
 
-    def panes(self, rows: Rows, of: Rows, after: int, until: int) -> Rows:
-        own = rows if of is rows else rows.at(np.unique(_holders(rows, of)))
-        return own.at((own.ends > after) & (own.ends <= until))
+    def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
+        if not len(times):
+            return Rows.none(len(aggregate.joins))
+        order = np.lexsort((times, keys))
+        times, keys = times[order], keys[order]
+        begins = np.ones(len(times), bool)
+        begins[1:] = (keys[1:] != keys[:-1]) | (times[1:] - times[:-1] >= self.gap)
+        firsts = np.flatnonzero(begins)
+        counts = np.diff(firsts, append=len(times))
+        lifted = [np.ones(len(order)) if one is None else one[order] for one in aggregate.lift(values)]
+        parts = joined_parts(aggregate, np.column_stack(lifted), firsts)
+        return Rows.new(keys[firsts], times[firsts], times[firsts + counts - 1] + self.gap, counts, parts)
 
-    def replaced(self, former: Rows, panes: Rows) -> np.ndarray:
-        if not panes.size:
-            return np.zeros(former.size, bool)
-        holders = _holders(panes, former)
-        there = holders >= 0
-        there[there] = (panes.keys[holders[there]] == former.keys[there]) & (
-            panes.ends[holders[there]] >= former.ends[there]
-        )
-        return there
-
-    def last_ends(self, rows: Rows) -> np.ndarray:
-        return rows.ends
-
-
-def _holders(rows: Rows, parts: Rows) -> np.ndarray:
-    """For each part the last row, by key and start, that begins no later: its place, -1 where there is none."""
-    both = joined([rows, parts])
-    is_part = np.arange(both.size) >= rows.size
-    order = np.lexsort((is_part, both.starts, both.keys))
-    last = np.maximum.accumulate(np.where(is_part[order], -1, np.arange(both.size)))
-    found = np.full(both.size, -1)
-    found[order] = np.where(last >= 0, order[last], -1)
-    return found[rows.size :]
+    def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
+        both, is_new = _both(kept, new)
+        rows, touched, group = both, is_new, np.arange(len(is_new))
+        while True:
+            overlaps = (rows.keys[1:] == rows.keys[:-1]) & (rows.starts[1:] < rows.ends[:-1])
+            if not overlaps.any():
+                break
+            firsts = np.flatnonzero(np.append(True, ~overlaps))
+            group = (np.cumsum(np.append(True, ~overlaps)) - 1)[group]
+            touched = np.logical_or.reduceat(touched, firsts)
+            rows = _folded(rows, firsts, aggregate)
+        moved = ~is_new & ((both.starts != rows.starts[group]) | (both.ends != rows.ends[group]))
+        rows.fired[group[moved]] = NEVER
+        return rows, touched, both.take(moved)
 
 
-def _pairs(rows: Rows) -> np.ndarray:
-    """Key and start of each row as one value that can be compared."""
-    both = np.ascontiguousarray(np.column_stack([rows.keys, rows.starts]).astype(np.int64))
-    return both.view([("key", np.int64), ("start", np.int64)]).ravel()
+def _same_bounds(kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
+    both, is_new = _both(kept, new)
+    firsts = firsts_of(both.keys, both.starts)
+    touched = np.logical_or.reduceat(is_new, firsts) if len(firsts) else is_new
+    return _folded(both, firsts, aggregate), touched, both.take(np.empty(0, np.int64))
+
+
+def _both(kept: Rows, new: Rows) -> tuple[Rows, np.ndarray]:
+    """Both in their order, and a mask of the new ones."""
+    columns = Rows(*(np.concatenate(pair) for pair in zip(kept, new, strict=True)))
+    order = np.lexsort((columns.starts, columns.keys))
+    return columns.take(order), order >= len(kept.keys)
+
+
+def _joined(rows: Rows, aggregate: Aggregate) -> Rows:
+    """New rows in their order, equal ones as one."""
+    rows = rows.take(np.lexsort((rows.starts, rows.keys)))
+    return _folded(rows, firsts_of(rows.keys, rows.starts), aggregate)
+
+
+def _folded(rows: Rows, firsts: np.ndarray, aggregate: Aggregate) -> Rows:
+    """Runs of rows as one row each; what was put out is said by the first."""
+    if len(firsts) == len(rows.keys):
+        return rows
+    return Rows(
+        rows.keys[firsts],
+        rows.starts[firsts],
+        np.maximum.reduceat(rows.ends, firsts),
+        np.add.reduceat(rows.pending, firsts),
+        rows.fired[firsts],
+        joined_parts(aggregate, rows.parts, firsts),
+        rows.last[firsts],
+    )
+
+
+def _check_lengths(**lengths: int) -> None:
+    for name, length in lengths.items():
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise ConfigError(f"{name} is {length!r}, but panes have a length", f"Give {name} a whole number above 0.")

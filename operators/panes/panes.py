@@ -1,10 +1,11 @@
-"""Aggregates of keys over event time: panes that are put out early, in time and late (seed sections 3.1 and 5)."""
+"""Sums of items by key and pane of event time, early, on time and late."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -12,174 +13,156 @@ import numpy as np
 from riprap.codec.errors import ConfigError, DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.event_time import ENDED, UNKNOWN
 from riprap.operators.options import Option, check
-from riprap.operators.panes.assigners import Assigner, Sessions, Sliding
-from riprap.operators.panes.rows import AGGREGATES, Rows, joined, values_of
-from riprap.operators.panes.state import PaneState
-from riprap.operators.tables import Arrays
+from riprap.operators.panes.aggregates import AGGREGATES, Aggregate
+from riprap.operators.panes.assigners import Assigner, Fixed, Sessions, Sliding
+from riprap.operators.panes.firing import MODES, Fired, Plan, TimedItems, step
+from riprap.operators.panes.state import NO_TIME, PaneState, Piece
+from riprap.operators.tables import Arrays, Schema, Table
 
-EARLY, ON_TIME, LATE, RETRACTION = range(4)
-KINDS = ("early", "on_time", "late", "retraction")
-MODES = ("accumulating", "discarding", "retracting")
+SHAPES = ("fixed", "sliding", "sessions")
+KINDS = ("", "early", "on_time", "late", "retraction")
+TIME_MAX = 2**61
+"""Event times are below it, so that lengths and lateness can be added."""
+
+Length = Annotated[int, Option("Length of a pane (fixed, sliding), in the unit of the event times", low=0)]
 
 
 class Panes(DataflowOperator):
-    """The aggregate of each key in each pane of event time, once the watermark has passed the pane; earlier and later too.
+    """Sums up items by key in panes of event time, and puts panes out when their windows' punctuation says that it is
+    time for them. Items are arrays of keys and event times (int64), and of values (float64) unless they are counted.
 
-    Items are (key int64, event time int64, value float64), as `timed_lines:TimedLines` sends them by key; the value is
-    not needed for counts. It puts out rows (key, start, end, value, kind), as a file of the window (`panes`), or by key
-    to the stage behind. State: rows of panes; divergence: the items since its last backup.
+    A destination writes the rows of each window as `panes`, and items that came too late as `late`; other stages send
+    (key, start, end, value, kind) by key, and late items to the stage `late_to`, as they came.
     """
 
-    writes = ("panes",)
-    combines: ClassVar[dict[str, str]] = {"late_items": "sum", "open_rows": "sum"}
-    meanings: ClassVar[dict[str, str]] = {
-        "late_items": "items that came when their last pane was given up",
-        "open_rows": "keys and slices of event time that are kept",
+    combines: ClassVar[Mapping[str, str]] = {"fired": "sum", "late": "sum"}
+    meanings: ClassVar[Mapping[str, str]] = {
+        "fired": "rows that were put out of panes",
+        "late": "items that came when all of their panes were over",
     }
+    only_windows = True
+    clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def __init__(
         self,
-        *,
-        size: Annotated[int, Option("The length of a pane, in the unit of the timestamps", low=1, example="60000")] = 0,
-        slide: Annotated[int, Option("From one pane's start to the next; 0: as long as a pane", low=0)] = 0,
-        gap: Annotated[
-            int, Option("In place of size: a pane ends when its key has had no item for so long", low=0)
-        ] = 0,
-        aggregate: Annotated[str, Option("What becomes of a pane's values", choices=AGGREGATES)] = "count",
-        lateness: Annotated[int, Option("For so long behind its end a pane takes late items in", low=0)] = 0,
-        mode: Annotated[
-            str,
-            Option(
-                "What a pane that is put out again holds: all; what is new; all, and what it held before", choices=MODES
-            ),
-        ] = "accumulating",
-        early_items: Annotated[int, Option("Put panes out early after so many items of a task; 0: never", low=0)] = 0,
-        early_ms: Annotated[float, Option("Put panes out early every so long; 0: never", unit="ms", low=0)] = 0.0,
+        panes: Annotated[str, Option("Their kind", choices=SHAPES, example="fixed")],
+        size: Length = 0,
+        slide: Annotated[int, Option("From the start of a sliding pane to that of the next, in that unit", low=0)] = 0,
+        gap: Annotated[int, Option("Time without items that ends a session, in that unit", low=0)] = 0,
+        offset: Annotated[int, Option("A time at which a fixed or sliding pane starts, in that unit")] = 0,
+        aggregate: Annotated[str, Option("Made of the values", choices=tuple(AGGREGATES))] = "count",
+        mode: Annotated[str, Option("What a later row of a pane says of earlier ones", choices=MODES)] = "accumulating",
+        lateness: Annotated[int, Option("How far behind its end a pane takes items, in that unit", low=0)] = 0,
+        early_items: Annotated[int, Option("New items of a key that put an open pane out; 0: none do", low=0)] = 0,
+        early_ms: Annotated[int, Option("Time after which open panes are put out; 0: never", unit="ms", low=0)] = 0,
+        late_items: Annotated[int, Option("Late items of a key that put a pane out again", low=1)] = 1,
+        late_to: Annotated[str | None, Option("The stage that gets items that came too late")] = None,
     ) -> None:
-        self._assigner = _assigner(size, slide, gap)
-        check(self, size=size, slide=slide, gap=gap, aggregate=aggregate, lateness=lateness, mode=mode,
-              early_items=early_items, early_ms=early_ms)  # fmt: skip
-        self._aggregate, self._lateness, self._mode = aggregate, lateness, mode
-        self._early_items, self._early_s = early_items or math.inf, early_ms / 1000 or math.inf
-        is_early = bool(early_items or early_ms)
-        if is_early and mode == "discarding" and slide not in (0, size):
-            raise ConfigError("early panes that discard what was put out cannot slide", "use the mode retracting")
-        self.state: PaneState = PaneState(self._assigner, is_early)
-        self._early_at = time.monotonic()
+        check(
+            self, panes=panes, size=size, slide=slide, gap=gap, offset=offset, aggregate=aggregate, mode=mode,
+            lateness=lateness, early_items=early_items, early_ms=early_ms, late_items=late_items, late_to=late_to,
+        )  # fmt: skip
+        assigner = _assigner(panes, size, slide, gap, offset)
+        self.plan = Plan(assigner, self.aggregate_of(aggregate), mode, lateness, early_items or math.inf, late_items)
+        self.state: PaneState = PaneState(len(self.plan.aggregate.joins))
+        self._late_to, self._early_s = late_to, early_ms / 1000
+        self._hurried_at = self.clock()
+
+    def aggregate_of(self, name: str) -> Aggregate:
+        """The aggregate of that name; a subclass gives its own."""
+        return AGGREGATES[name]
 
     def open(self, context: Context) -> None:
-        self._is_last = not context.fan_out
+        behind = [stage for stage in context.downstream if stage != self._late_to]
+        if self._late_to and self._late_to not in context.downstream:
+            raise ConfigError(f"late_to is {self._late_to!r}, to which no edge leads", "Add the edge, or leave it out.")
+        self._to = behind[0] if behind else None
+        self.writes = () if behind else ("panes",) if self._late_to else ("panes", "late")
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        keys, times, *values = items.arrays
-        stop = first + self._room(items.count - first)
-        keys, times = _column(keys, "keys")[first:stop], _column(times, "event times")[first:stop]
-        given = values[0][first:stop] if values else np.zeros(len(keys))
-        rows = self._assigner.kept(keys, times, given)
-        if out.event_time != UNKNOWN:
-            rows = self._in_time(rows, out.event_time - self._lateness)
-        self.state.add(rows, stop - first)
-        return stop
-
-    def _room(self, count: int) -> int:
-        """Number of items, of so many, that may be taken in: up to and with the one that exceeds theta."""
+        """Items wait for the end of their window; as many are taken in as theta allows."""
         room = self.state.theta - self.state.state_divergence()
-        return count if room >= count else max(math.floor(room), 0) + 1
-
-    def _in_time(self, rows: Rows, given_up: int) -> Rows:
-        late = self._assigner.last_ends(rows) <= given_up
-        if not late.any():
-            return rows
-        self.state.late += int(rows.sums[late, 0].sum())
-        return rows.at(~late)
+        last = items.count if room >= items.count - first else first + max(int(room), 0) + 1
+        origin = (zlib.crc32(items.stage.encode()) << 24) + items.task
+        self.state.add(Piece(items.epoch, origin, _timed(items, slice(first, last))))
+        return last
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
-        state, now = self.state, out.event_time
-        came = state.take_in()
-        found = [*self._late(came, now), *self._on_time(now), *self._early(now)]
-        state.fired = max(state.fired, now)
-        if now != UNKNOWN:
-            state.drop(now - self._lateness)
-        if found:
-            self._put_out(found, out)
+        now = NO_TIME if out.event_time is None else max(self.state.time, out.event_time)
+        done = step(self.plan, self.state.rows, self.state.window(epoch), self.state.time, now, self._hurries())
+        self.state.close(epoch, done, now)
+        if len(done.late.times):
+            self.put_out_late(done.late, out)
+        if len(done.fired.keys):
+            self.put_out(done.fired, out)
 
-    def _late(self, came: Rows, now: int) -> Iterator[tuple[Rows, int]]:
-        """Panes that were put out in time, and have had items since."""
-        state = self.state
-        if state.fired > UNKNOWN and came.size:
-            whole = came if self._mode == "discarding" else state.kept
-            yield self._assigner.panes(whole, came, now - self._lateness, state.fired), LATE
-
-    def _on_time(self, now: int) -> Iterator[tuple[Rows, int]]:
-        state = self.state
-        if now > state.fired and state.kept.size:
-            whole = state.fresh if self._mode == "discarding" and self._is_early else state.kept
-            yield self._assigner.panes(whole, whole, state.fired, now), ON_TIME
-
-    @property
-    def _is_early(self) -> bool:
-        return min(self._early_items, self._early_s) < math.inf
-
-    def _early(self, now: int) -> Iterator[tuple[Rows, int]]:
-        state = self.state
-        due = state.since_early >= self._early_items or time.monotonic() - self._early_at >= self._early_s
-        if not due or not state.fresh.size:
-            return
-        whole = state.fresh if self._mode == "discarding" else state.kept
-        yield self._assigner.panes(whole, state.fresh, now, ENDED), EARLY
-        state.fresh = state.fresh.at(np.zeros(state.fresh.size, bool))
-        state.since_early, self._early_at = 0, time.monotonic()
-
-    def _put_out(self, found: list[tuple[Rows, int]], out: Emitter) -> None:
-        retracted = self._retracted(joined([panes for panes, _ in found]))
-        parts = [(retracted, RETRACTION, retracted.sums[:, 0])]
-        parts += [(panes, kind, values_of(self._aggregate, panes.sums)) for panes, kind in found]
-        keys, starts, ends, _ = joined([panes for panes, _, _ in parts])
-        values = np.concatenate([values for _, _, values in parts])
-        kinds = np.concatenate([np.full(panes.size, kind, np.uint8) for panes, kind, _ in parts])
-        if self._mode == "retracting":
-            sums = np.column_stack([values] * 4)[kinds != RETRACTION]
-            stay = kinds != RETRACTION
-            again = Rows(keys[stay], starts[stay], ends[stay], sums)
-            self.state.put_out = joined([self.state.put_out, again])
-        if not len(keys):
-            return
-        if self._is_last:
-            out.write("panes", {"key": keys, "start": starts, "end": ends, "value": values, "kind": kinds})
+    def put_out(self, fired: Fired, out: Emitter) -> None:
+        """Send a window's rows, or write them."""
+        if self._to is None:
+            out.write("panes", fired._asdict())
         else:
-            out.send_by_key(keys, (starts, ends, values, kinds))
+            out.send_by_key(fired.keys, fired[1:], stage=self._to)
 
-    def _retracted(self, panes: Rows) -> Rows:
-        """What was put out before of the same panes; it is forgotten."""
-        former = self.state.put_out
-        replaced = self._assigner.replaced(former, panes) if former.size else np.zeros(0, bool)
-        self.state.put_out = former.at(~replaced)
-        return former.at(replaced)
+    def put_out_late(self, late: TimedItems, out: Emitter) -> None:
+        """Send a window's late items, or write them, where anybody wants them."""
+        if self._late_to:
+            out.send((late.keys, late.times, late.values), len(late.times), stage=self._late_to)
+        elif self._to is None:
+            out.write("late", late._asdict())
+
+    def _hurries(self) -> bool:
+        """True once in `early_ms`."""
+        if not self._early_s or self.clock() - self._hurried_at < self._early_s:
+            return False
+        self._hurried_at = self.clock()
+        return True
 
     @classmethod
     def window_columns(cls, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
-        """The rows, with words for their kinds."""
-        return {**arrays, "kind": np.array(KINDS, object)[arrays["kind"]]}
+        """Rows with `key`, `start`, `end`, `value` and `kind` in words; or late items."""
+        if name != "panes":
+            return {"time": arrays["times"], "key": arrays["keys"], "value": arrays["values"]}
+        kinds = np.array(KINDS, dtype=object)[arrays["kinds"]]
+        return {
+            "key": arrays["keys"], "start": arrays["starts"], "end": arrays["ends"], "value": arrays["values"],
+            "kind": kinds,
+        }  # fmt: skip
+
+    @classmethod
+    def tables(cls, results: Sequence[Arrays], schema: Schema) -> dict[str, Table]:
+        """None: the rows are in the files of the windows."""
+        return {}
+
+    def results(self) -> dict[str, np.ndarray]:
+        """How many rows were put out, and items too late."""
+        return {"fired": np.array([self.state.fired]), "late": np.array([self.state.late])}
 
     def metrics(self) -> dict[str, float]:
-        return {"late_items": float(self.state.late), "open_rows": float(self.state.kept.size)}
+        return {"fired": float(self.state.fired), "late": float(self.state.late)}
 
 
-def _assigner(size: int, slide: int, gap: int) -> Assigner:
-    if bool(size) == bool(gap):
-        raise ConfigError("panes have a size, or a gap that ends a session", "give one of the options size and gap")
-    if gap:
+def _assigner(panes: str, size: int, slide: int, gap: int, offset: int) -> Assigner:
+    if panes == "sessions":
         return Sessions(gap)
-    if slide and size % slide:
-        raise ConfigError(f"a slide of {slide} does not divide the size {size}", "give one that does")
-    return Sliding(size, slide or size)
+    return Fixed(size, offset) if panes == "fixed" else Sliding(size, slide, offset)
 
 
-def _column(array: np.ndarray, what: str) -> np.ndarray:
-    if array.ndim != 1 or array.dtype.kind not in "iu":
+def _timed(items: Items, chosen: slice) -> TimedItems:
+    """Copies of some items' arrays. DataError when they are no times, keys and values."""
+    if len(items.arrays) not in (2, 3):
         raise DataError(
-            f"{what} are whole numbers in one column, not {array.dtype} of shape {array.shape}", "send those"
+            f"a block of {items.stage} has {len(items.arrays)} arrays",
+            "send keys and times (int64), and values (float64) where they are not counted",
         )
-    return array.astype(np.int64, copy=False)
+    keys, times = (_whole(name, array[chosen]) for name, array in zip(("keys", "times"), items.arrays, strict=False))
+    values = np.array(items.arrays[2][chosen], np.float64) if len(items.arrays) == 3 else np.ones(len(times))
+    if len(times) and max(-int(times.min()), int(times.max())) >= TIME_MAX:
+        raise DataError(f"a block of {items.stage} has the event time {times.max()}", "use times below 2**61")
+    return TimedItems(times, keys, values)
+
+
+def _whole(name: str, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{name} of items must be whole numbers, not {array.dtype}", "convert them in the stage before")
+    return np.array(array, np.int64)

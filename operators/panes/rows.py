@@ -1,98 +1,63 @@
-"""Rows of keys and times with what their items come to: the arrays that pane states are made of."""
+"""The panes that are kept: one row each, in the order of (key, start)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-AGGREGATES = ("count", "sum", "min", "max", "mean")
-COUNT, SUM, MIN, MAX = range(4)
-"""The columns of `Rows.sums`."""
+NEVER, EARLY, ON_TIME, LATE, RETRACTION = range(5)
+"""What was put out of a pane last, and the kinds of rows that are put out."""
 
 
 class Rows(NamedTuple):
-    """Stretches of event time of keys: `keys`, `starts` and `ends` (int64, (n,)), and `sums` (float64, (n, 4)): the
-    count, sum, least and greatest value of the items in each."""
+    """Arrays of one length. `parts` has a row for each, of the aggregate's numbers; the others are 1-D."""
 
     keys: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
-    sums: np.ndarray
+    pending: np.ndarray
+    """Items since the pane was put out last."""
+    fired: np.ndarray
+    """What it was put out as last."""
+    parts: np.ndarray
+    last: np.ndarray
+    """The value that was put out last."""
 
-    def at(self, chosen: np.ndarray) -> Rows:
-        """The rows of a mask, or of places."""
+    @classmethod
+    def new(cls, keys: np.ndarray, starts: np.ndarray, ends: np.ndarray, counts: np.ndarray, parts: np.ndarray) -> Rows:
+        """Panes of which nothing was put out."""
+        return cls(keys, starts, ends, counts, np.full(len(keys), NEVER), parts, np.zeros(len(keys)))
+
+    @classmethod
+    def none(cls, width: int) -> Rows:
+        """No panes, of parts of so many numbers."""
+        empty = np.empty(0, np.int64)
+        return cls.new(empty, empty, empty, empty, np.empty((0, width)))
+
+    def take(self, chosen: np.ndarray) -> Rows:
+        """Some of them, by a mask or by their places."""
         return Rows(*(column[chosen] for column in self))
 
+    def and_(self, other: Rows) -> Rows:
+        """Both, in the order of (key, start); of equal ones, the first ones' come first."""
+        both = Rows(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return both.take(np.lexsort((both.starts, both.keys)))
+
     @property
-    def size(self) -> int:
-        """The number of rows."""
-        return len(self.keys)
+    def ids(self) -> np.ndarray:
+        """Key and start, in two columns."""
+        return np.column_stack([self.keys, self.starts])
+
+    def without(self, ids: np.ndarray) -> Rows:
+        """Those that have none of these ids."""
+        return self if not len(ids) or not len(self.keys) else self.take(~are_among(self.ids, ids))
 
 
-def rows_of(keys: np.ndarray, starts: np.ndarray, ends: np.ndarray, values: np.ndarray) -> Rows:
-    """A row for each item."""
-    values = np.asarray(values, np.float64)
-    return Rows(keys, starts, ends, np.column_stack([np.ones(len(keys)), values, values, values]))
-
-
-def nothing() -> Rows:
-    """No rows."""
-    none = np.empty(0, np.int64)
-    return Rows(none, none, none, np.empty((0, 4)))
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    """One behind the other."""
-    return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else nothing()
-
-
-def ordered(rows: Rows) -> Rows:
-    """By key and start."""
-    if rows.size and rows.starts[0] == rows.starts[-1] and (rows.starts == rows.starts[0]).all():
-        return rows.at(np.argsort(rows.keys, kind="stable"))
-    return rows.at(np.lexsort((rows.starts, rows.keys)))
-
-
-def folded(rows: Rows, is_first: np.ndarray) -> Rows:
-    """Neighbours as one row: each that is first begins one. The ends are the last of what is folded."""
-    if not rows.size:
-        return rows
-    begins = np.flatnonzero(is_first)
-    sums = np.empty((len(begins), 4))
-    sums[:, :MIN] = np.add.reduceat(rows.sums[:, :MIN], begins)
-    sums[:, MIN] = np.minimum.reduceat(rows.sums[:, MIN], begins)
-    sums[:, MAX] = np.maximum.reduceat(rows.sums[:, MAX], begins)
-    return Rows(rows.keys[begins], rows.starts[begins], np.maximum.reduceat(rows.ends, begins), sums)
-
-
-def added(rows: Rows) -> Rows:
-    """Rows of one key and start as one."""
-    rows = ordered(rows)
-    return folded(rows, _changes(rows.keys) | _changes(rows.starts))
-
-
-def merged(rows: Rows) -> Rows:
-    """Rows of one key that overlap as one, as sessions do."""
-    rows = ordered(rows)
-    while True:  # a long one may hold several: those come in turn
-        is_first = _changes(rows.keys)
-        is_first[1:] |= rows.starts[1:] >= rows.ends[:-1]
-        if is_first.all():
-            return rows
-        rows = folded(rows, is_first)
-
-
-def values_of(aggregate: str, sums: np.ndarray) -> np.ndarray:
-    """What an aggregate comes to in each row (float64)."""
-    if aggregate == "mean":
-        return np.asarray(sums[:, SUM] / np.maximum(sums[:, COUNT], 1.0))
-    return sums[:, AGGREGATES.index(aggregate)].copy()
-
-
-def _changes(column: np.ndarray) -> np.ndarray:
-    """Where a value differs from the one before; at the first."""
-    changes = np.ones(len(column), bool)
-    changes[1:] = column[1:] != column[:-1]
-    return changes
+def are_among(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """True for each of the ids, no two alike, that is one of the others."""
+    both = np.concatenate([ids, others])
+    order = np.lexsort((np.arange(len(both)), both[:, 1], both[:, 0]))
+    found = np.zeros(len(both), bool)
+    found[order[:-1]] = (both[order[1:]] == both[order[:-1]]).all(1)
+    return found[: len(ids)]

@@ -1,107 +1,140 @@
-"""The state of a stage with panes: what is kept of its keys, and what of that is new since it was put out."""
+"""The state of panes: items of windows that are open, and panes that are. Divergence: items since the last backup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from riprap.codec.key_groups import groups_of
-from riprap.operators.event_time import UNKNOWN
-from riprap.operators.panes.assigners import Assigner
-from riprap.operators.panes.rows import Rows, joined, nothing
+from riprap.operators.panes.firing import Step, TimedItems
+from riprap.operators.panes.rows import Rows, are_among
 from riprap.operators.states.base import Backup, State
+from riprap.operators.states.checks import places_in
 
-NUMBERS = 3
-"""Of a backup's first array: up to where panes were put out, the late items, the items since the last early panes."""
+NO_TIME = -(2**62)
+"""The event time while none is known."""
+
+
+class Piece(NamedTuple):
+    """Items of one block. `origin` names its sender: a window's items are added in the order of origins, and of each
+    in the order in which it sent them, so that sums come out alike whichever came first."""
+
+    epoch: int
+    origin: int
+    items: TimedItems
 
 
 class PaneState(State):
-    """Rows of keys and stretches of time. The divergence is the number of items since the last backup.
+    """Items wait for the end of their window, for only then it is known which of them are late.
 
-    kept      all that later panes may need
-    came      what of it has come in the window that is open; it is not among what is kept yet
-    fresh     what has come since panes were last put out early, where they are
-    put_out   the panes that may have to be taken back, where they are: the value is the first column of the sums
+    A partial backup has the items that came since the last one, and the panes that have changed or are gone.
     """
 
-    def __init__(self, assigner: Assigner, is_early: bool) -> None:
-        self._assigner, self._is_early = assigner, is_early
-        self.kept = self.fresh = self.put_out = nothing()
-        self._came: list[Rows] = []
-        self.fired = UNKNOWN
-        """Panes that end by then have been put out in time."""
-        self.late = self.since_early = self._unsaved = 0
+    def __init__(self, width: int) -> None:
+        self.rows = Rows.none(width)
+        self.time, self.fired, self.late = NO_TIME, 0, 0
+        self.pieces: list[Piece] = []
+        self._unsaved: list[Piece] = []
+        self._changed: list[np.ndarray] = []
+        self._items, self._closed = 0, 0
 
-    def add(self, rows: Rows, items: int) -> None:
-        """So many items came, as these rows."""
-        self._came.append(rows)
-        self.since_early += items
-        self._unsaved += items
+    def add(self, piece: Piece) -> None:
+        """Take in some items of an open window."""
+        self.pieces.append(piece)
+        self._unsaved.append(piece)
+        self._items += len(piece.items.times)
 
-    def take_in(self) -> Rows:
-        """The window is closed: what came in it is kept. What came."""
-        came = self._assigner.united(joined(self._came))
-        self._came = []
-        if came.size:
-            self.kept = self._assigner.united(joined([self.kept, came]))
-            if self._is_early:
-                self.fresh = self._assigner.united(joined([self.fresh, came]))
-        return came
+    def window(self, epoch: int) -> TimedItems:
+        """The items of a window that is closed."""
+        found = sorted((piece for piece in self.pieces if piece.epoch == epoch), key=lambda piece: piece.origin)
+        return _joined([piece.items for piece in found])
 
-    def drop(self, until: int) -> None:
-        """Forget all whose last pane ends by then."""
-        self.kept, self.fresh = (
-            rows.at(self._assigner.last_ends(rows) > until) if rows.size else rows for rows in (self.kept, self.fresh)
-        )
-        self.put_out = self.put_out.at(self.put_out.ends > until)
+    def close(self, epoch: int, done: Step, time: int) -> None:
+        """Go on behind a window."""
+        self.pieces = [piece for piece in self.pieces if piece.epoch > epoch]
+        self._unsaved = [piece for piece in self._unsaved if piece.epoch > epoch]
+        self.rows, self.time, self._closed = done.rows, time, epoch
+        self.fired, self.late = self.fired + len(done.fired.keys), self.late + len(done.late.times)
+        if len(done.changed):
+            self._changed.append(done.changed)
 
     def state_divergence(self) -> float:
-        return float(self._unsaved)
+        return float(self._items)
 
     def backup_state(self) -> Backup:
-        """All of it: panes come and go."""
-        self._unsaved = 0
-        numbers = np.array([self.fired, self.late, self.since_early], np.int64)
-        parts = (self.kept, joined(self._came), self.fresh, self.put_out)
-        return Backup(True, (numbers, *(np.array(column) for rows in parts for column in rows)))
+        ids = np.unique(np.concatenate([np.empty((0, 2), np.int64), *self._changed]), axis=0)
+        if len(ids) >= len(self.rows.keys):
+            return self.backup_all()
+        return self._backup(False, self._unsaved, ids)
+
+    def backup_all(self) -> Backup:
+        return self._backup(True, self.pieces, self.rows.ids)
+
+    def _backup(self, full: bool, pieces: Sequence[Piece], ids: np.ndarray) -> Backup:
+        rows = self.rows if full else self.rows.take(are_among(self.rows.ids, ids))
+        gone = ids[:0] if full else ids[~are_among(ids, rows.ids)]
+        about = [(piece.epoch, piece.origin, len(piece.items.times)) for piece in pieces]
+        items = _joined([piece.items for piece in pieces])
+        head = np.array([self._closed, self.time, self.fired, self.late], np.int64)
+        whole = np.column_stack([rows.keys, rows.starts, rows.ends, rows.pending, rows.fired])
+        self._unsaved, self._changed, self._items = [], [], 0
+        arrays = (
+            head,
+            np.array(about, np.int64).reshape(-1, 3),
+            *items,
+            whole,
+            np.column_stack([rows.parts, rows.last]),
+        )
+        return Backup(full, (*arrays, gone))
 
     def recover_state(self, backup: Backup) -> None:
-        numbers, parts = _read(backup)
-        self.fired, self.late, self.since_early = numbers
-        self.kept, came, self.fresh, self.put_out = parts
-        self._came, self._unsaved = [came], 0
+        (closed, time, fired, late), pieces, rows, gone = self._checked(backup)
+        if not backup.full and (self._items or self._changed):
+            raise ValueError("a partial backup can only be taken in after the full one and those between them")
+        if backup.full:
+            self.pieces, self.rows = pieces, rows
+        else:
+            self.pieces = [piece for piece in self.pieces if piece.epoch > closed] + pieces
+            self.rows = self.rows.without(np.concatenate([gone, rows.ids])).and_(rows)
+        self.time, self.fired, self.late, self._closed = time, fired, late, closed
+        self._unsaved, self._changed, self._items = [], [], 0
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
-        read = [_read(backup) for backup in backups]
-        if len({numbers[0] for numbers, _ in read}) > 1:
-            raise ValueError("the backups of panes are of different event times")
-        own = [list(_of_groups(parts, groups)) for _, parts in read]
-        self.kept, came, self.fresh, self.put_out = (joined(parts) for parts in zip(*own, strict=True))
-        self._came, self._unsaved = [came], 0
-        self.fired = read[0][0][0]
-        self.late, self.since_early = (sum(column) if groups.start == 0 else 0 for column in _late(read))
+        found = [self._checked(backup) for backup in backups]
+        self.pieces, self.rows = [], Rows.none(self.rows.parts.shape[1])
+        for _, pieces, rows, _ in found:
+            for epoch, origin, items in pieces:
+                chosen = places_in(items.keys, groups)
+                self.pieces.append(Piece(epoch, origin, TimedItems(*(column[chosen] for column in items))))
+            self.rows = self.rows.and_(rows.take(places_in(rows.keys, groups)))
+        self._closed = max(head[0] for head, *_ in found)
+        self.time = min(head[1] for head, *_ in found)
+        if groups.start == 0:  # what cannot be parted
+            self.fired, self.late = (sum(head[i] for head, *_ in found) for i in (2, 3))
+        self._unsaved, self._changed, self._items = [], [self.rows.ids], 0
+
+    def _checked(self, backup: Backup) -> tuple[list[int], list[Piece], Rows, np.ndarray]:
+        """What a backup holds. ValueError when it is none of such a state."""
+        forms = [(np.int64, 1), (np.int64, 2), (np.int64, 1), (np.int64, 1), (np.float64, 1), (np.int64, 2)]
+        forms += [(np.float64, 2), (np.int64, 2)]
+        if [(array.dtype, array.ndim) for array in backup.arrays] != forms:
+            raise ValueError("a backup of panes does not consist of such arrays")
+        head, about, times, keys, values, whole, floats, gone = backup.arrays
+        widths = (len(head), about.shape[1], whole.shape[1], floats.shape[1], gone.shape[1])
+        if widths != (4, 3, 5, self.rows.parts.shape[1] + 1, 2) or len(whole) != len(floats):
+            raise ValueError("a backup of other panes")
+        if (about < 0).any() or not about[:, 2].sum() == len(times) == len(keys) == len(values):
+            raise ValueError("a backup of panes whose counts do not agree")
+        ends = np.cumsum(about[:, 2])
+        pieces = [
+            Piece(epoch, origin, TimedItems(times[end - n : end], keys[end - n : end], values[end - n : end]))
+            for (epoch, origin, n), end in zip(about.tolist(), ends.tolist(), strict=True)
+        ]
+        rows = Rows(*(np.array(column) for column in whole.T), np.array(floats[:, :-1]), np.array(floats[:, -1]))
+        return head.tolist(), pieces, rows, gone
 
 
-def _late(read: Sequence[tuple[list[int], list[Rows]]]) -> Iterator[list[int]]:
-    """The counts of all tasks, which cannot be parted: the task of the first group goes on with them."""
-    for place in (1, 2):
-        yield [numbers[place] for numbers, _ in read]
-
-
-def _of_groups(parts: Sequence[Rows], groups: range) -> Iterator[Rows]:
-    for rows in parts:
-        found = groups_of(rows.keys)
-        yield rows.at((found >= groups.start) & (found < groups.stop))
-
-
-def _read(backup: Backup) -> tuple[list[int], list[Rows]]:
-    """Numbers and rows of a backup; ValueError when it is none of panes."""
-    arrays = backup.arrays
-    if not backup.full or len(arrays) != 17 or arrays[0].shape != (NUMBERS,):
-        raise ValueError("the backup is not of panes")
-    parts = [Rows(*arrays[at : at + 4]) for at in range(1, 17, 4)]
-    for rows in parts:
-        if any(len(column) != rows.size for column in rows) or rows.sums.shape != (rows.size, 4):
-            raise ValueError("the columns of the backup's panes are not of one length")
-    return arrays[0].tolist(), parts
+def _joined(pieces: Sequence[TimedItems]) -> TimedItems:
+    none = TimedItems(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    return TimedItems(*(np.concatenate(columns) for columns in zip(none, *pieces, strict=True)))

@@ -11,6 +11,9 @@ import numpy as np
 from riprap.configs.topology import Topology
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.panes.firing import Fired, TimedItems
+from riprap.operators.panes.panes import Panes
+from riprap.operators.panes.rows import RETRACTION
 from riprap.operators.states import HashMap, Vector
 
 KEYS = 7
@@ -111,12 +114,61 @@ class Windowed(DataflowOperator):
             self.state.assign(keys, np.zeros(KEYS))
 
 
+class Timed(DataflowOperator):
+    """Source of (key, time, value) for panes: the n-th item happened at n, but is said to have happened up to 9 before;
+    promises some of that, so that some items are late, and is idle where it reads nothing."""
+
+    def __init__(self, by_key: bool = True) -> None:
+        self.by_key = by_key
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        keys, values = rows[:, 0].astype(np.int64), rows[:, 1]
+        times = (values.astype(np.int64) + np.arange(len(rows)) + 16 * items.epoch) % 41 + 10 * items.epoch
+        out.watermark(max(int(times.max()) - 12, out.promised or 0))
+        if self.by_key:
+            out.send_by_key(keys, (times, values))
+        else:
+            out.send((keys, times, values), items.count)
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        out.idle()
+
+
+class PanesOf(Panes):
+    """Panes whose rows go on as (key, value) pairs, retractions as negative ones: they add up to the panes' sums.
+
+    `marks`: each row counts several times, so often as its bounds and its kind say.
+    """
+
+    def __init__(self, marks: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.marks = marks
+
+    def put_out(self, fired: Fired, out: Emitter) -> None:
+        signs = np.where(fired.kinds == RETRACTION, -1.0, 1.0)
+        times = 1 + (7 * fired.starts + 3 * fired.ends + 5 * fired.kinds) % 31 if self.marks else 1
+        out.send_by_key(fired.keys, (signs * times * fired.values,))
+
+    def put_out_late(self, late: TimedItems, out: Emitter) -> None:
+        out.send_by_key(late.keys, (late.values,))
+
+
+class Timely(DataflowOperator):
+    """Stateless: (key, time, value) on to the task that has the key; its promise is that of those before it."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        keys, *columns = items.arrays
+        out.send_by_key(keys, columns)
+        return items.count
+
+
 class Turn(DataflowOperator):
     """Without a state: hands the items of a block on in reverse order."""
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        (rows,) = items.arrays
-        out.send((rows[::-1].copy(),), len(rows))
+        out.send([rows[::-1].copy() for rows in items.arrays], items.count)
         return items.count
 
 
@@ -152,6 +204,12 @@ def _coded(before: Mapping[str, Any], behind: Mapping[str, Any], scheme: Mapping
     return chain
 
 
+def panes(**options: Any) -> dict[str, Any]:
+    """Sums of panes, and of what is too late: each item counts once in the end, whatever was put out early."""
+    stages = {"a": ("Timed", 2, {}), "b": ("PanesOf", 3, {"aggregate": "sum"} | options), "c": ("Sums", 2, {})}
+    return _topology(stages, [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])
+
+
 SHAPES = {
     "full": _topology({"a": ("Spread", 2, {}), "b": ("Total", 2, {})}, [{"from": "a", "to": "b"}]),
     "chain": _topology(
@@ -171,6 +229,8 @@ SHAPES = {
         {"a": ("ByKey", 2, {}), "b": ("Sums", 3, {}), "c": ("Sums", 2, {})},
         [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}],
     ),
+    "panes": panes(panes="fixed", size=7, mode="retracting", early_items=2, lateness=4),
+    "sessions": panes(panes="sessions", gap=2, mode="discarding"),
     "bsp": _loop(consistency="bsp"),
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
@@ -182,7 +242,8 @@ SHAPES = {
     ),
 }
 """full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
-are closed, behind the sources or in them; keyed: sums by key, twice; bsp, ssp, asp: a loop under each model."""
+are closed, behind the sources or in them; keyed: sums by key, twice; panes, sessions: by event time, with late items;
+bsp, ssp, asp: a loop under each model."""
 
 
 def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:

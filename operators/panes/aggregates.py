@@ -1,0 +1,83 @@
+"""Sums of the items of a pane: what is kept of them, how two parts are joined, and the value that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+
+class Aggregate(Protocol):
+    """One kind of sum. All arrays are float64 and 1-D; a part is a number for each of `joins`."""
+
+    joins: Sequence[np.ufunc]
+    """How two parts are joined, number by number: np.add, np.minimum or np.maximum."""
+
+    def lift(self, values: np.ndarray) -> Sequence[np.ndarray | None]:
+        """The numbers of single items; None stands for ones."""
+
+    def result(self, parts: np.ndarray) -> np.ndarray:
+        """The values of parts, one in each row."""
+
+
+class Count:
+    """The number of items."""
+
+    joins = (np.add,)
+
+    def lift(self, values: np.ndarray) -> Sequence[np.ndarray | None]:
+        return (None,)
+
+    def result(self, parts: np.ndarray) -> np.ndarray:
+        return parts[:, 0]
+
+
+class Folded:
+    """A sum, least or greatest value, by its ufunc."""
+
+    def __init__(self, join: np.ufunc) -> None:
+        self.joins = (join,)
+
+    def lift(self, values: np.ndarray) -> Sequence[np.ndarray | None]:
+        return (values,)
+
+    def result(self, parts: np.ndarray) -> np.ndarray:
+        return parts[:, 0]
+
+
+class Mean:
+    """The mean value."""
+
+    joins = (np.add, np.add)
+
+    def lift(self, values: np.ndarray) -> Sequence[np.ndarray | None]:
+        return None, values
+
+    def result(self, parts: np.ndarray) -> np.ndarray:
+        return parts[:, 1] / parts[:, 0]
+
+
+AGGREGATES: Mapping[str, Aggregate] = {
+    "count": Count(),
+    "sum": Folded(np.add),
+    "min": Folded(np.minimum),
+    "max": Folded(np.maximum),
+    "mean": Mean(),
+}
+"""By the name that a topology gives."""
+
+_NOTHING = {np.add: 0.0, np.minimum: np.inf, np.maximum: -np.inf}
+
+
+def nothing(aggregate: Aggregate) -> np.ndarray:
+    """The part of no item."""
+    return np.array([_NOTHING[join] for join in aggregate.joins])
+
+
+def joined_parts(aggregate: Aggregate, parts: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    """Rows of parts joined, from each of `firsts` up to the next."""
+    if not len(firsts):
+        return np.empty((0, len(aggregate.joins)))
+    columns = [join.reduceat(parts[:, i], firsts) for i, join in enumerate(aggregate.joins)]
+    return np.column_stack(columns)

@@ -1,0 +1,136 @@
+"""One step of event time: items are added to panes, panes that are due are put out, and those that are over are dropped
+(Akidau et al., The Dataflow Model, 2015: triggers, lateness and accumulation).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from riprap.operators.panes.aggregates import Aggregate, nothing
+from riprap.operators.panes.assigners import Assigner
+from riprap.operators.panes.rows import EARLY, LATE, NEVER, ON_TIME, RETRACTION, Rows
+
+MODES = ("accumulating", "discarding", "retracting")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What panes there are, and when they are put out; times in the unit of the items' own."""
+
+    assigner: Assigner
+    aggregate: Aggregate
+    mode: str = "accumulating"
+    lateness: int = 0
+    """A pane takes items until event time is so far behind its end."""
+    early_items: float = math.inf
+    """An open pane is put out when so many items have come since the last time."""
+    late_items: int = 1
+    """The same for a pane that was put out on time; all that is left when it is dropped."""
+
+
+class TimedItems(NamedTuple):
+    """Items with their event times and keys (int64), and values (float64)."""
+
+    times: np.ndarray
+    keys: np.ndarray
+    values: np.ndarray
+
+
+class Fired(NamedTuple):
+    """What is put out of panes: arrays of one length; `kinds` as in rows.py (int8)."""
+
+    keys: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    values: np.ndarray
+    kinds: np.ndarray
+
+
+class Step(NamedTuple):
+    """What a step makes."""
+
+    rows: Rows
+    changed: np.ndarray
+    """Ids of the panes that are not as they were, or no more; one may stand twice."""
+    fired: Fired
+    late: TimedItems
+    """Items all of whose panes were over."""
+
+
+def step(plan: Plan, kept: Rows, items: TimedItems, before: int, now: int, hurry: bool = False) -> Step:
+    """Add items that came while event time was `before`; then it is `now`. `hurry`: open panes with new items are due.
+
+    What is put out does not depend on the order of items, but for the rounding of sums.
+    """
+    new = plan.assigner.panes(*items, plan.aggregate)
+    rows, touched, moved = plan.assigner.merged(kept, new, plan.aggregate)
+    changed = [moved.ids, rows.ids[touched]]
+    is_over = rows.ends + plan.lateness <= before
+    late = _late(plan, items, rows.take(~is_over), before)
+    rows = rows.take(~is_over)
+    kinds = _kinds(plan, rows, before, now, hurry)
+    due = kinds != NEVER
+    changed.append(rows.ids[due])
+    fired = _put_out(plan, rows, moved, kinds)
+    _note_put_out(plan, rows, kinds, fired)
+    is_over = rows.ends + plan.lateness <= now
+    changed.append(rows.ids[is_over])
+    return Step(rows.take(~is_over), np.concatenate(changed), fired, late)
+
+
+def _late(plan: Plan, items: TimedItems, live: Rows, before: int) -> TimedItems:
+    """Items whose own panes are over, and that no live one has taken in."""
+    found = np.flatnonzero(plan.assigner.last_ends(items.times) + plan.lateness <= before)
+    late = TimedItems(*(column[found] for column in items))
+    if not len(found) or not len(live.keys):
+        return late
+    order = np.lexsort((np.append(np.zeros(len(live.keys)), np.ones(len(found))),
+                        np.append(live.starts, late.times), np.append(live.keys, late.keys)))  # fmt: skip
+    is_pane = order < len(live.keys)
+    place = np.maximum.accumulate(np.where(is_pane, order, -1))[~is_pane]
+    which = order[~is_pane] - len(live.keys)
+    inside = np.zeros(len(found), bool)
+    inside[which] = (place >= 0) & (live.keys[place] == late.keys[which]) & (late.times[which] < live.ends[place])
+    return TimedItems(*(column[~inside] for column in late))
+
+
+def _kinds(plan: Plan, rows: Rows, before: int, now: int, hurry: bool) -> np.ndarray:
+    """As what each pane is put out now; NEVER for those that are not."""
+    complete, has_new = rows.ends <= now, rows.pending > 0
+    first = complete & (rows.fired < ON_TIME)
+    leaves = rows.ends + plan.lateness <= now
+    again = complete & ~first & has_new & ((rows.pending >= plan.late_items) | leaves)
+    early = ~complete & has_new & ((rows.pending >= plan.early_items) | hurry)
+    kinds = np.full(len(rows.keys), NEVER)
+    kinds[first] = np.where(rows.ends[first] <= before, LATE, ON_TIME)
+    kinds[again], kinds[early] = LATE, EARLY
+    return kinds
+
+
+def _put_out(plan: Plan, rows: Rows, moved: Rows, kinds: np.ndarray) -> Fired:
+    """Retractions first, then values; each in the order of key and start."""
+    said = (kinds != NEVER) & ((rows.pending > 0) | (plan.mode != "discarding"))
+    values = rows.take(said)
+    parts = [_fired(values, plan.aggregate.result(values.parts), kinds[said])]
+    if plan.mode == "retracting":
+        back = rows.take(said & (rows.fired != NEVER)).and_(moved.take(moved.fired != NEVER))
+        parts.insert(0, _fired(back, back.last, np.full(len(back.keys), RETRACTION)))
+    return Fired(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _fired(rows: Rows, values: np.ndarray, kinds: np.ndarray) -> Fired:
+    return Fired(rows.keys, rows.starts, rows.ends, values, kinds.astype(np.int8))
+
+
+def _note_put_out(plan: Plan, rows: Rows, kinds: np.ndarray, fired: Fired) -> None:
+    """The rows remember what was put out of them."""
+    due = kinds != NEVER
+    said = due & ((rows.pending > 0) | (plan.mode != "discarding"))
+    rows.last[said] = fired.values[fired.kinds != RETRACTION]
+    rows.fired[due], rows.pending[due] = kinds[due], 0
+    if plan.mode == "discarding":
+        rows.parts[due] = nothing(plan.aggregate)

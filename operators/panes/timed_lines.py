@@ -1,0 +1,88 @@
+"""Lines of text that say when they happened: a source that reads them, and promises how late they may come."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from riprap.codec.errors import DataError
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.options import Option, check
+
+
+class TimedLines(DataflowOperator):
+    """Source stage: sends (time, key, value) of each line by key, and promises event time as it goes on.
+
+    Times and keys are whole numbers, values are numbers. Lines may be `disorder` older than the newest before them in
+    the same task's part of the input; the watermark is that far behind. Those that come later still are late items
+    (a heuristic watermark), unless it is to be `perfect`: then they end the job. A task without lines in a window is
+    idle.
+    """
+
+    def __init__(
+        self,
+        time: Annotated[int, Option("Number of the column of event times, the first being 0", low=0)] = 0,
+        key: Annotated[int, Option("The same of keys", low=0)] = 1,
+        value: Annotated[int, Option("The same of values; -1: each is 1", low=-1)] = -1,
+        separator: Annotated[str, Option("Between two columns")] = ",",
+        disorder: Annotated[int, Option("How far times may go back, in their unit", low=0)] = 0,
+        perfect: Annotated[bool, Option("Times that go back further are an error")] = False,
+    ) -> None:
+        check(self, time=time, key=key, value=value, separator=separator, disorder=disorder, perfect=perfect)
+        self._columns, self._separator = (time, key, value), separator.encode()
+        self._disorder, self._perfect = disorder, perfect
+
+    def prepare(self, items: Items) -> Items:
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to times, keys and values."""
+        try:
+            data, offsets = items.arrays
+        except ValueError as error:
+            raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
+        text, at = data.tobytes(), offsets.tolist()
+        lines = [text[begin:end].split(self._separator) for begin, end in zip(at, at[1:], strict=False)]
+        time, key, value = self._columns
+        times, keys = self._numbers(lines, time, np.int64), self._numbers(lines, key, np.int64)
+        values = np.ones(len(lines)) if value < 0 else self._numbers(lines, value, np.float64)
+        return items._replace(arrays=(times, keys, values))
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        times, keys, values = items.arrays
+        if len(times):
+            self._promise(times, out)
+            out.send_by_key(keys, (times, values))
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        out.idle()
+
+    def _promise(self, times: np.ndarray, out: Emitter) -> None:
+        before = out.promised
+        at = int(times.max()) - self._disorder
+        if self._perfect:
+            newest = np.maximum.accumulate(times) - self._disorder
+            floor = newest if before is None else np.maximum(newest, before)
+            early = np.flatnonzero(times < floor)
+            if len(early):
+                raise DataError(
+                    f"a line is of the time {times[early[0]]}, and nothing before {floor[early[0]]} was to come",
+                    "Sort the input, give a greater disorder, or leave perfect out: then such lines are late.",
+                )
+        out.watermark(at if before is None else max(at, before))
+
+    def _numbers(self, lines: list[list[bytes]], column: int, kind: type[np.generic]) -> np.ndarray:
+        try:
+            return np.array([line[column] for line in lines], dtype="S").astype(kind)
+        except (IndexError, ValueError):
+            raise self._wrong(lines, column, kind) from None
+
+    def _wrong(self, lines: list[list[bytes]], column: int, kind: type[np.generic]) -> DataError:
+        """Names the first line that is wrong."""
+        what = "a whole number" if kind is np.int64 else "a number"
+        for line in lines:
+            try:
+                np.array(line[column], dtype="S").astype(kind)
+            except (IndexError, ValueError):
+                break
+        shown = self._separator.join(line).decode(errors="replace")[:80]
+        return DataError(f"column {column} is not {what} in the line {shown!r}", "Correct that line, or the column.")
