@@ -22,6 +22,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "grep:Grep", "grep:MergeLines", "word_count:SplitWords", "word_count:CountWords",
         "word_count:CountRecentWords",
     ),
+    "General topologies: event time": ("timed_lines:TimedLines", "panes:Panes"),
     "General topologies: packets": (
         "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch", "ripple_join:SamplePackets",
         "ripple_join:RippleJoin",

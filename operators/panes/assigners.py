@@ -10,7 +10,7 @@ import numpy as np
 
 from riprap.codec.errors import ConfigError
 from riprap.operators.panes.aggregates import Aggregate, joined_parts
-from riprap.operators.panes.grouping import firsts_of, grouped
+from riprap.operators.panes.grouping import firsts_of, grouped, in_order, sums
 from riprap.operators.panes.rows import NEVER, Rows
 
 
@@ -18,7 +18,7 @@ class Assigner(Protocol):
     """Event times are int64, in any unit; a pane holds start <= time < end."""
 
     def last_ends(self, times: np.ndarray) -> np.ndarray:
-        """The end of the last pane that an item alone would be in."""
+        """The end of the last pane that an item alone would be in: the later the item, the later the end."""
 
     def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
         """The panes of some items, none of them put out, in the order of (key, start)."""
@@ -38,17 +38,16 @@ class Fixed:
         _check_lengths(size=self.size)
 
     def last_ends(self, times: np.ndarray) -> np.ndarray:
-        return self._starts(times) + self.size
+        return (times - self.offset) // self.size * self.size + self.offset + self.size
 
     def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
-        found = grouped(keys, self._starts(times), self.size, values, aggregate)
-        return Rows.new(found.keys, found.starts, found.starts + self.size, found.counts, found.parts)
+        numbers = (times - self.offset if self.offset else times) // self.size
+        found = grouped(keys, numbers, values, aggregate)
+        starts = found.numbers * self.size + self.offset
+        return Rows.new(found.keys, starts, starts + self.size, found.counts, found.parts)
 
     def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
         return _same_bounds(kept, new, aggregate)
-
-    def _starts(self, times: np.ndarray) -> np.ndarray:
-        return (times - self.offset) // self.size * self.size + self.offset
 
 
 @dataclass(frozen=True)
@@ -75,10 +74,11 @@ class Sliding:
         return self._last_starts(times) + self.size
 
     def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
-        slices = (times - self.offset) // self.slice * self.slice + self.offset
-        found = grouped(keys, slices, self.slice, values, aggregate)
-        last = self._last_starts(found.starts)
-        each = np.maximum(0, -(-(last - found.starts + self.size) // self.slide))  # panes that a slice is in
+        numbers = (times - self.offset if self.offset else times) // self.slice
+        found = grouped(keys, numbers, values, aggregate)
+        slices = found.numbers * self.slice + self.offset
+        last = self._last_starts(slices)
+        each = np.maximum(0, -(-(last - slices + self.size) // self.slide))  # panes that a slice is in
         place = np.repeat(np.arange(len(last)), each)
         back = np.arange(len(place)) - np.repeat(np.cumsum(each) - each, each)
         starts = last[place] - back * self.slide
@@ -108,14 +108,12 @@ class Sessions:
     def panes(self, times: np.ndarray, keys: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Rows:
         if not len(times):
             return Rows.none(len(aggregate.joins))
-        order = np.lexsort((times, keys))
-        times, keys = times[order], keys[order]
+        order, keys, times = in_order(keys, times)
         begins = np.ones(len(times), bool)
         begins[1:] = (keys[1:] != keys[:-1]) | (times[1:] - times[:-1] >= self.gap)
         firsts = np.flatnonzero(begins)
         counts = np.diff(firsts, append=len(times))
-        lifted = [np.ones(len(order)) if one is None else one[order] for one in aggregate.lift(values)]
-        parts = joined_parts(aggregate, np.column_stack(lifted), firsts)
+        parts = sums(order, firsts, values, aggregate)
         return Rows.new(keys[firsts], times[firsts], times[firsts + counts - 1] + self.gap, counts, parts)
 
     def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:

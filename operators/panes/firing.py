@@ -84,6 +84,8 @@ def step(plan: Plan, kept: Rows, items: TimedItems, before: int, now: int, hurry
 
 def _late(plan: Plan, items: TimedItems, live: Rows, before: int) -> TimedItems:
     """Items whose own panes are over, and that no live one has taken in."""
+    if len(items.times) and plan.assigner.last_ends(items.times.min(keepdims=True))[0] + plan.lateness > before:
+        return TimedItems(*(column[:0] for column in items))
     found = np.flatnonzero(plan.assigner.last_ends(items.times) + plan.lateness <= before)
     late = TimedItems(*(column[found] for column in items))
     if not len(found) or not len(live.keys):

@@ -14,29 +14,53 @@ CODES_MAX = 2**62
 
 
 class Groups(NamedTuple):
-    """Of each (key, start) that there is, in this order: its parts, and how many items they are of."""
+    """Of each (key, number) that there is, in this order: its parts, and how many items they are of."""
 
     keys: np.ndarray
-    starts: np.ndarray
+    numbers: np.ndarray
     parts: np.ndarray
     counts: np.ndarray
 
 
-def grouped(keys: np.ndarray, starts: np.ndarray, step: int, values: np.ndarray, aggregate: Aggregate) -> Groups:
-    """Sums of items by key and start; starts (int64) differ by multiples of `step`."""
+def grouped(keys: np.ndarray, numbers: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Groups:
+    """Sums of items by key and the number of their pane or slice (int64)."""
     if not len(keys):
-        return Groups(keys, starts, np.empty((0, len(aggregate.joins))), np.empty(0, np.int64))
-    key_min, start_min = int(keys.min()), int(starts.min())
-    width = (int(starts.max()) - start_min) // step + 1
+        return Groups(keys, numbers, np.empty((0, len(aggregate.joins))), np.empty(0, np.int64))
+    key_min, number_min = int(keys.min()), int(numbers.min())
+    width = int(numbers.max()) - number_min + 1
     places = (int(keys.max()) - key_min + 1) * width
-    if places >= CODES_MAX:
-        return _by_pairs(keys, starts, values, aggregate)
-    codes = (keys - key_min) * width + (starts - start_min) // step
-    if places <= DENSE * len(keys):
-        found, parts, counts = _by_table(codes, places, values, aggregate)
-    else:
-        found, parts, counts = _by_order(codes, values, aggregate)
-    return Groups(found // width + key_min, found % width * step + start_min, parts, counts)
+    if places > DENSE * len(keys):
+        order, keys, numbers = in_order(keys, numbers)
+        firsts = firsts_of(keys, numbers)
+        counts = np.diff(firsts, append=len(keys))
+        return Groups(keys[firsts], numbers[firsts], sums(order, firsts, values, aggregate), counts)
+    codes = keys * width
+    codes += numbers
+    codes -= key_min * width + number_min
+    found, parts, counts = _by_table(codes, places, values, aggregate)
+    return Groups(found // width + key_min, found % width + number_min, parts, counts)
+
+
+def in_order(keys: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order by key, then number, then place; keys and numbers in it.
+
+    All three are sorted as one number where they have room in it: that takes a fifth of the time.
+    """
+    key_min, number_min = int(keys.min()), int(numbers.min())
+    bits = len(keys).bit_length()
+    width = int(numbers.max()) - number_min + 1
+    if (int(keys.max()) - key_min + 1) * width << bits >= CODES_MAX:
+        order = np.lexsort((numbers, keys))
+        return order, keys[order], numbers[order]
+    codes = np.sort(((keys - key_min) * width + (numbers - number_min) << bits) | np.arange(len(keys)))
+    order = codes & ((1 << bits) - 1)
+    return order, keys[order], numbers[order]
+
+
+def sums(order: np.ndarray, firsts: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> np.ndarray:
+    """Parts of runs of items, which begin at these places of the order."""
+    lifted = [np.ones(len(order)) if one is None else one[order] for one in aggregate.lift(values)]
+    return joined_parts(aggregate, np.column_stack(lifted), firsts)
 
 
 def _by_table(
@@ -55,26 +79,6 @@ def _by_table(
             join.at(table, codes, lifted)
             columns.append(table[found])
     return found, np.column_stack(columns), counts[found]
-
-
-def _by_order(codes: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    order = np.argsort(codes, kind="stable")
-    codes = codes[order]
-    firsts = firsts_of(codes)
-    return codes[firsts], _sums(order, firsts, values, aggregate), np.diff(firsts, append=len(codes))
-
-
-def _by_pairs(keys: np.ndarray, starts: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> Groups:
-    order = np.lexsort((starts, keys))
-    keys, starts = keys[order], starts[order]
-    firsts = firsts_of(keys, starts)
-    counts = np.diff(firsts, append=len(keys))
-    return Groups(keys[firsts], starts[firsts], _sums(order, firsts, values, aggregate), counts)
-
-
-def _sums(order: np.ndarray, firsts: np.ndarray, values: np.ndarray, aggregate: Aggregate) -> np.ndarray:
-    lifted = [np.ones(len(order)) if one is None else one[order] for one in aggregate.lift(values)]
-    return joined_parts(aggregate, np.column_stack(lifted), firsts)
 
 
 def firsts_of(*columns: np.ndarray) -> np.ndarray:

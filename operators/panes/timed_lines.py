@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -40,7 +41,7 @@ class TimedLines(DataflowOperator):
         except ValueError as error:
             raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
         text, at = data.tobytes(), offsets.tolist()
-        lines = [text[begin:end].split(self._separator) for begin, end in zip(at, at[1:], strict=False)]
+        lines = [text[begin:end].split(self._separator) for begin, end in pairwise(at)]
         time, key, value = self._columns
         times, keys = self._numbers(lines, time, np.int64), self._numbers(lines, key, np.int64)
         values = np.ones(len(lines)) if value < 0 else self._numbers(lines, value, np.float64)

@@ -230,7 +230,6 @@ SHAPES = {
         [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}],
     ),
     "panes": panes(panes="fixed", size=7, mode="retracting", early_items=2, lateness=4),
-    "sessions": panes(panes="sessions", gap=2, mode="discarding"),
     "bsp": _loop(consistency="bsp"),
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
@@ -242,8 +241,8 @@ SHAPES = {
     ),
 }
 """full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
-are closed, behind the sources or in them; keyed: sums by key, twice; panes, sessions: by event time, with late items;
-bsp, ssp, asp: a loop under each model."""
+are closed, behind the sources or in them; keyed: sums by key, twice; panes: by event time, with late items; bsp, ssp,
+asp: a loop under each model."""
 
 
 def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:

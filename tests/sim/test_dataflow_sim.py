@@ -86,7 +86,7 @@ def test_each_item_is_counted_once_whoever_dies(scheme: str, shape: str, fault: 
         assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
 
 
-UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes", "sessions")
+UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes")
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "ten"])

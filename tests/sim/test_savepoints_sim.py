@@ -81,6 +81,8 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("keyed", {"b": 5}),
     ("keyed", {"b": 1, "c": 4}),
     ("keyed", {"c": 1}),
+    ("panes", {"b": 5}),
+    ("panes", {"a": 2, "b": 1}),
 ]
 
 

@@ -388,7 +388,7 @@ def test_a_source_promises_as_far_as_its_lines_may_be_out_of_order() -> None:
 def test_a_perfect_source_refuses_what_comes_later() -> None:
     source, out = TimedLines(disorder=3, perfect=True), Outbox()
     read(source, out, "10,1", "7,1")
-    with pytest.raises(DataError, match="time 6.*before 7"):
+    with pytest.raises(DataError, match=r"time 6.*before 7"):
         read(source, out, "6,1")
 
 
