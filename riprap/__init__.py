@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from riprap.operators.learning.onnx_model import to_onnx
     from riprap.operators.options import Option
     from riprap.operators.outputs.transactional import TransactionalSink
+    from riprap.operators.panes.panes import Panes
+    from riprap.operators.panes.timed_lines import TimedLines
     from riprap.operators.per_item import ItemProcessor, ItemSource
     from riprap.operators.states import Backup, Decaying, HashMap, KeySet, Matrix, Number, State, Vector, Windowed
     from riprap.operators.tables import Table
@@ -64,6 +66,8 @@ _PUBLIC = {
     "riprap.operators.learning.onnx_model": ("to_onnx",),
     "riprap.operators.options": ("Option",),
     "riprap.operators.outputs.transactional": ("TransactionalSink",),
+    "riprap.operators.panes.panes": ("Panes",),
+    "riprap.operators.panes.timed_lines": ("TimedLines",),
     "riprap.operators.per_item": ("ItemProcessor", "ItemSource"),
     "riprap.operators.states": (
         "Backup", "Decaying", "HashMap", "KeySet", "Matrix", "Number", "State", "Vector", "Windowed",
@@ -78,11 +82,11 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 __all__ = [
     "Backup", "ConfigError", "Context", "DataError", "DataflowOperator", "Decaying", "HashMap", "ItemProcessor",
-    "ItemSource", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Processor", "Progress", "RiprapError",
-    "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source", "Stage", "State", "Table",
-    "TransactionalSink", "Vector", "Windowed", "approximate", "barrier", "erasure", "from_estimator", "load_model",
-    "make_code", "mini_batch", "none", "predict", "reactive", "replication", "resume", "save_model", "scheme",
-    "stop_the_world", "to_estimator", "to_onnx", "upstream_backup", "write_shards",
+    "ItemSource", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Panes", "Processor", "Progress",
+    "RiprapError", "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source", "Stage", "State", "Table",
+    "TimedLines", "TransactionalSink", "Vector", "Windowed", "approximate", "barrier", "erasure", "from_estimator",
+    "load_model", "make_code", "mini_batch", "none", "predict", "reactive", "replication", "resume", "save_model",
+    "scheme", "stop_the_world", "to_estimator", "to_onnx", "upstream_backup", "write_shards",
 ]  # fmt: skip
 
 

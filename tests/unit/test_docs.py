@@ -58,6 +58,7 @@ TAKEN = {
     "operators.md": {},
     "dataflow.md": {"hashed": lambda addresses: addresses},
     "states.md": {},
+    "time.md": {},
     "results.md": {},
     "guide.md": {"features": ROWS},
     "guarantees.md": {},
