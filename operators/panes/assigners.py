@@ -28,7 +28,7 @@ class Assigner(Protocol):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedPanes:
     """Panes of one `size`, each beginning where the one before ends; one of them begins at `offset`."""
 
     size: int
@@ -51,7 +51,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Sliding:
+class SlidingPanes:
     """Panes of one `size` that begin every `slide`, so that they overlap, or leave gaps where it is longer.
 
     Items are summed up by slices, of which every pane consists, so each is added once, however many panes overlap
@@ -94,7 +94,7 @@ class Sliding:
 
 
 @dataclass(frozen=True)
-class Sessions:
+class SessionPanes:
     """Panes of a key that go on while its items are less than `gap` apart; they end `gap` behind the last one."""
 
     gap: int

@@ -15,9 +15,9 @@ from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
 from riprap.operators.panes.aggregates import AGGREGATES, Aggregate
-from riprap.operators.panes.assigners import Assigner, Fixed, Sessions, Sliding
+from riprap.operators.panes.assigners import Assigner, FixedPanes, SessionPanes, SlidingPanes
 from riprap.operators.panes.firing import MODES, Fired, Plan, TimedItems, step
-from riprap.operators.panes.state import NO_TIME, PaneState, Piece
+from riprap.operators.panes.state import NO_TIME, PaneState, TimedPart
 from riprap.operators.tables import Arrays, Schema, Table
 
 SHAPES = ("fixed", "sliding", "sessions")
@@ -25,7 +25,7 @@ KINDS = ("", "early", "on_time", "late", "retraction")
 TIME_MAX = 2**61
 """Event times are below it, so that lengths and lateness can be added."""
 
-Length = Annotated[int, Option("Length of a pane (fixed, sliding), in the unit of the event times", low=0)]
+Length = Annotated[int, Option("Length of a pane, fixed or sliding", unit="event time", low=0)]
 
 
 class Panes(DataflowOperator):
@@ -46,17 +46,21 @@ class Panes(DataflowOperator):
 
     def __init__(
         self,
-        panes: Annotated[str, Option("Their kind", choices=SHAPES, example="fixed")],
+        panes: Annotated[str, Option("Which kind of panes", choices=SHAPES, example="fixed")],
         size: Length = 0,
-        slide: Annotated[int, Option("From the start of a sliding pane to that of the next, in that unit", low=0)] = 0,
-        gap: Annotated[int, Option("Time without items that ends a session, in that unit", low=0)] = 0,
-        offset: Annotated[int, Option("A time at which a fixed or sliding pane starts, in that unit")] = 0,
-        aggregate: Annotated[str, Option("Made of the values", choices=tuple(AGGREGATES))] = "count",
+        slide: Annotated[
+            int, Option("From the start of a sliding pane to that of the next", unit="event time", low=0)
+        ] = 0,
+        gap: Annotated[int, Option("Time without items that ends a session", unit="event time", low=0)] = 0,
+        offset: Annotated[int, Option("A time at which a fixed or sliding pane starts", unit="event time", low=0)] = 0,
+        aggregate: Annotated[str, Option("What is made of the values", choices=tuple(AGGREGATES))] = "count",
         mode: Annotated[str, Option("What a later row of a pane says of earlier ones", choices=MODES)] = "accumulating",
-        lateness: Annotated[int, Option("How far behind its end a pane takes items, in that unit", low=0)] = 0,
-        early_items: Annotated[int, Option("New items of a key that put an open pane out; 0: none do", low=0)] = 0,
+        lateness: Annotated[int, Option("How far behind its end a pane takes items", unit="event time", low=0)] = 0,
+        early_items: Annotated[
+            int, Option("New items of a key that put an open pane out; 0: none do", unit="items", low=0)
+        ] = 0,
         early_ms: Annotated[int, Option("Time after which open panes are put out; 0: never", unit="ms", low=0)] = 0,
-        late_items: Annotated[int, Option("Late items of a key that put a pane out again", low=1)] = 1,
+        late_items: Annotated[int, Option("Late items of a key that put a pane out again", unit="items", low=1)] = 1,
         late_to: Annotated[str | None, Option("The stage that gets items that came too late")] = None,
     ) -> None:
         check(
@@ -85,7 +89,7 @@ class Panes(DataflowOperator):
         room = self.state.theta - self.state.state_divergence()
         last = items.count if room >= items.count - first else first + max(int(room), 0) + 1
         origin = (zlib.crc32(items.stage.encode()) << 24) + items.task
-        self.state.add(Piece(items.epoch, origin, _timed(items, slice(first, last))))
+        self.state.add(TimedPart(items.epoch, origin, _timed(items, slice(first, last))))
         return last
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
@@ -144,8 +148,8 @@ class Panes(DataflowOperator):
 
 def _assigner(panes: str, size: int, slide: int, gap: int, offset: int) -> Assigner:
     if panes == "sessions":
-        return Sessions(gap)
-    return Fixed(size, offset) if panes == "fixed" else Sliding(size, slide, offset)
+        return SessionPanes(gap)
+    return FixedPanes(size, offset) if panes == "fixed" else SlidingPanes(size, slide, offset)
 
 
 def _timed(items: Items, chosen: slice) -> TimedItems:

@@ -16,7 +16,7 @@ NO_TIME = -(2**62)
 """The event time while none is known."""
 
 
-class Piece(NamedTuple):
+class TimedPart(NamedTuple):
     """Items of one block. `origin` names its sender: a window's items are added in the order of origins, and of each
     in the order in which it sent them, so that sums come out alike whichever came first."""
 
@@ -34,12 +34,12 @@ class PaneState(State):
     def __init__(self, width: int) -> None:
         self.rows = Rows.none(width)
         self.time, self.fired, self.late = NO_TIME, 0, 0
-        self.pieces: list[Piece] = []
-        self._unsaved: list[Piece] = []
+        self.pieces: list[TimedPart] = []
+        self._unsaved: list[TimedPart] = []
         self._changed: list[np.ndarray] = []
         self._items, self._closed = 0, 0
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: TimedPart) -> None:
         """Take in some items of an open window."""
         self.pieces.append(piece)
         self._unsaved.append(piece)
@@ -71,7 +71,7 @@ class PaneState(State):
     def backup_all(self) -> Backup:
         return self._backup(True, self.pieces, self.rows.ids)
 
-    def _backup(self, full: bool, pieces: Sequence[Piece], ids: np.ndarray) -> Backup:
+    def _backup(self, full: bool, pieces: Sequence[TimedPart], ids: np.ndarray) -> Backup:
         rows = self.rows if full else self.rows.take(are_among(self.rows.ids, ids))
         gone = ids[:0] if full else ids[~are_among(ids, rows.ids)]
         about = [(piece.epoch, piece.origin, len(piece.items.times)) for piece in pieces]
@@ -106,7 +106,7 @@ class PaneState(State):
         for _, pieces, rows, _ in found:
             for epoch, origin, items in pieces:
                 chosen = places_in(items.keys, groups)
-                self.pieces.append(Piece(epoch, origin, TimedItems(*(column[chosen] for column in items))))
+                self.pieces.append(TimedPart(epoch, origin, TimedItems(*(column[chosen] for column in items))))
             self.rows = self.rows.and_(rows.take(places_in(rows.keys, groups)))
         self._closed = max(head[0] for head, *_ in found)
         self.time = min(head[1] for head, *_ in found)
@@ -114,7 +114,7 @@ class PaneState(State):
             self.fired, self.late = (sum(head[i] for head, *_ in found) for i in (2, 3))
         self._unsaved, self._changed, self._items = [], [self.rows.ids], 0
 
-    def _checked(self, backup: Backup) -> tuple[list[int], list[Piece], Rows, np.ndarray]:
+    def _checked(self, backup: Backup) -> tuple[list[int], list[TimedPart], Rows, np.ndarray]:
         """What a backup holds. ValueError when it is none of such a state."""
         forms = [(np.int64, 1), (np.int64, 2), (np.int64, 1), (np.int64, 1), (np.float64, 1), (np.int64, 2)]
         forms += [(np.float64, 2), (np.int64, 2)]
@@ -128,7 +128,7 @@ class PaneState(State):
             raise ValueError("a backup of panes whose counts do not agree")
         ends = np.cumsum(about[:, 2])
         pieces = [
-            Piece(epoch, origin, TimedItems(times[end - n : end], keys[end - n : end], values[end - n : end]))
+            TimedPart(epoch, origin, TimedItems(times[end - n : end], keys[end - n : end], values[end - n : end]))
             for (epoch, origin, n), end in zip(about.tolist(), ends.tolist(), strict=True)
         ]
         rows = Rows(*(np.array(column) for column in whole.T), np.array(floats[:, :-1]), np.array(floats[:, -1]))

@@ -23,11 +23,11 @@ class TimedLines(DataflowOperator):
 
     def __init__(
         self,
-        time: Annotated[int, Option("Number of the column of event times, the first being 0", low=0)] = 0,
-        key: Annotated[int, Option("The same of keys", low=0)] = 1,
-        value: Annotated[int, Option("The same of values; -1: each is 1", low=-1)] = -1,
+        time: Annotated[int, Option("Where event times stand, the first column being 0", unit="column", low=0)] = 0,
+        key: Annotated[int, Option("Where keys stand", unit="column", low=0)] = 1,
+        value: Annotated[int, Option("Where values stand; -1: each is 1", unit="column", low=-1)] = -1,
         separator: Annotated[str, Option("Between two columns")] = ",",
-        disorder: Annotated[int, Option("How far times may go back, in their unit", low=0)] = 0,
+        disorder: Annotated[int, Option("How far times may go back", unit="event time", low=0)] = 0,
         perfect: Annotated[bool, Option("Times that go back further are an error")] = False,
     ) -> None:
         check(self, time=time, key=key, value=value, separator=separator, disorder=disorder, perfect=perfect)

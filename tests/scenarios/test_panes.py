@@ -9,16 +9,17 @@ import numpy as np
 from cli_harness import Cli
 
 SHARED_ENSEMBLE = True
+ITEMS = 12_000
 JOB = """\
 job: pages
 input: {path: visits.txt, repeat: 1, limit: null}
-micro_batch: 600
+micro_batch: 400
 stages:
   read: {operator: "slow_lines:SlowLines", parallelism: 2, options: {value: 2, disorder: 40}}
   sums:
     operator: "panes:Panes"
     parallelism: 2
-    options: {panes: sliding, size: 300, slide: 100, aggregate: sum, mode: retracting, early_items: 20, lateness: 50}
+    options: {panes: sliding, size: 300, slide: 100, aggregate: sum, mode: retracting, early_items: 20, lateness: 100}
 edges:
   - {from: read, to: sums, partitioning: full}
 fault_tolerance: {scheme: barrier, interval_ms: 30}
@@ -31,7 +32,7 @@ import riprap
 
 class SlowLines(riprap.TimedLines):
     def prepare(self, items):
-        time.sleep(items.count / 12_000)
+        time.sleep(items.count / 5_000)
         return super().prepare(items)
 """
 
@@ -39,8 +40,9 @@ class SlowLines(riprap.TimedLines):
 def visits() -> str:
     """Lines of time, key and value, out of order by more than the job allows for."""
     rng = np.random.default_rng(3)
-    times = np.arange(24_000) // 4 + rng.integers(0, 80, 24_000)
-    rows = zip(times.tolist(), rng.integers(0, 9, 24_000).tolist(), rng.integers(0, 99, 24_000).tolist(), strict=True)
+    times = np.arange(ITEMS) // 2 + rng.integers(0, 150, ITEMS)
+    times[ITEMS // 4 :: 500] -= 1_000  # too late by far
+    rows = zip(times.tolist(), rng.integers(0, 9, ITEMS).tolist(), rng.integers(0, 99, ITEMS).tolist(), strict=True)
     return "".join(f"{time},{key},{value}\n" for time, key, value in rows)
 
 
@@ -56,7 +58,9 @@ def rows_of(run_dir: Path) -> dict[str, list[tuple[float, ...]]]:
 def test_rows_are_the_same_whoever_dies(cli: Cli) -> None:
     for name, text in (("visits.txt", visits()), ("pages.yaml", JOB), ("slow_lines.py", SLOW_LINES)):
         (cli.directory / name).write_text(text)
-    calm = cli.run("run", "pages.yaml", "--out", "calm", "--json")
+    calm = cli.run(
+        "run", "pages.yaml", "--out", "calm", "--json", "--set", "stages.read.operator=timed_lines:TimedLines"
+    )
     assert calm.returncode == 0, calm.stderr
     kills = ("--fault", "kill:sums.1@30%", "--fault", "kill:read.0@60%", "--fault", "kill:sums.0@80%")
     ended = cli.run("run", "pages.yaml", "--out", "out", "--json", *kills)
