@@ -115,7 +115,7 @@ def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, n
 
 def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> None:
     """Run to the end and sum up. The error of a job that did not complete says how to go on with it."""
-    from riprap.engine.run.cautions import tell
+    from riprap.engine.run.cautions import stands, tell
     from riprap.engine.run.display import make_display
     from riprap.engine.run.execute import resume_of, run_to_end
 
@@ -131,6 +131,7 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
             click.echo(f"go on where it ended with: {resume}", err=True)
         raise
     _print(summary, start.run_dir, as_json)
+    tell(stands(start.run_dir))
     if failure is not None:
         raise failure
 

@@ -7,6 +7,7 @@ not depend on what came first, so each life and each scheme finds the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -41,6 +42,11 @@ class EventTimes:
     """It has promised something in the open window."""
     quiet: bool = False
     """It has said in the open window that it is idle."""
+    stood: int = 0
+    """For so many windows, the last ones, event time has not gone on, although somebody has promised something. Not
+    saved: it is for a caution alone."""
+    held_by: LinkKey | None = None
+    """The link that is waited for then."""
     links: dict[LinkKey, list[Promise]] = field(default_factory=dict)
     """By input link, its promises of windows that are open here, and the one before them."""
 
@@ -50,6 +56,7 @@ class EventTimes:
 
     def close(self, epoch: int, links: Iterable[LinkKey], last: bool) -> None:
         """All links have closed this window; behind the last nothing comes at all."""
+        before, links = self.now, list(links)
         found = [self._at(link, epoch) for link in links]
         awaited = [promise.at for promise in found if not promise.idle]
         self.idle = bool(found) and not awaited
@@ -60,6 +67,14 @@ class EventTimes:
             self.now = _later(self.now, min(known))
         elif not found:
             self.now = _later(self.now, self.promised)
+        self._note_stand(dict(zip(links, found, strict=True)), self.now != before)
+
+    def _note_stand(self, promises: Mapping[LinkKey, Promise], goes_on: bool) -> None:
+        """Count the windows in which event time stands, and find out for whom it waits."""
+        waited = {link: promise.at for link, promise in promises.items() if not promise.idle}
+        is_used = any(promise.at is not None for promise in promises.values())
+        self.stood = self.stood + 1 if waited and is_used and not goes_on else 0
+        self.held_by = min(waited, key=lambda link: -math.inf if (at := waited[link]) is None else at, default=None)
 
     def _at(self, link: LinkKey, epoch: int) -> Promise:
         """The last promise of a link up to the end of a window; those before it are done with."""
@@ -91,7 +106,7 @@ class EventTimes:
         if not packed:
             return cls()
         *own, links = packed
-        return cls(*own, {(edge, task): [Promise(*one) for one in promises] for edge, task, promises in links})
+        return cls(*own, links={(edge, task): [Promise(*one) for one in promises] for edge, task, promises in links})
 
 
 def joined(tasks: Sequence[EventTimes], links: Mapping[LinkKey, LinkKey]) -> EventTimes:

@@ -14,6 +14,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import DataflowLayout, Joint
 from riprap.engine.flow.losses import Limits, recovery_of
@@ -28,6 +29,8 @@ from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.outputs.transactional import TransactionalSink
 
+STOOD_MAX = 100
+"""Windows without progress of event time before a caution."""
 EARLIER_MAX = 32
 """Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
 
@@ -404,6 +407,7 @@ class DataflowTask:
         items, began = self.progress.windows.pop(epoch, (0, now))
         opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
         self.progress.times.close(epoch, self._data_links, last)
+        self._caution(self.progress.times)
         self._end_window(epoch)
         self.progress.last = last
         self.outlet.punctuate(items, opened_at, last)
@@ -412,6 +416,13 @@ class DataflowTask:
             self.progress.rows += 0 if rows is None else len(rows)
             self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, rows)
             self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
+
+    def _caution(self, times: EventTimes) -> None:
+        """Say once for whom event time waits, where it does not go on."""
+        if times.stood == STOOD_MAX and times.held_by is not None:
+            senders = ((link_key(joint.edge, w), w) for joint in self.layout.inputs for w in joint.workers)
+            waits_for = str(dict(senders)[times.held_by])
+            self.port.report("event_time_stands", windows=times.stood, waits_for=waits_for, at=times.now)
 
     def _end_window(self, epoch: Epoch) -> None:
         self.outlet.begin(epoch, WINDOW, epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from riprap.codec.codes import CODES, make_code
 from riprap.codec.codes.patterns import worst_condition
 from riprap.configs.topology import Topology
 from riprap.engine.run.inert import notes
+from riprap.engine.run_directory.directory import read_events
 from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.names import newer_name
 
@@ -35,6 +37,17 @@ def old_names(topology: Topology) -> Iterator[str]:
         newer = newer_name(stage.operator)
         if newer:
             yield f"stages.{name}.operator: {stage.operator} is now {newer}; write that instead"
+
+
+def stands(run_dir: Path) -> Iterator[str]:
+    """A sentence for each worker whose watermark held others up for long, and what to do about it."""
+    events = [event for event in read_events(run_dir) if event["event"] == "event_time_stands"]
+    for name in sorted({event["waits_for"] for event in events}):
+        event = next(event for event in events if event["waits_for"] == name)
+        yield (
+            f"event time stood at {event['at']} for {event['windows']} windows, as {name} promised nothing newer: let"
+            " it call out.watermark as it goes on, or out.idle() when it has nothing (docs/time.md)"
+        )
 
 
 def tell(texts: Iterable[str]) -> None:

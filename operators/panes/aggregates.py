@@ -11,8 +11,9 @@ import numpy as np
 class Aggregate(Protocol):
     """One kind of sum. All arrays are float64 and 1-D; a part is a number for each of `joins`."""
 
-    joins: Sequence[np.ufunc]
-    """How two parts are joined, number by number: np.add, np.minimum or np.maximum."""
+    @property
+    def joins(self) -> Sequence[np.ufunc]:
+        """How two parts are joined, number by number: np.add, np.minimum or np.maximum."""
 
     def lift(self, values: np.ndarray) -> Sequence[np.ndarray | None]:
         """The numbers of single items; None stands for ones."""

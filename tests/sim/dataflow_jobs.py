@@ -136,6 +136,15 @@ class Timed(DataflowOperator):
         out.idle()
 
 
+class Silent(DataflowOperator):
+    """Source of the same that promises nothing."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        out.send_by_key(rows[:, 0].astype(np.int64), (np.full(len(rows), 5), rows[:, 1]))
+        return items.count
+
+
 class PanesOf(Panes):
     """Panes whose rows go on as (key, value) pairs, retractions as negative ones: they add up to the panes' sums.
 

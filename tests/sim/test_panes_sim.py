@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from dataflow_jobs import COPIED, STRIPED, _coded, panes
-from dataflow_simulator import DataflowCase, DataflowSimulation
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
 from test_dataflow_sim import EXACT, FAULTS, run
+
+from riprap.engine.flow.task import DataflowTask
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -54,6 +56,31 @@ def test_every_scheme_makes_the_same_rows(shape: str) -> None:
     assert fired > 20 and late > 0 and sums.any(), "it is about something"
     for others, counts in found[1:]:
         assert (others == sums).all() and counts == (fired, late)
+
+
+class Reporting(DataflowSimulation):
+    """Keeps what workers report."""
+
+    def __init__(self, case: DataflowCase, seed: int) -> None:
+        self.said: list[dict[str, Any]] = []
+        super().__init__(case, seed)
+
+    def make_task(self, node: DataflowNode) -> DataflowTask:
+        task = super().make_task(node)
+        node.report = lambda event, **fields: self.said.append({"event": event, "by": str(node.me)} | fields)
+        return task
+
+
+def test_who_never_promises_anything_is_named() -> None:
+    """Each task that waits for it says so, once."""
+    shape = panes(**FIXED)
+    stages = shape["stages"] | {"s": shape["stages"]["a"] | {"operator": "dataflow_jobs:Silent", "parallelism": 1}}
+    silent = shape | {"stages": stages, "edges": [*shape["edges"], shape["edges"][0] | {"from": "s"}]}
+    simulation = Reporting(DataflowCase({"scheme": "none"}, silent, items=480, windows=120), FIRST)
+    simulation.run()
+    stood = [one for one in simulation.said if one["event"] == "event_time_stands"]
+    assert {one["by"] for one in stood} == {"b.0", "b.1", "b.2"} and len(stood) == 3
+    assert {(one["waits_for"], one["at"]) for one in stood} == {("s.0", None)}
 
 
 @pytest.mark.parametrize("fault", HARD)

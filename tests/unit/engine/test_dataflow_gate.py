@@ -36,6 +36,7 @@ def message(kind: Kind, key: Key = KEY, meta: dict[str, Any] | None = None) -> B
         message(Kind.FEEDBACK),
         message(Kind.DATA, meta={"cause": CAUSE, "urgent": True}),
         message(Kind.PUNCTUATION, meta=END),
+        message(Kind.PUNCTUATION, meta=END | {"time": -5, "idle": True}),
         message(Kind.REPLY, meta={"heard": HEARD}),
         message(Kind.REPLY, meta={"heard": Heard(known=False).pack()}),
     ],
@@ -60,6 +61,7 @@ def test_what_honest_workers_send_is_let_through(block: Block) -> None:
             message(Kind.PUNCTUATION, meta=END | {name: value})
             for name, value in [
                 ("items", -1), ("items", 1.0), ("items", True), ("opened_at", 1), ("opened_at", None), ("last", 1),
+                ("time", 1.0), ("time", None), ("time", True), ("time", 2**62 + 1), ("idle", False), ("idle", 1),
             ]
         ),
         *(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 from dataflow_parts import DataflowPort, chain, layout_of, no_files
@@ -13,6 +15,8 @@ from riprap.codec.errors import JobFailed
 from riprap.engine.flow.event_time import EventTimes, joined
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.progress import TaskProgress
+from riprap.engine.run.cautions import stands
+from riprap.engine.run_directory.directory import EVENTS
 from riprap.operators.returns import FOREVER
 
 A, B = (0, 0), (0, 1)
@@ -113,6 +117,29 @@ def outlet() -> tuple[Outlet, DataflowPort]:
     layout = layout_of(chain(("a", 1), ("b", 2)), "a.0")
     port = DataflowPort(layout)
     return Outlet(layout, port, TaskProgress(), no_files()), port
+
+
+def test_it_is_noted_for_whom_event_time_waits() -> None:
+    times = EventTimes()
+    for epoch in range(1, 9):
+        times.note(A, epoch, {"time": epoch})
+        times.note(B, epoch, {"time": 3} if epoch < 8 else {"time": 5})
+        times.close(epoch, [A, B], False)
+        assert times.stood == (0, 0, 0, 1, 2, 3, 4, 0)[epoch - 1]
+        assert times.stood == 0 or times.held_by == B
+    silent = EventTimes()
+    for epoch in range(1, 9):
+        silent.note(A, epoch, {})
+        silent.close(epoch, [A], False)
+    assert silent.stood == 0, "nobody speaks of event time"
+
+
+def test_a_run_ends_with_a_caution_that_names_who_held_event_time_up(tmp_path: Path) -> None:
+    event = {"event": "event_time_stands", "windows": 100, "waits_for": "read.1", "at": 7}
+    log = [event | {"worker": "sums.0"}, {"event": "other"}, event | {"worker": "sums.1"}]
+    (tmp_path / EVENTS).write_text("".join(json.dumps(one) + "\n" for one in log))
+    (said,) = stands(tmp_path)
+    assert "read.1" in said and "100 windows" in said and "out.idle()" in said
 
 
 class Leaves:

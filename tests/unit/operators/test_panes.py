@@ -230,7 +230,7 @@ def test_late_items_wait_until_there_are_so_many_or_the_pane_is_over() -> None:
 def test_processing_time_puts_open_panes_out_at_the_end_of_a_window() -> None:
     run = Run(panes="fixed", size=10, early_ms=1000)
     now = [run.operator.clock()]
-    run.operator.clock = lambda: now[0]  # type: ignore[method-assign]
+    run.operator.clock = lambda: now[0]
     assert run.window([on(1)], 0) == []
     now[0] += 1.1
     assert run.window([on(2)], 0) == [(0, 0, 10, 2, EARLY)] and run.window([on(2)], 0) == []
