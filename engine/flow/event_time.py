@@ -105,8 +105,9 @@ class EventTimes:
         """What `pack` wrote; nothing is known where a record has none."""
         if not packed:
             return cls()
-        *own, links = packed
-        return cls(*own, links={(edge, task): [Promise(*one) for one in promises] for edge, task, promises in links})
+        now, idle, promised, spoke, quiet, links = packed
+        kept = {(edge, task): [Promise(*one) for one in promises] for edge, task, promises in links}
+        return cls(now, idle, promised, spoke, quiet, links=kept)
 
 
 def joined(tasks: Sequence[EventTimes], links: Mapping[LinkKey, LinkKey]) -> EventTimes:

@@ -68,7 +68,7 @@ AGGREGATES: Mapping[str, Aggregate] = {
 }
 """By the name that a topology gives."""
 
-_NOTHING = {np.add: 0.0, np.minimum: np.inf, np.maximum: -np.inf}
+_NOTHING: dict[np.ufunc, float] = {np.add: 0.0, np.minimum: np.inf, np.maximum: -np.inf}
 
 
 def nothing(aggregate: Aggregate) -> np.ndarray:

@@ -94,7 +94,7 @@ class Panes(DataflowOperator):
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         now = NO_TIME if out.event_time is None else max(self.state.time, out.event_time)
-        done = step(self.plan, self.state.rows, self.state.window(epoch), self.state.time, now, self._hurries())
+        done = step(self.plan, self.state.rows, self.state.items_of(epoch), self.state.time, now, self._hurries())
         self.state.close(epoch, done, now)
         if len(done.late.times):
             self.put_out_late(done.late, out)

@@ -45,7 +45,7 @@ class PaneState(State):
         self._unsaved.append(piece)
         self._items += len(piece.items.times)
 
-    def window(self, epoch: int) -> TimedItems:
+    def items_of(self, epoch: int) -> TimedItems:
         """The items of a window that is closed."""
         found = sorted((piece for piece in self.pieces if piece.epoch == epoch), key=lambda piece: piece.origin)
         return _joined([piece.items for piece in found])
@@ -131,7 +131,8 @@ class PaneState(State):
             TimedPart(epoch, origin, TimedItems(times[end - n : end], keys[end - n : end], values[end - n : end]))
             for (epoch, origin, n), end in zip(about.tolist(), ends.tolist(), strict=True)
         ]
-        rows = Rows(*(np.array(column) for column in whole.T), np.array(floats[:, :-1]), np.array(floats[:, -1]))
+        keys_of, starts, ends, pending, fired = (np.array(column) for column in whole.T)
+        rows = Rows(keys_of, starts, ends, pending, fired, np.array(floats[:, :-1]), np.array(floats[:, -1]))
         return head.tolist(), pieces, rows, gone
 
 
