@@ -17,7 +17,7 @@ from riprap.operators.options import Option, check
 from riprap.operators.panes.aggregates import AGGREGATES, Aggregate
 from riprap.operators.panes.assigners import Assigner, FixedPanes, SessionPanes, SlidingPanes
 from riprap.operators.panes.firing import MODES, Fired, Plan, TimedItems, step
-from riprap.operators.panes.state import NO_TIME, PaneState, TimedPart
+from riprap.operators.panes.pane_state import NO_TIME, PaneState, TimedPart
 from riprap.operators.tables import Arrays, Schema, Table
 
 SHAPES = ("fixed", "sliding", "sessions")

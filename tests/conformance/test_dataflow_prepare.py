@@ -13,6 +13,7 @@ import pytest
 import riprap.operators
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Items
+from riprap.operators.panes.timed_lines import TimedLines
 from riprap.operators.text.grep import Grep
 from riprap.operators.text.word_count import SplitWords
 from riprap.operators.trial.arrays import aligned
@@ -31,8 +32,16 @@ def lines(seed: int) -> tuple[np.ndarray, ...]:
     return np.frombuffer(b"".join(text), np.uint8), np.cumsum([0, *map(len, text)], dtype=np.int64)
 
 
+def timed_lines(seed: int) -> tuple[np.ndarray, ...]:
+    """Up to a few hundred lines of time and key."""
+    rng = np.random.default_rng(seed)
+    text = [f"{time},{key}".encode() for time, key in rng.integers(-9, 999, (int(rng.integers(0, 400)), 2)).tolist()]
+    return np.frombuffer(b"".join(text), np.uint8), np.cumsum([0, *map(len, text)], dtype=np.int64)
+
+
 CASES: dict[str, tuple[Make, Callable[[int], tuple[np.ndarray, ...]]]] = {
     "split-words": (SplitWords, lines),
+    "timed-lines": (TimedLines, timed_lines),
     "grep": (lambda: Grep("whale"), lines),
     "grep-expression": (lambda: Grep("^the.*[sS]ea"), lines),
 }
