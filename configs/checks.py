@@ -127,15 +127,22 @@ def _check_names(parts: Parts) -> Iterator[Problem]:
 def _check_edges(parts: Parts) -> Iterator[Problem]:
     seen: dict[tuple[str, str, bool], int] = {}
     for index, edge in parts.edges.items():
-        if not edge.feedback and edge.partitioning is None:
+        back = edge.feedback or edge.loop
+        if not back and edge.partitioning is None:
             yield Problem(
                 ("edges", index, "partitioning"), "missing", "how items are dealt out", "add for example stripe or full"
             )
-        if edge.consistency != "bsp" and not edge.feedback:
+        if edge.loop and (edge.consistency != "bsp" or edge.staleness):
+            yield Problem(
+                ("edges", index, "consistency"), "the edge is a loop", "no consistency: a loop ends within its window"
+            )
+        if edge.loop and edge.partitioning not in (None, "full"):
+            yield Problem(("edges", index, "partitioning"), f"is {edge.partitioning}", "full, for a loop")
+        if edge.consistency != "bsp" and not back:
             yield Problem(("edges", index, "consistency"), "no feedback edge", "feedback: true, or no consistency")
         if edge.staleness and edge.consistency != "ssp":
             yield Problem(("edges", index, "staleness"), f"is {edge.staleness}", "consistency: ssp, or no staleness")
-        first = seen.setdefault((edge.upstream, edge.downstream, edge.feedback), index)
+        first = seen.setdefault((edge.upstream, edge.downstream, back), index)
         if first != index:
             yield Problem(("edges", index), f"the same edge as edges.{first}", "one edge between two stages")
 
@@ -147,10 +154,11 @@ def _check_cycles(shape: Shape) -> Iterator[Problem]:
                 ("edges", edge.index),
                 f"{edge.name} closes a cycle",
                 "data edges without cycles",
-                "mark the edge that runs back with feedback: true",
+                "mark the edge that runs back with feedback: true, or with loop: true where its windows wait for it",
             )
     for edge in shape.edges:
-        if edge.feedback and edge.upstream not in shape.downstream_of(edge.downstream):
+        own = edge.loop and edge.upstream == edge.downstream
+        if edge.feedback and not own and edge.upstream not in shape.downstream_of(edge.downstream):
             yield Problem(
                 ("edges", edge.index, "feedback"),
                 f"{edge.upstream} is not downstream of {edge.downstream}",

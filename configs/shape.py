@@ -24,6 +24,8 @@ class EdgeSection(TopologySection):
     """The way items are dealt out to tasks; feedback alone can do without saying so."""
     feedback: bool = False
     """Runs back, and may close a cycle."""
+    loop: bool = False
+    """Is feedback within a window, which stays open until the loop has ended; may lead from a stage to itself."""
     consistency: Literal["bsp", "ssp", "asp"] = "bsp"
     """Lead that the receiver of feedback may have over it: bsp none, ssp by `staleness` windows, asp freely."""
     staleness: Annotated[int, Bounds(ge=0, le=1_000_000)] = 0
@@ -38,8 +40,8 @@ class StageEdge(EdgeSection):
 
     @property
     def stale_windows(self) -> float:
-        """Windows that the receiver of this feedback may run ahead of it (AF 5)."""
-        return {"bsp": 0.0, "asp": math.inf}.get(self.consistency, float(self.staleness))
+        """Windows that the receiver of this feedback may run ahead of it (AF 5); a loop ends within its window."""
+        return math.inf if self.loop else {"bsp": 0.0, "asp": math.inf}.get(self.consistency, float(self.staleness))
 
     @property
     def name(self) -> str:
@@ -54,7 +56,8 @@ def placed(edges: Iterable[EdgeSection]) -> tuple[StageEdge, ...]:
 
 def place(edge: EdgeSection, index: int) -> StageEdge:
     """That edge, which goes to all tasks where the file does not say otherwise."""
-    return StageEdge(**vars(edge) | {"partitioning": edge.partitioning or "full"}, index=index)
+    given = {"partitioning": edge.partitioning or "full", "feedback": edge.feedback or edge.loop}
+    return StageEdge(**vars(edge) | given, index=index)
 
 
 @dataclass(frozen=True)

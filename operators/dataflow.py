@@ -114,6 +114,15 @@ class DataflowOperator(Operator):
         return items
 
     @property
+    def iterating(self) -> bool:
+        """True while the window that `process_punctuation` was called for last is to stay open: a loop goes on.
+
+        Asked after that call and after each `process_feedback`. Until it is False no item of a later window is
+        processed, and all that is put out belongs to the window. It must follow from the state alone.
+        """
+        return False
+
+    @property
     def prepares(self) -> bool:
         """True when its class defines `prepare`; without, several threads would be of no use."""
         return type(self).prepare is not DataflowOperator.prepare

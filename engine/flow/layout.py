@@ -48,7 +48,10 @@ class Joint:
 
 @dataclass(frozen=True)
 class DataflowLayout:
-    """The neighbourhood of one worker. Every edge of the topology comes with a reply edge against it."""
+    """The neighbourhood of one worker. Every edge of the topology comes with a reply edge against it.
+
+    An edge from a stage to itself joins each task to the others: what a task sends to itself stays in its operator.
+    """
 
     me: WorkerId
     parallelism: int
@@ -74,13 +77,15 @@ class DataflowLayout:
             reply = Edge(len(topology.edges) + edge.index, f"{edge.downstream}->{edge.upstream}:reply")
             if edge.downstream == me.stage:
                 origins = [i for i in range(pair[0]) if me.index in targets(edge, *pair, i)]
+                origins = [i for i in origins if WorkerId(edge.upstream, i) != me]
                 workers = tuple(WorkerId(edge.upstream, i) for i in origins)
                 source = edge.upstream in topology.sources
                 inputs.append(
                     Joint(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited, source)
                 )
             if edge.upstream == me.stage:
-                workers = tuple(WorkerId(edge.downstream, j) for j in targets(edge, *pair, me.index))
+                reached = (WorkerId(edge.downstream, j) for j in targets(edge, *pair, me.index))
+                workers = tuple(worker for worker in reached if worker != me)
                 outputs.append(
                     Joint(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, awaited)
                 )

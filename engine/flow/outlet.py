@@ -16,7 +16,7 @@ from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import DataflowLayout, Joint
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.progress import At, Cause, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.progress import WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
 from riprap.operators.keyed import shares
@@ -137,6 +137,17 @@ class Outlet:
         self.epoch, self._cause = epoch, (link, number)
         self._siblings.clear()
         self._dealt = zlib.crc32(b"%d %d %d" % (*link, number))
+
+    def begin_loop(self, epoch: Epoch) -> None:
+        """What is sent from now on belongs to the loop of a window. All of it has the window as its cause, whatever
+        came last, so a new life that hears its peers in another order puts out the same blocks under the same names.
+        """
+        self.begin(epoch, WINDOW, epoch)
+        self._siblings.update(self.progress.siblings)
+
+    def rest_loop(self) -> None:
+        """The loop goes on when more has come back: note how far its output is."""
+        self.progress.siblings = dict(self._siblings)
 
     # what operators call
     def send(self, arrays: Sequence[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:

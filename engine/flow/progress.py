@@ -98,6 +98,12 @@ class TaskProgress:
     """The last window that was closed here."""
     last: bool = False
     """True when it was the last of all."""
+    final: int = 0
+    """The last window of all; 0 while the inputs have not named it."""
+    iterating: bool = False
+    """True when all inputs have closed the window after `epoch`, and its loop has not ended (ABS 4.3: cycles)."""
+    siblings: dict[LinkKey, int] = field(default_factory=dict)
+    """Of that window, the blocks that the loop has put out on each link so far, less one."""
     heard: dict[LinkKey, Heard] = field(default_factory=dict)
     """What came on each input link."""
     done: dict[LinkKey, Heard] = field(default_factory=dict)
@@ -139,6 +145,9 @@ class TaskProgress:
             "partial": [[*link, list(which), items] for (link, which), items in self.partial.items()],
             "epoch": self.epoch,
             "last": self.last,
+            "final": self.final,
+            "iterating": self.iterating,
+            "siblings": [[*link, count] for link, count in self.siblings.items()],
             "done": [[*link, heard.pack()] for link, heard in self.done.items()],
             "closed": [[*link, epoch] for link, epoch in self.closed.items()],
             "windows": [[epoch, *window] for epoch, window in self.windows.items()],
@@ -160,6 +169,9 @@ class TaskProgress:
             {((edge, task), tuple(which)): items for edge, task, which, items in fields["partial"]},
             fields["epoch"],
             fields["last"],
+            fields.get("final", 0),
+            fields.get("iterating", False),
+            {(edge, task): count for edge, task, count in fields.get("siblings", ())},
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},
             {(edge, task): epoch for edge, task, epoch in fields["closed"]},

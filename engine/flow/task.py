@@ -324,19 +324,28 @@ class DataflowTask:
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
             row = max(row, reached, reader.row(closed))
         reader.seek(row)
-        for epoch in range(self.progress.epoch + 1, reader.epoch):
+        for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
             self._end_window(Epoch(epoch))
+            self.progress.epoch = epoch
             self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
 
     def _process_feedback(self) -> bool:
         if not self.feedback or not self.scheme.may_process(self.feedback[0]):
             return False
         entry = self.feedback.popleft()
-        self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
+        looping = self.progress.iterating
+        if looping:
+            self.outlet.begin_loop(Epoch(self.progress.epoch + 1))
+        else:
+            self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
         self.operator.process_feedback(entry.items, self.outlet)
+        if looping:
+            self._go_on_with_loop()
         self.progress.done.setdefault(entry.link, Heard()).note(entry.block)
         self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
+        if looping and not self.progress.iterating:
+            self._windows_closed()
         self._let_held_in()
         return True
 
@@ -346,7 +355,7 @@ class DataflowTask:
                 self._let_in(held.popleft())
 
     def _process(self) -> bool:
-        if not self.inbox:
+        if not self.inbox or self.progress.iterating:
             return False
         self.threads.begin(self.inbox)
         entry = self.inbox[0]
@@ -390,26 +399,51 @@ class DataflowTask:
         self.scheme.on_processed(entry)
 
     def _punctuate(self, entry: Entry) -> None:
-        block = entry.block
-        meta, progress = block.meta, self.progress
+        block, progress = entry.block, self.progress
         progress.note_end(entry.link, block)
+        if block.meta["last"]:
+            progress.final = block.epoch
         before = progress.epoch
-        for epoch in range(before + 1, 1 + min(progress.closed.get(link, 0) for link in self._data_links or [INPUT])):
-            self._close(Epoch(epoch), meta["last"] and epoch == block.epoch)
+        self._close_windows()
         self._done_with(entry)
         if progress.epoch > before:
-            self.scheme.bench.receipts.close(Epoch(progress.epoch))
-            self.scheme.on_window(progress.epoch)
+            self._windows_closed()
 
-    def _close(self, epoch: Epoch, last: bool) -> None:
-        """All inputs have closed the window."""
-        now = self.port.now()
+    def _windows_closed(self) -> None:
+        self.scheme.bench.receipts.close(Epoch(self.progress.epoch))
+        self.scheme.on_window(self.progress.epoch)
+
+    def _close_windows(self) -> None:
+        """All windows that all inputs have closed, up to one whose loop has not ended."""
+        progress = self.progress
+        closed = min(progress.closed.get(link, 0) for link in self._data_links or [INPUT])
+        while progress.epoch < closed and not progress.iterating:
+            epoch = Epoch(progress.epoch + 1)
+            progress.times.close(epoch, self._data_links, epoch == progress.final)
+            self._caution(progress.times)
+            self._end_window(epoch)
+            if self.operator.iterating:
+                progress.iterating = True
+                self.outlet.rest_loop()
+            else:
+                self._close(epoch)
+
+    def _go_on_with_loop(self) -> None:
+        """Feedback was taken in: close the window if that has ended the loop, and those behind it."""
+        if self.operator.iterating:
+            self.outlet.rest_loop()
+            return
+        self.progress.iterating = False
+        self.progress.siblings = {}
+        self._close(Epoch(self.progress.epoch + 1))
+        self._close_windows()
+
+    def _close(self, epoch: Epoch) -> None:
+        """All that belongs to the window is put out."""
+        now, last = self.port.now(), epoch == self.progress.final
         items, began = self.progress.windows.pop(epoch, (0, now))
         opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
-        self.progress.times.close(epoch, self._data_links, last)
-        self._caution(self.progress.times)
-        self._end_window(epoch)
-        self.progress.last = last
+        self.progress.epoch, self.progress.last = epoch, last
         self.outlet.punctuate(items, opened_at, last)
         if self.journal is not None:
             rows = self.operator.outputs()
@@ -427,7 +461,6 @@ class DataflowTask:
     def _end_window(self, epoch: Epoch) -> None:
         self.outlet.begin(epoch, WINDOW, epoch)
         self.operator.process_punctuation(epoch, self.outlet)
-        self.progress.epoch = epoch
 
     def _read(self) -> bool:
         """Take the next block of the input, or the end of a window."""

@@ -14,6 +14,10 @@ again after a loss; only windows that were closed by then are not.
 Unaligned (or when it has waited for long enough), a task draws its line at the first barrier, or when it hears of the
 checkpoint: what waits before it and behind it is saved too, as is what comes on each link until that link's barrier,
 which overtakes what waits to leave. This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
+
+A task whose window is open for a loop always draws its line like that: what waits there is of later windows, and is
+not processed before the loop has ended; for that it may need others, who are behind their lines already. A savepoint
+alone waits.
 """
 
 from __future__ import annotations
@@ -206,6 +210,8 @@ class Barrier(DataflowScheme):
     def _may_draw(self, line: Line) -> bool:
         """True when the state includes all that came before the barriers; when it need not, or is awaited no longer."""
         if not line.unaligned and not line.savepoint and self.bench.port.now() - line.begun_at >= self._patience_s:
+            line.unaligned = True
+        if self.bench.progress.iterating and not line.savepoint:
             line.unaligned = True
         if line.unaligned or line.turn is None:
             return line.unaligned

@@ -11,6 +11,8 @@ import numpy as np
 from riprap.configs.topology import Topology
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.iteration.state import LoopState
+from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages, Spoken
 from riprap.operators.panes.firing import Fired, TimedItems
 from riprap.operators.panes.panes import Panes
 from riprap.operators.panes.rows import RETRACTION
@@ -173,6 +175,41 @@ class Timely(DataflowOperator):
         return items.count
 
 
+class Circulate(Iteration):
+    """Sums the values of each key of a window, and passes the sums on from key to key until each is back where it was.
+
+    With `delta` only keys that have a sum pass it on, so the tasks' messages differ in number."""
+
+    def __init__(self, delta: bool = False) -> None:
+        super().__init__(KEYS + 1)
+        self.state = LoopState(2, sums=np.zeros(KEYS))
+        self.delta = delta
+
+    def begin(self) -> None:
+        rows, self.state.rows = self.state.rows, np.zeros((0, 2))
+        self.state.arrays["sums"] = np.bincount(rows[:, 0].astype(np.int64), rows[:, 1], KEYS)
+
+    def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
+        if number:
+            assert totals[0] == self._tasks, "each task has its say in each superstep"
+            self.state.arrays["sums"] = np.bincount(messages.keys, messages.values, KEYS)
+        sums = self.state.arrays["sums"]
+        keys = np.flatnonzero(sums) if self.delta else np.arange(KEYS)
+        if number == KEYS:
+            return Spoken(NO_MESSAGES, np.ones(1))
+        return Spoken(Messages((keys + 1) % KEYS, sums[keys]), np.ones(1))
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.arange(KEYS), self.state.arrays["sums"]
+
+
+class TotalOfLoop(Total):
+    """As Total, of keys and values as loops send them."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        return super().process_data(items._replace(arrays=(np.column_stack(items.arrays),)), first, out)
+
+
 class Turn(DataflowOperator):
     """Without a state: hands the items of a block on in reverse order."""
 
@@ -196,6 +233,14 @@ def _topology(
 def _loop(**consistency: Any) -> dict[str, Any]:
     stages = {"a": ("Spread", 2, {}), "b": ("Total", 2, {"feeds_back": True})}
     return _topology(stages, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True} | consistency])
+
+
+def _circle(tasks: int, second: Mapping[str, tuple[str, int, dict[str, Any]]] = {}, **options: Any) -> dict[str, Any]:
+    """A stage that circulates each window's sums among its tasks, and perhaps a second one behind it."""
+    stages = {"a": ("Spread", 2, {}), "b": ("Circulate", tasks, options), **second, "c": ("TotalOfLoop", 2, {})}
+    edges = [{"from": one, "to": next_one} for one, next_one in pairwise(stages)]
+    loops = [{"from": stage, "to": stage, "loop": True} for stage, (name, *_) in stages.items() if name == "Circulate"]
+    return _topology(stages, edges + loops)
 
 
 STRIPED = {
@@ -242,6 +287,9 @@ SHAPES = {
     "bsp": _loop(consistency="bsp"),
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
+    "self": _circle(3),
+    "two_cycles": _circle(2, {"d": ("Circulate", 2, {"delta": True})}),
+    "delta": _circle(2, delta=True),
     "coded": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}),
     "copied": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}, COPIED),
     "coded_end": _coded({"a": ("Spread", 1, {"by_key": False})}, {"c": ("Total", 1, {})}),

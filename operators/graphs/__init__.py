@@ -1,0 +1,1 @@
+"""Algorithms on graphs, as loops within a window."""

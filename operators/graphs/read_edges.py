@@ -1,0 +1,53 @@
+"""Reads edge lists, and deals edges out by the vertex that they start at."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from riprap.codec.errors import DataError
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.graphs.vertices import VERTEX
+from riprap.operators.options import Option, check
+
+LINE_END = 10
+FORM = "Write two whole numbers from 0 on in each line, or those and a length; the same in all lines."
+
+
+class ReadEdges(DataflowOperator):
+    """Source stage: lines `from to` or `from to length`, the latter 1 where there is none; vertices are numbers.
+
+    Sends rows (vertex, end, length), and of each edge's end the row (end, -1, 0), so that its task knows it.
+    """
+
+    def __init__(
+        self, undirected: Annotated[bool, Option("Each edge runs both ways; else from the first to the second")] = False
+    ) -> None:
+        check(self, undirected=undirected)
+        self._undirected = undirected
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); a whole block, there is no state."""
+        starts, ends, lengths = _edges(*items.arrays)
+        rows = [(starts, ends, lengths), (ends, np.full(len(ends), VERTEX), np.zeros(len(ends)))]
+        if self._undirected:
+            rows[1] = (ends, starts, lengths)
+        columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        out.send_by_key(columns[0].astype(np.int64), columns[1:])
+        return items.count
+
+
+def _edges(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    lines = np.insert(data, offsets[1:-1], LINE_END).tobytes().splitlines()
+    try:
+        table = np.array([line.split() for line in lines if line.strip()], np.float64)
+    except ValueError as error:
+        raise DataError(f"the input is no list of edges: {error}", FORM) from error
+    if not table.size:
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    if table.ndim != 2 or table.shape[1] not in (2, 3):
+        raise DataError(f"the input is no list of edges: a line has {table.shape[-1]} columns", FORM)
+    if (table[:, :2] < 0).any() or (table[:, :2] % 1 != 0).any():
+        raise DataError("the input is no list of edges: a vertex is no whole number from 0 on", FORM)
+    return table[:, 0], table[:, 1], table[:, 2] if table.shape[1] == 3 else np.ones(len(table))

@@ -1,0 +1,1 @@
+"""Loops within a window: supersteps that all tasks of a stage take together (docs/iteration.md)."""

@@ -1,0 +1,148 @@
+"""Bulk-synchronous supersteps: a loop that runs within a window, and ends alike in all tasks without a coordinator.
+
+When a window's input is all there, every task takes superstep 0. It ends each superstep with one block of feedback to
+every other task of its stage: the superstep's number, how many items it fed back, its part of the totals, and the
+messages for vertices (or other keys) of that task. With the blocks of all tasks each of them knows the same numbers,
+so all take the next superstep, or all end the loop. What a task says depends on its state and these blocks alone, and
+they are taken in the order of tasks: whoever takes a superstep again after a failure says the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from riprap.codec.errors import DataError
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.iteration.state import LoopState, StepKey
+from riprap.operators.keyed import shares
+from riprap.operators.options import Option
+
+Supersteps = Annotated[int, Option("The loop ends after so many supersteps at the latest", low=1)]
+NOTHING = np.zeros(0)
+
+
+class Messages(NamedTuple):
+    """Values for keys (int64); each goes to the task that has the key. Both arrays have one length."""
+
+    keys: np.ndarray
+    values: np.ndarray
+
+
+class Spoken(NamedTuple):
+    """What a superstep ends with: messages, and this task's part of the totals."""
+
+    messages: Messages
+    totals: np.ndarray = NOTHING
+
+
+NO_MESSAGES = Messages(np.zeros(0, np.int64), NOTHING)
+
+
+class Iteration(DataflowOperator):
+    """Base of operators that iterate. They need an edge from their stage to itself with `loop: true`.
+
+    A subclass makes `state`, whose `rows` collect the stage's input, and defines `superstep` and `answer`; `begin`
+    where there is something to prepare; `finished` where the loop ends otherwise than when nothing is fed back.
+    """
+
+    state: LoopState
+    combine: np.ufunc = np.add
+    """Joins the tasks' parts of the totals, in the order of tasks: np.add, np.minimum, np.maximum, or another."""
+
+    def __init__(self, supersteps: int) -> None:
+        self._supersteps = supersteps
+
+    def open(self, context: Context) -> None:
+        self._me, self._tasks = context.index, context.parallelism
+        self._sends = bool(context.downstream)
+
+    # what a subclass defines
+    def begin(self) -> None:
+        """The input of the window is all there: prepare superstep 0."""
+
+    def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
+        """Take one superstep; `messages` and `totals` are those of the superstep before, empty for number 0.
+
+        Messages of all tasks come in the order of tasks. Deterministic: the same state and input, the same result.
+        """
+        raise NotImplementedError
+
+    def finished(self, fed: int, totals: np.ndarray) -> bool:
+        """True when the loop ends; `fed` counts the messages of all tasks. All tasks are asked the same."""
+        return fed == 0
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        """Keys (int64) and values of this task, when the loop has ended."""
+        raise NotImplementedError
+
+    # what the engine calls
+    @property
+    def iterating(self) -> bool:
+        return self.state.iterating
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        """A row of the stage's input for each item: one 2-D array, or columns of one length."""
+        columns = [array[first:] for array in items.arrays]
+        if any(array.ndim > 2 for array in columns):
+            raise DataError("the items of a loop are no rows of numbers", "Send a matrix, or columns of one length.")
+        rows = np.column_stack(columns).astype(np.float64)
+        try:
+            self.state.append(rows)
+        except ValueError as error:
+            raise DataError(f"the items do not suit the loop: {error}", "Send such rows to it.") from error
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        """Rows are put in one order first, for they may come in another after a failure."""
+        state = self.state
+        state.rows = state.rows[np.lexsort(state.rows.T[::-1])]
+        state.window, state.superstep, state.iterating = epoch, 0, True
+        self.begin()
+        self._step(NO_MESSAGES, NOTHING, out)
+        self._advance(out)
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        """The end of another task's superstep; it may be one ahead of this task, or in the next window."""
+        window, superstep = items.arrays[0][:2].tolist()
+        self.state.take(StepKey(window, superstep, items.task), items.arrays)
+        self._advance(out)
+
+    # the loop
+    def _step(self, messages: Messages, totals: np.ndarray, out: Emitter) -> None:
+        state = self.state
+        spoken = self.superstep(state.superstep, messages, totals)
+        parts = {share.task: share.arrays for share in shares(spoken.messages.keys, spoken.messages[1:], self._tasks)}
+        header = np.array([state.window, state.superstep, len(spoken.messages.keys)], np.int64)
+        for task in range(self._tasks):
+            arrays = (header, np.asarray(spoken.totals, np.float64), *parts.get(task, NO_MESSAGES))
+            if task == self._me:
+                state.take(StepKey(state.window, state.superstep, task), arrays)
+            else:
+                out.feed_back(arrays, len(arrays[2]), to=task)
+
+    def _advance(self, out: Emitter) -> None:
+        """Take supersteps while all that they need has come."""
+        state = self.state
+        while state.iterating:
+            keys = [StepKey(state.window, state.superstep, task) for task in range(self._tasks)]
+            if not all(key in state.came for key in keys):
+                return
+            self._end_step([state.came.pop(key) for key in keys], out)
+
+    def _end_step(self, blocks: Sequence[tuple[np.ndarray, ...]], out: Emitter) -> None:
+        fed = sum(int(header[2]) for header, *_ in blocks)
+        totals = reduce(self.combine, [block[1] for block in blocks])
+        self.state.superstep += 1
+        if self.finished(fed, totals) or self.state.superstep >= self._supersteps:
+            self.state.iterating = False
+            if self._sends:
+                keys, values = self.answer()
+                out.send_by_key(keys, (values,))
+            return
+        messages = Messages(*(np.concatenate([block[place] for block in blocks]) for place in (2, 3)))
+        self._step(messages, totals, out)
