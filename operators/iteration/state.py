@@ -21,32 +21,32 @@ class StepKey(NamedTuple):
 class LoopState(State):
     """All that an operator of supersteps keeps. Backups are always whole, so a loop wants an exact scheme.
 
-    `arrays` holds the operator's own, by name; which names there are never changes. Beside them it collects rows.
+    `arrays` holds the operator's own, by name; which names there are never changes. `rows` (2-D, float64) are those
+    collected in the windows that were begun; rows of later ones may come before, and wait.
     """
 
     def __init__(self, width: int, **arrays: np.ndarray) -> None:
         self.arrays = arrays
-        self._rows = [np.zeros((0, width))]
+        self.rows = np.zeros((0, width))
+        self._coming = [np.zeros((0, 1 + width))]
+        """With the number of their window before them."""
         self.window = self.superstep = 0
         self.iterating = False
         self.came: dict[StepKey, tuple[np.ndarray, ...]] = {}
 
-    @property
-    def rows(self) -> np.ndarray:
-        """The rows collected (2-D, float64)."""
-        if len(self._rows) > 1:
-            self._rows = [np.concatenate(self._rows)]
-        return self._rows[0]
+    def append(self, window: int, rows: np.ndarray) -> None:
+        """Collect rows of a window. ValueError when they have another width."""
+        if rows.shape[1:] != self.rows.shape[1:]:
+            raise ValueError(f"rows of shape {rows.shape}, where a row has {self.rows.shape[1]} numbers")
+        self._coming.append(np.column_stack([np.full(len(rows), float(window)), rows]))
 
-    @rows.setter
-    def rows(self, rows: np.ndarray) -> None:
-        self._rows = [rows]
-
-    def append(self, rows: np.ndarray) -> None:
-        """Collect further rows. ValueError when they have another width."""
-        if rows.shape[1:] != self._rows[0].shape[1:]:
-            raise ValueError(f"rows of shape {rows.shape}, where a row has {self._rows[0].shape[1]} numbers")
-        self._rows.append(rows)
+    def begin(self, window: int) -> None:
+        """All rows of this window have come: they join the others, in one order, and its loop begins."""
+        coming = np.concatenate(self._coming)
+        late = coming[:, 0] > window
+        rows = np.concatenate([self.rows, coming[~late, 1:]])
+        self.rows, self._coming = rows[np.lexsort(rows.T[::-1])], [coming[late]]
+        self.window, self.superstep, self.iterating = window, 0, True
 
     def state_divergence(self) -> float:
         return 0.0
@@ -55,7 +55,7 @@ class LoopState(State):
         keys = [[*key, len(arrays)] for key, arrays in sorted(self.came.items())]
         place = np.array([self.window, self.superstep, int(self.iterating)], np.int64)
         came = [array for _, arrays in sorted(self.came.items()) for array in arrays]
-        own = [array.copy() for array in (self.rows, *self.arrays.values())]
+        own = [array.copy() for array in (self.rows, np.concatenate(self._coming), *self.arrays.values())]
         return Backup(True, (place, np.array(keys, np.int64).reshape(-1, 4), *came, *own))
 
     def recover_state(self, backup: Backup) -> None:
@@ -66,9 +66,10 @@ class LoopState(State):
         for *key, width in keys.tolist():
             self.came[StepKey(*key)] = _own(rest[:width])
             rest = rest[width:]
-        if len(rest) != 1 + len(self.arrays):
-            raise ValueError(f"a backup of {len(rest)} arrays for the {1 + len(self.arrays)} of a loop")
-        self.rows, *own = _own(rest)
+        if len(rest) != 2 + len(self.arrays):
+            raise ValueError(f"a backup of {len(rest)} arrays for the {2 + len(self.arrays)} of a loop")
+        self.rows, coming, *own = _own(rest)
+        self._coming = [coming]
         self.arrays = dict(zip(self.arrays, own, strict=True))
 
     def take(self, key: StepKey, arrays: Sequence[np.ndarray]) -> None:

@@ -92,16 +92,14 @@ class Iteration(DataflowOperator):
             raise DataError("the items of a loop are no rows of numbers", "Send a matrix, or columns of one length.")
         rows = np.column_stack(columns).astype(np.float64)
         try:
-            self.state.append(rows)
+            self.state.append(items.epoch, rows)
         except ValueError as error:
             raise DataError(f"the items do not suit the loop: {error}", "Send such rows to it.") from error
         return items.count
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
-        """Rows are put in one order first, for they may come in another after a failure."""
-        state = self.state
-        state.rows = state.rows[np.lexsort(state.rows.T[::-1])]
-        state.window, state.superstep, state.iterating = epoch, 0, True
+        """The loop begins. Its rows are in one order, for they may come in another after a failure."""
+        self.state.begin(epoch)
         self.begin()
         self._step(NO_MESSAGES, NOTHING, out)
         self._advance(out)
