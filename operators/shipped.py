@@ -27,6 +27,9 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch", "ripple_join:SamplePackets",
         "ripple_join:RippleJoin",
     ),
+    "General topologies: graphs": (
+        "read_edges:ReadEdges", "pagerank:PageRank", "components:ConnectedComponents", "shortest_paths:ShortestPaths",
+    ),
     "General topologies: learning": (
         "gradient:LocalGradient", "gradient:GlobalGradient", "online_logistic:LocalModel",
         "online_logistic:GlobalModel",
