@@ -1,0 +1,85 @@
+"""A loop with real processes: a task that is killed in its middle goes on from there, and nobody can tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_harness import Cli
+
+SHARED_ENSEMBLE = True
+DEADLY = """\
+import os
+import signal
+import time
+from pathlib import Path
+
+from riprap.operators.graphs.pagerank import PageRank
+
+HERE = Path(__file__).parent
+
+
+class DeadlyRank(PageRank):
+    '''Task 1 is killed in superstep 40 of window 2, once; it notes the supersteps that it takes.'''
+
+    def superstep(self, number, messages, totals):
+        time.sleep(0.01)
+        if self._me == 1:
+            with (HERE / "steps").open("a") as notes:
+                notes.write(f"{self.state.window} {number}\\n")
+            if (self.state.window, number) == (2, 40) and not (HERE / "killed").exists():
+                (HERE / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().superstep(number, messages, totals)
+"""
+JOB = """\
+job: ranks
+input: {path: edges.txt}
+micro_batch: 2000
+seed: 1
+stages:
+  read: {operator: "read_edges:ReadEdges", parallelism: 2}
+  rank: {operator: "pagerank:PageRank", parallelism: 3, options: {supersteps: 60, tolerance: 0.0}}
+edges:
+  - {from: read, to: rank, partitioning: full}
+  - {from: rank, to: rank, loop: true}
+fault_tolerance: {scheme: barrier, interval_ms: 50}
+"""
+
+
+@pytest.fixture
+def graph(cli: Cli) -> Cli:
+    """A working directory with a graph and a topology."""
+    edges = np.random.default_rng(1).integers(0, 500, (4000, 2))
+    (cli.directory / "edges.txt").write_text("".join(f"{start} {end}\n" for start, end in edges.tolist()))
+    (cli.directory / "deadly.py").write_text(DEADLY)
+    (cli.directory / "ranks.yaml").write_text(JOB)
+    return cli
+
+
+def ranks_of(summary: dict[str, Any]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for model in summary["model"]["all"].values():
+        with np.load(Path(model["path"])) as arrays:
+            found |= dict(zip(arrays["vertices"].tolist(), arrays["values"].tolist(), strict=True))
+    return found
+
+
+def test_ranks_are_the_undisturbed_ones_after_a_kill_in_mid_loop(graph: Cli) -> None:
+    calm = json.loads(graph.run("run", "ranks.yaml", "--out", "calm", "--json").stdout)
+    deadly = (graph.directory / "ranks.yaml").read_text().replace("pagerank:PageRank", "deadly:DeadlyRank")
+    (graph.directory / "deadly.yaml").write_text(deadly)
+    ended = graph.run("run", "deadly.yaml", "--out", "out", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    steps = [tuple(map(int, line.split())) for line in (graph.directory / "steps").read_text().splitlines()]
+    after = steps[steps.index((2, 40)) + 1]
+    assert (2, 0) < after <= (2, 40), f"it went on from {after}, not from a checkpoint within the loop"
+    assert steps[-1] == (2, 59) and summary["epochs"] == calm["epochs"] == 2
+    truth = ranks_of(calm)
+    assert len(truth) == 500 and sum(truth.values()) == pytest.approx(1)
+    assert ranks_of(summary) == truth
+    graph.await_no_process()
