@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 HOME = "riprap.operators."
-FAMILIES = ("inputs", "learning", "text", "packets", "joins", "graphs", "panes", "outputs")
+FAMILIES = ("inputs", "learning", "iteration", "text", "packets", "joins", "graphs", "panes", "outputs")
 """The folders below the home in which operators lie."""
 FACADE, OLD_HOME, OLD_FAMILY = "riprap.", "operators.", "dataflow."
 """Former paths: `operators.svm`, `operators.dataflow.grep`, and `riprap.` before both."""

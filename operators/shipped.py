@@ -32,7 +32,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
     ),
     "General topologies: learning": (
         "gradient:LocalGradient", "gradient:GlobalGradient", "online_logistic:LocalModel",
-        "online_logistic:GlobalModel",
+        "online_logistic:GlobalModel", "full_gradient:FullGradient", "lloyd:Lloyd",
     ),
 }  # fmt: skip
 """Family -> import paths, the stages of an algorithm in the order of the stream."""

@@ -1,0 +1,74 @@
+"""k-means by Lloyd's method: all rows are assigned in each superstep, then the centres move."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from riprap.operators.iteration.state import LoopState
+from riprap.operators.iteration.supersteps import NO_MESSAGES, NOTHING, Iteration, Messages, Spoken, Supersteps
+from riprap.operators.options import Option, check
+
+
+class Lloyd(Iteration):
+    """The centres of all rows so far. The loop ends when they stay where they are.
+
+    Each window begins from the last one's centres, the first from rows that task 0 has, evenly
+    spaced in their order. A centre without rows stays.
+    """
+
+    def __init__(
+        self,
+        features: Annotated[int, Option("The columns of a row", low=1)],
+        k: Annotated[int, Option("How many centres", low=1)],
+        tolerance: Annotated[float, Option("The loop ends once no coordinate moves by more", low=0)] = 0.0,
+        supersteps: Supersteps = 300,
+    ) -> None:
+        check(self, features=features, k=k, tolerance=tolerance, supersteps=supersteps)
+        super().__init__(supersteps)
+        self._k, self._tolerance = k, tolerance
+        self.state = LoopState(features, centres=np.full((k, features), np.nan))
+
+    def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
+        """Totals: of each centre the sum of its rows and their number; of superstep 0 the centres to begin from."""
+        rows, arrays = self.state.rows, self.state.arrays
+        if number == 0:
+            return Spoken(NO_MESSAGES, np.column_stack([self._first(), np.ones(self._k)]).ravel())
+        arrays["centres"] = centres = self._moved(totals)
+        nearest = ((rows[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        sums = np.zeros((self._k, rows.shape[1] + 1))
+        np.add.at(sums, nearest, np.column_stack([rows, np.ones(len(rows))]))
+        return Spoken(NO_MESSAGES, sums.ravel())
+
+    def _first(self) -> np.ndarray:
+        """Task 0's; zeros of the others, which add nothing."""
+        rows, centres = self.state.rows, self.state.arrays["centres"]
+        if self._me or not len(rows):
+            return np.zeros_like(centres)
+        if np.isnan(centres).any():
+            return rows[np.linspace(0, len(rows) - 1, self._k).astype(int)]
+        return centres
+
+    def _moved(self, totals: np.ndarray) -> np.ndarray:
+        table = totals.reshape(self._k, -1)
+        counts = table[:, -1:]
+        if self.state.superstep == 1:
+            return table[:, :-1]
+        return np.where(counts > 0, table[:, :-1] / np.maximum(counts, 1), self.state.arrays["centres"])
+
+    def finished(self, fed: int, totals: np.ndarray) -> bool:
+        if self.state.superstep <= 1:
+            return False
+        moved = np.abs(self._moved(totals) - self.state.arrays["centres"])
+        return bool(moved.max() <= self._tolerance)
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        """Task 0 speaks for all: the coordinates, centre by centre."""
+        if self._me:
+            return np.zeros(0, np.int64), NOTHING
+        centres = self.state.arrays["centres"]
+        return np.arange(centres.size), centres.ravel()
+
+    def results(self) -> dict[str, np.ndarray]:
+        return {"centres": self.state.arrays["centres"]}

@@ -1,0 +1,66 @@
+"""Loops that learn beside scikit-learn and NumPy, with one task and three, that die or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
+
+from riprap.operators.dataflow import Items
+from riprap.operators.iteration.full_gradient import FullGradient
+from riprap.operators.iteration.lloyd import Lloyd
+from tests.unit.operators.loop_harness import Ring
+
+TASKS_AND_DEATHS = pytest.mark.parametrize(("tasks", "deaths"), [(1, False), (3, False), (1, True), (3, True)])
+
+
+def learn(ring: Ring, rows: np.ndarray) -> list[dict[str, np.ndarray]]:
+    """What each task has after one window."""
+    for number, task in enumerate(ring.tasks):
+        part = rows[number :: len(ring.tasks)]
+        task.process(Items(1, "read", 0, len(part), (part,)))
+    ring.loop(1)
+    return [task.operator.results() for task in ring.tasks]
+
+
+def labelled(logistic: bool) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    features = rng.standard_normal((300, 3))
+    score = features @ [1.0, -2.0, 0.5] + 0.3 + rng.standard_normal(300)
+    return np.column_stack([features, score > 0 if logistic else score])
+
+
+@TASKS_AND_DEATHS
+def test_linear_regression_is_least_squares(tasks: int, deaths: bool) -> None:
+    rows = labelled(False)
+    found = learn(Ring(lambda: FullGradient(3, tolerance=1e-12), tasks, 1, deaths), rows)
+    truth = np.linalg.lstsq(np.column_stack([rows[:, :-1], np.ones(300)]), rows[:, -1], rcond=None)[0]
+    for one in found:
+        np.testing.assert_allclose(one["parameters"], truth, rtol=1e-9)
+        assert one["parameters"].tobytes() == found[0]["parameters"].tobytes()
+
+
+@TASKS_AND_DEATHS
+def test_logistic_regression_is_that_of_scikit_learn(tasks: int, deaths: bool) -> None:
+    rows = labelled(True)
+    loop = Ring(
+        lambda: FullGradient(3, loss="logistic", eta=1.0, l2=1 / 300, tolerance=1e-10, supersteps=5000), tasks, 1, deaths
+    )
+    found = learn(loop, rows)[0]["parameters"]
+    truth = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(rows[:, :-1], rows[:, -1])
+    np.testing.assert_allclose(found, [*truth.coef_[0], truth.intercept_[0]], rtol=1e-6)
+
+
+@TASKS_AND_DEATHS
+def test_centres_are_those_of_scikit_learn(tasks: int, deaths: bool) -> None:
+    rng = np.random.default_rng(2)
+    rows = np.concatenate([rng.normal(centre, 0.8, (60, 2)) for centre in ([0, 0], [4, 0], [0, 4])])
+    loop = Ring(lambda: Lloyd(2, 3), tasks, 1, deaths)
+    found = learn(loop, rows)
+    own = rows[::tasks]
+    own = own[np.lexsort(own.T[::-1])]
+    first = own[np.linspace(0, len(own) - 1, 3).astype(int)]
+    truth = KMeans(3, init=first, n_init=1, tol=0, algorithm="lloyd").fit(rows).cluster_centers_
+    for one in found:
+        np.testing.assert_allclose(one["centres"], truth, rtol=1e-9)
