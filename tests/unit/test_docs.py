@@ -56,6 +56,7 @@ def test_every_figure_is_shown_somewhere() -> None:
 ROWS = np.random.default_rng(3).standard_normal((40, 3))
 TAKEN = {
     "operators.md": {},
+    "iteration.md": {},
     "dataflow.md": {"hashed": lambda addresses: addresses},
     "states.md": {},
     "time.md": {},

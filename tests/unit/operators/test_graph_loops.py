@@ -39,7 +39,9 @@ def ring(
         read, out = ReadEdges(undirected), Outbox(tasks)
         lines = [b" ".join(b"%d" % number for number in row) for row in part]
         offsets = np.cumsum([0, *map(len, lines)])
-        read.process_data(input_items(epoch, np.frombuffer(b"".join(lines), np.uint8), offsets, count=len(lines)), 0, out)
+        read.process_data(
+            input_items(epoch, np.frombuffer(b"".join(lines), np.uint8), offsets, count=len(lines)), 0, out
+        )
         for arrays, count, to, _ in out.sent:
             made.tasks[to or 0].process(Items(epoch, "read", 0, count, tuple(arrays)))
         made.loop(epoch)

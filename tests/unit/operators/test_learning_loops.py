@@ -45,7 +45,10 @@ def test_linear_regression_is_least_squares(tasks: int, deaths: bool) -> None:
 def test_logistic_regression_is_that_of_scikit_learn(tasks: int, deaths: bool) -> None:
     rows = labelled(True)
     loop = Ring(
-        lambda: FullGradient(3, loss="logistic", eta=1.0, l2=1 / 300, tolerance=1e-10, supersteps=5000), tasks, 1, deaths
+        lambda: FullGradient(3, loss="logistic", eta=1.0, l2=1 / 300, tolerance=1e-10, supersteps=5000),
+        tasks,
+        1,
+        deaths,
     )
     found = learn(loop, rows)[0]["parameters"]
     truth = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(rows[:, :-1], rows[:, -1])
