@@ -191,6 +191,17 @@ class ApproximateOptions(Dataflow):
     window: Literal["none", "hopping", "sliding", "decaying"] = "none"
     window_epochs: int = Field(default=1, ge=1)
 
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """No loops: tasks would wait for what they may lose."""
+        for edge in shape.edges:
+            if edge.loop:
+                yield Problem(
+                    ("edges", edge.index, "loop"),
+                    "approximate may lose blocks that a loop waits for",
+                    "an exact scheme",
+                    "set fault_tolerance.scheme to barrier, for example",
+                )
+
 
 class MiniBatchOptions(Dataflow):
     """Items and state of each micro-batch are saved (AF 4.1, after Spark Streaming)."""

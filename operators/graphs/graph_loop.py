@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from riprap.operators.graphs.vertices import Part
+from riprap.operators.graphs.vertices import GraphPart
 from riprap.operators.iteration.state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages
 from riprap.operators.tables import Arrays, Schema, Table, joined, ordered
@@ -21,13 +21,13 @@ class GraphLoop(Iteration):
     def __init__(self, supersteps: int) -> None:
         super().__init__(supersteps)
         self.state = LoopState(3, values=np.zeros(0))
-        self._part: tuple[int, Part] | None = None
+        self._part: tuple[int, GraphPart] | None = None
 
     @property
-    def part(self) -> Part:
+    def part(self) -> GraphPart:
         """This task's part of the graph; made of the rows anew in each window, and in a new life."""
         if self._part is None or self._part[0] != self.state.window:
-            self._part = self.state.window, Part.of(self.state.rows)
+            self._part = self.state.window, GraphPart.of(self.state.rows)
         return self._part[1]
 
     def along_edges(self, chosen: np.ndarray, values: np.ndarray, lengthen: bool = False) -> Messages:

@@ -18,7 +18,7 @@ class ShortestPaths(GraphLoop):
 
     def __init__(
         self,
-        source: Annotated[int, Option("The vertex that paths start from", low=0)],
+        source: Annotated[int, Option("The vertex that paths start from", unit="its number", low=0)] = 0,
         supersteps: Supersteps = 100_000,
     ) -> None:
         check(self, source=source, supersteps=supersteps)

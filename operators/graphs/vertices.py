@@ -10,7 +10,7 @@ VERTEX = -1.0
 """In place of an edge's end: the row only says that the vertex is there."""
 
 
-class Part(NamedTuple):
+class GraphPart(NamedTuple):
     """Vertices (int64, ascending) and edges: the place of each edge's vertex among them, its end, and its length."""
 
     vertices: np.ndarray
@@ -19,7 +19,7 @@ class Part(NamedTuple):
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, rows: np.ndarray) -> Part:
+    def of(cls, rows: np.ndarray) -> GraphPart:
         """Sorted rows (vertex, end, length); an edge that comes again counts once, with its least length."""
         fresh = np.ones(len(rows), bool)
         fresh[1:] = (rows[1:, :2] != rows[:-1, :2]).any(axis=1)

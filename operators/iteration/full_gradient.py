@@ -20,7 +20,7 @@ class FullGradient(Iteration):
 
     def __init__(
         self,
-        features: Annotated[int, Option("The columns of a row but for the label", low=1)],
+        features: Annotated[int, Option("The columns of a row but for the label", unit="columns", low=1)] = 1,
         loss: Annotated[str, Option("The loss of a row", choices=("squared", "logistic"))] = "squared",
         eta: Annotated[float, Option("The size of a step", low=0, above=True)] = 0.1,
         l2: Annotated[float, Option("The weight of the penalty", low=0)] = 0.0,

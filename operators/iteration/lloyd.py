@@ -20,8 +20,8 @@ class Lloyd(Iteration):
 
     def __init__(
         self,
-        features: Annotated[int, Option("The columns of a row", low=1)],
-        k: Annotated[int, Option("How many centres", low=1)],
+        features: Annotated[int, Option("The columns of a row", unit="columns", low=1)] = 1,
+        k: Annotated[int, Option("How many centres", unit="centres", low=1)] = 2,
         tolerance: Annotated[float, Option("The loop ends once no coordinate moves by more", low=0)] = 0.0,
         supersteps: Supersteps = 300,
     ) -> None:

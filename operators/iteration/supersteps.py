@@ -22,7 +22,7 @@ from riprap.operators.iteration.state import LoopState, StepKey
 from riprap.operators.keyed import shares
 from riprap.operators.options import Option
 
-Supersteps = Annotated[int, Option("The loop ends after so many supersteps at the latest", low=1)]
+Supersteps = Annotated[int, Option("The loop ends after so many supersteps at the latest", unit="supersteps", low=1)]
 NOTHING = np.zeros(0)
 
 

@@ -16,6 +16,8 @@ from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceSt
 from riprap.operators.base import Operator
 from riprap.operators.catalogue import describe
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.graphs.graph_loop import GraphLoop
+from riprap.operators.iteration.supersteps import Iteration
 from riprap.operators.loading import load_operator, make_operator
 from riprap.operators.names import short_name
 from riprap.operators.outputs.transactional import TransactionalSink
@@ -36,7 +38,7 @@ def classes() -> Iterator[type[Operator]]:
 
 
 def test_all_that_is_shipped_is_listed_once() -> None:
-    bases = {*BASES, DataflowOperator, TransactionalSink, SourceStage, ProcessorStage, SinkStage}
+    bases = {*BASES, DataflowOperator, TransactionalSink, SourceStage, ProcessorStage, SinkStage, Iteration, GraphLoop}
     found = sorted(name_of(kind) for kind in set(classes()) - bases)
     assert found == sorted(NAMES)
 

@@ -84,7 +84,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("inputs")
     higgs, kdd12, stream = matrix(folder / "higgs", HIGGS), matrix(folder / "kdd12", KDD12), packets(folder / "packets")
     kinds = {"higgs": higgs, "kdd12": kdd12, "packets": stream, "cities": stream, "clicks": clicks(folder / "clicks")}
-    return {**kinds, "words": BOOK, "words.txt": BOOK}
+    (folder / "edges.txt").write_text("".join(f"{i} {i * i % 7}\n" for i in range(ROWS)))
+    return {**kinds, "words": BOOK, "words.txt": BOOK, "edges": folder / "edges.txt"}
 
 
 def overrides(path: Path, inputs: dict[str, Path]) -> list[str]:
