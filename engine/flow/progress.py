@@ -169,7 +169,7 @@ class TaskProgress:
             {((edge, task), tuple(which)): items for edge, task, which, items in fields["partial"]},
             fields["epoch"],
             fields["last"],
-            fields.get("final", 0),
+            fields.get("final", 0),  # of a savepoint from before there were loops
             fields.get("iterating", False),
             {(edge, task): count for edge, task, count in fields.get("siblings", ())},
             {(edge, task): Heard.unpack(heard) for edge, task, heard in fields["done"]},

@@ -66,7 +66,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "shape"), [*CASES, *product(("none", "approximate"), SHAPES)])
+LOOPS = ("self", "two_cycles", "delta")
+"""Which wait for what inexact schemes may lose."""
+WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
+
+
+@pytest.mark.parametrize(("name", "shape"), [*CASES, *product(("none", "approximate"), WITHOUT_LOOPS)])
 def test_undisturbed_every_scheme_is_exact(name: str, shape: str) -> None:
     scheme = {"none": {"scheme": "none"}, "approximate": APPROXIMATE} | EXACT
     simulation = run(DataflowCase(scheme[name], shape), FIRST, shape)
@@ -86,7 +91,7 @@ def test_each_item_is_counted_once_whoever_dies(scheme: str, shape: str, fault: 
         assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
 
 
-UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes")
+UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes", *LOOPS)
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "ten"])
@@ -111,10 +116,28 @@ def test_approximate_errors_stay_below_the_users_thresholds(shape: str, fault: s
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", WITHOUT_LOOPS)
 def test_without_fault_tolerance_the_job_ends_all_the_same(shape: str, fault: str) -> None:
     for seed in range(FIRST, FIRST + max(1, SEEDS // 3)):
         run(DataflowCase({"scheme": "none"}, shape, **FAULTS[fault]), seed, f"without and {shape}-{fault}")
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "unaligned", "stop_the_world"])
+def test_checkpoints_are_taken_within_loops(scheme: str) -> None:
+    """A life begins within a loop, and ends it; a slow wire makes loops longer than checkpoints are apart."""
+    case = DataflowCase(EXACT[scheme], "self", wire_s=0.02, kills=4, kill_until_s=2.0)
+    within = []
+
+    class Noting(DataflowSimulation):
+        def restore(self, node: DataflowNode) -> None:
+            super().restore(node)
+            within.append(node.task.progress.iterating)
+
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = Noting(replace(case, log=[]), seed)
+        run_or_replay(simulation, __file__, f"within_loops and {scheme}")
+        assert not errors(simulation).any(), f"seed {seed}"
+    assert any(within)
 
 
 class OneStands(DataflowSimulation):

@@ -50,6 +50,22 @@ CASES = {
         ("{from: sink, to: processor, feedback", "{from: source, to: sink, feedback"),
         *(17, "edges.2.feedback", "source is not downstream of sink"),
     ),
+    "loop of one stage unmarked": (
+        ("{from: sink, to: processor, feedback: true}", "{from: processor, to: processor, partitioning: full}"),
+        *(17, "edges.2", "loop: true"),
+    ),
+    "loop in part": (
+        ("feedback: true", "loop: true, partitioning: merge"),
+        17,
+        "edges.2.partitioning",
+        "full, for a loop",
+    ),
+    "loop with a lead": (
+        ("feedback: true", "loop: true, consistency: asp"),
+        17,
+        "edges.2.consistency",
+        "no consistency",
+    ),
     "no sink": (("  - {from: processor, to: sink, partitioning: merge}\n", ""), 14, "edges", "0 stages are processors"),
     "scheme unknown": (("scheme: erasure", "scheme: erasur"), 19, "fault_tolerance.scheme", "did you mean erasure?"),
     "scheme missing": (("  scheme: erasure\n", ""), 18, "fault_tolerance.scheme", "missing"),
