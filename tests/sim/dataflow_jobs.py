@@ -185,6 +185,10 @@ class Circulate(Iteration):
         self.state = LoopState(2, sums=np.zeros(KEYS))
         self.delta = delta
 
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        assert not self.iterating, "an item of a later window within a loop"
+        return super().process_data(items, first, out)
+
     def begin(self) -> None:
         rows, self.state.rows = self.state.rows, np.zeros((0, 2))
         self.state.arrays["sums"] = np.bincount(rows[:, 0].astype(np.int64), rows[:, 1], KEYS)
