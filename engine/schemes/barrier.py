@@ -16,8 +16,8 @@ checkpoint: what waits before it and behind it is saved too, as is what comes on
 which overtakes what waits to leave. This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
 
 A task whose window is open for a loop always draws its line like that: what waits there is of later windows, and is
-not processed before the loop has ended; for that it may need others, who are behind their lines already. A savepoint
-alone waits.
+not processed before the loop has ended; for that it may need others, who are behind their lines already. For a
+savepoint it waits until its loop has ended: what its peers say for that comes before their lines.
 """
 
 from __future__ import annotations
@@ -211,8 +211,9 @@ class Barrier(DataflowScheme):
         """True when the state includes all that came before the barriers; when it need not, or is awaited no longer."""
         if not line.unaligned and not line.savepoint and self.bench.port.now() - line.begun_at >= self._patience_s:
             line.unaligned = True
-        if self.bench.progress.iterating and not line.savepoint:
-            line.unaligned = True
+        if self.bench.progress.iterating:
+            line.unaligned = not line.savepoint
+            return line.unaligned
         if line.unaligned or line.turn is None:
             return line.unaligned
         inbox = self.bench.inbox

@@ -60,7 +60,9 @@ class FormerTasks:
 
     def _begun(self, entries: Iterable[Entry]) -> TaskProgress:
         progress = TaskProgress(
-            epoch=self._agreed(one.epoch for one in self.progress), last=all(one.last for one in self.progress)
+            epoch=self._agreed(one.epoch for one in self.progress),
+            last=all(one.last for one in self.progress),
+            final=max(one.final for one in self.progress),
         )
         for joint in self.layout.inputs:
             for worker in joint.workers:

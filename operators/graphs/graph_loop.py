@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from riprap.operators.graphs.vertices import GraphPart
-from riprap.operators.iteration.state import LoopState
+from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages
 from riprap.operators.tables import Arrays, Schema, Table, joined, ordered
 
@@ -26,8 +26,8 @@ class GraphLoop(Iteration):
     @property
     def part(self) -> GraphPart:
         """This task's part of the graph; made of the rows anew in each window, and in a new life."""
-        if self._part is None or self._part[0] != self.state.window:
-            self._part = self.state.window, GraphPart.of(self.state.rows)
+        if self._part is None or self._part[0] != self.state.epoch:
+            self._part = self.state.epoch, GraphPart.of(self.state.rows)
         return self._part[1]
 
     def along_edges(self, chosen: np.ndarray, values: np.ndarray, lengthen: bool = False) -> Messages:

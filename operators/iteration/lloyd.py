@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from riprap.operators.iteration.state import LoopState
+from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, NOTHING, Iteration, Messages, Spoken, Supersteps
 from riprap.operators.options import Option, check
 

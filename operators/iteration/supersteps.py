@@ -18,7 +18,7 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.iteration.state import LoopState, StepKey
+from riprap.operators.iteration.loop_state import LoopState, StepKey
 from riprap.operators.keyed import shares
 from riprap.operators.options import Option
 
@@ -115,11 +115,11 @@ class Iteration(DataflowOperator):
         state = self.state
         spoken = self.superstep(state.superstep, messages, totals)
         parts = {share.task: share.arrays for share in shares(spoken.messages.keys, spoken.messages[1:], self._tasks)}
-        header = np.array([state.window, state.superstep, len(spoken.messages.keys)], np.int64)
+        header = np.array([state.epoch, state.superstep, len(spoken.messages.keys)], np.int64)
         for task in range(self._tasks):
             arrays = (header, np.asarray(spoken.totals, np.float64), *parts.get(task, NO_MESSAGES))
             if task == self._me:
-                state.take(StepKey(state.window, state.superstep, task), arrays)
+                state.take(StepKey(state.epoch, state.superstep, task), arrays)
             else:
                 out.feed_back(arrays, len(arrays[2]), to=task)
 
@@ -127,7 +127,7 @@ class Iteration(DataflowOperator):
         """Take supersteps while all that they need has come."""
         state = self.state
         while state.iterating:
-            keys = [StepKey(state.window, state.superstep, task) for task in range(self._tasks)]
+            keys = [StepKey(state.epoch, state.superstep, task) for task in range(self._tasks)]
             if not all(key in state.came for key in keys):
                 return
             self._end_step([state.came.pop(key) for key in keys], out)

@@ -29,8 +29,8 @@ class DeadlyRank(PageRank):
         time.sleep(0.01)
         if self._me == 1:
             with (HERE / "steps").open("a") as notes:
-                notes.write(f"{self.state.window} {number}\\n")
-            if (self.state.window, number) == (2, 40) and not (HERE / "killed").exists():
+                notes.write(f"{self.state.epoch} {number}\\n")
+            if (self.state.epoch, number) == (2, 40) and not (HERE / "killed").exists():
                 (HERE / "killed").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().superstep(number, messages, totals)

@@ -11,7 +11,7 @@ import numpy as np
 from riprap.configs.topology import Topology
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.iteration.state import LoopState
+from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages, Spoken
 from riprap.operators.panes.firing import Fired, TimedItems
 from riprap.operators.panes.panes import Panes

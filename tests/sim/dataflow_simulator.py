@@ -34,7 +34,7 @@ from riprap.engine.worker.build import Hosted, coded_task, hosting_task
 from riprap.engine.worker.operators import opened_dataflow
 from riprap.operators.states import HashMap
 
-STEPS_MAX = 200_000
+STEPS_MAX = 400_000
 ITEM_BYTES = 16.0
 
 

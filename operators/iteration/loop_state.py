@@ -30,7 +30,7 @@ class LoopState(State):
         self.rows = np.zeros((0, width))
         self._coming = [np.zeros((0, 1 + width))]
         """With the number of their window before them."""
-        self.window = self.superstep = 0
+        self.epoch = self.superstep = 0
         self.iterating = False
         self.came: dict[StepKey, tuple[np.ndarray, ...]] = {}
 
@@ -46,21 +46,21 @@ class LoopState(State):
         late = coming[:, 0] > window
         rows = np.concatenate([self.rows, coming[~late, 1:]])
         self.rows, self._coming = rows[np.lexsort(rows.T[::-1])], [coming[late]]
-        self.window, self.superstep, self.iterating = window, 0, True
+        self.epoch, self.superstep, self.iterating = window, 0, True
 
     def state_divergence(self) -> float:
         return 0.0
 
     def backup_state(self) -> Backup:
         keys = [[*key, len(arrays)] for key, arrays in sorted(self.came.items())]
-        place = np.array([self.window, self.superstep, int(self.iterating)], np.int64)
+        place = np.array([self.epoch, self.superstep, int(self.iterating)], np.int64)
         came = [array for _, arrays in sorted(self.came.items()) for array in arrays]
         own = [array.copy() for array in (self.rows, np.concatenate(self._coming), *self.arrays.values())]
         return Backup(True, (place, np.array(keys, np.int64).reshape(-1, 4), *came, *own))
 
     def recover_state(self, backup: Backup) -> None:
         place, keys, *rest = backup.arrays
-        self.window, self.superstep = int(place[0]), int(place[1])
+        self.epoch, self.superstep = int(place[0]), int(place[1])
         self.iterating = bool(place[2])
         self.came.clear()
         for *key, width in keys.tolist():
@@ -74,7 +74,7 @@ class LoopState(State):
 
     def take(self, key: StepKey, arrays: Sequence[np.ndarray]) -> None:
         """A task has ended a superstep; its arrays are copied, for their memory is its sender's again."""
-        if (key.window, key.superstep) >= (self.window, self.superstep):
+        if (key.window, key.superstep) >= (self.epoch, self.superstep):
             self.came[key] = _own(arrays)
 
 
