@@ -37,8 +37,8 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench, DataflowScheme, SavedPart
-from riprap.engine.schemes.parts.recorder import PARTS_BYTES, PARTS_MAX, block_of, fields_of, plain, restored, type_of
-from riprap.operators import returns
+from riprap.engine.schemes.parts.chain import Chain
+from riprap.engine.schemes.parts.recorder import block_of, fields_of, plain, restored, type_of
 from riprap.operators.outputs.transactional import TransactionalSink
 from riprap.operators.states.base import Backup
 
@@ -114,11 +114,7 @@ class Barrier(DataflowScheme):
         self._closed: dict[int, int] = {}
         """The last window closed before each line that was drawn."""
         self._announced = 0
-        self._bases: dict[int, int] = {}
-        """Of each part since the newest whole checkpoint: the part that it builds on, which holds the state whole."""
-        self._base = self._saved_last = 0
-        self._whole_bytes = self._changed_bytes = self._changes = 0
-        """Of the newest whole copy of the state, and of all changes saved since; and how many parts these are in."""
+        self._chain = Chain(bench.operator.state)
         self._released = False
         self._names: list[tuple[int, str]] = []
         """Of transactions that are prepared: they are committed with the checkpoint, or a later one."""
@@ -132,8 +128,7 @@ class Barrier(DataflowScheme):
             self._announced = max(self._announced, self._closed.get(completed, 0))
             self._closed = {number: epoch for number, epoch in self._closed.items() if number > completed}
             self._commit(completed)
-            self.bench.port.release(self._bases.get(completed, 0))
-            self._bases = {number: base for number, base in self._bases.items() if number >= completed}
+            self.bench.port.release(self._chain.complete(completed))
         self._told = max(self._told, triggered)
         line = self._line
         if line is not None and line.number <= self._told and line.number != triggered:
@@ -195,7 +190,7 @@ class Barrier(DataflowScheme):
     def _give_up(self) -> None:
         if self._line is not None:
             if self._line.cut is not None and not self._line.cut.saved_as:
-                self._base = 0  # what had changed by then is in no part
+                self._chain.lose()
             self._over, self._line, self._released = max(self._over, self._line.number), None, True
 
     def on_turn(self) -> bool:
@@ -235,7 +230,7 @@ class Barrier(DataflowScheme):
         ]
         notes = bench.journal.notes() if bench.journal is not None else {}
         line.cut = cut = Cut(
-            progress, self._copied(bool(line.savepoint)), came, leaving, self._links - line.came, notes,
+            progress, self._chain.copy(bool(line.savepoint)), came, leaving, self._links - line.came, notes,
             list(self._names), began - line.begun_at, 0.0,
         )  # fmt: skip
         cut.copy_s = now() - began
@@ -243,17 +238,6 @@ class Barrier(DataflowScheme):
         self._closed[line.number] = bench.progress.epoch
         self._over, self._released = line.number, True
         self._save()
-
-    def _copied(self, whole: bool) -> Backup:
-        """The state, whole; or what has changed since the last copy, while that comes to less than the whole."""
-        state = self.bench.operator.state
-        if state is None:
-            return Backup(True, ())
-        much = self._changed_bytes > max(self._whole_bytes, PARTS_BYTES) or self._changes >= PARTS_MAX
-        whole = whole or not self._base or much
-        method = "backup_all" if whole else "backup_state"
-        backup: Backup = returns.backup(state, method, getattr(state, method)(), Backup)
-        return backup
 
     def _commit(self, completed: int) -> None:
         """Make visible what came before a checkpoint that is whole."""
@@ -290,15 +274,14 @@ class Barrier(DataflowScheme):
         if line is None or cut is None or cut.awaited or cut.saved_as:
             return
         arrays = list(cut.backup.arrays)
-        state_bytes = sum(array.nbytes for array in arrays)
         moving = []
         for link, block, stage in (*cut.came, *cut.leaving):
             moving.append([list(link), stage, len(block.arrays), *fields_of(block)])
             arrays += block.arrays
         meta = {
-            "progress": cut.progress, "state": len(cut.backup.arrays),
-            "builds_on": 0 if cut.backup.full else self._saved_last, "came": len(cut.came), "moving": moving,
-            "types": [type_of(array) for array in arrays], "notes": cut.notes, "names": cut.names,
+            "progress": cut.progress, "state": len(cut.backup.arrays), **self._chain.fields(cut.backup),
+            "came": len(cut.came), "moving": moving, "types": [type_of(array) for array in arrays],
+            "notes": cut.notes, "names": cut.names,
         }  # fmt: skip
         arrays = [plain(array) for array in arrays]
         cut.nbytes = sum(array.nbytes for array in arrays)
@@ -307,16 +290,9 @@ class Barrier(DataflowScheme):
             self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
         cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
         if cut.saved_as:
-            self._note_saved(line.number, cut.backup.full, state_bytes)
+            self._chain.note_saved(line.number, cut.backup)
             self.bench.port.count("checkpoints")
             self.bench.port.count("checkpoint_bytes", cut.nbytes)
-
-    def _note_saved(self, number: int, full: bool, state_bytes: int) -> None:
-        if full:
-            self._base, self._whole_bytes, self._changed_bytes, self._changes = number, state_bytes, 0, 0
-        else:
-            self._changed_bytes, self._changes = self._changed_bytes + state_bytes, self._changes + 1
-        self._bases[number], self._saved_last = self._base, number
 
     def on_durable(self, number: int) -> None:
         line = self._line
@@ -350,11 +326,7 @@ class Barrier(DataflowScheme):
         heard = progress.heard
         vars(progress).update(vars(TaskProgress.unpack(meta["progress"])))
         progress.heard = {link: Heard() for link in heard} | progress.heard
-        chain, state = _chain(record, earlier), bench.operator.state
-        self._bases[int(record.epoch)] = int(chain[0].epoch)
-        for part in chain if state is not None else ():
-            assert state is not None
-            state.recover_state(Backup(part is chain[0], tuple(restored(part)[: part.meta["state"]])))
+        self._chain.restore(record, earlier)
         arrays = restored(record)
         if bench.journal is not None:
             bench.journal.resume(meta["notes"])
@@ -408,19 +380,6 @@ class StopTheWorld(Barrier):
         super().on_checkpoint(triggered, completed, savepoint)
         if self._stands_at <= self._told and self._stands_at != triggered:
             self._stands_at = 0
-
-
-def _chain(record: Block, earlier: Sequence[Block]) -> list[Block]:
-    """A part and what it builds on, the one with all of the state first. JobFailed where one of them is not there."""
-    there, chain = {int(part.epoch): part for part in earlier}, [record]
-    while number := chain[-1].meta["builds_on"]:
-        if number not in there:
-            raise JobFailed(
-                f"checkpoint {record.epoch} builds on {number}, which no backup server has",
-                "start all servers that the job had, and resume it; or run it anew",
-            )
-        chain.append(there[number])
-    return chain[::-1]
 
 
 def _own(block: Block) -> Block:

@@ -269,6 +269,13 @@ cdef class KeyTable:
                     <int64_t *>address(offsets))
         return data, offsets
 
+    def part(self, int64_t start, int64_t stop):
+        """Copies of the keys from one index up to another, which must be in range."""
+        if not self.at.packed:
+            return self.integers[start:stop].copy()
+        offsets = self.offsets[start:stop + 1]
+        return self.bytes_[offsets[0]:offsets[-1]].copy(), offsets - offsets[0]
+
     def clear(self):
         self.at.count = 0
         self.slots[:] = 0

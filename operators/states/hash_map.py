@@ -103,6 +103,13 @@ class HashMap(CellsState):
     def _all_arrays(self) -> Arrays:
         return flat(*self.items())
 
+    def _slice_arrays(self, start: int, stop: int) -> Arrays:
+        return flat(self._table.part(start, stop), self._cells.values[start:stop].copy())
+
+    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
+        parts = [self._checked(arrays) for arrays in slices]
+        return flat(keys_joined([keys for keys, _ in parts]), np.concatenate([values for _, values in parts]))
+
     def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[Keys, np.ndarray]:
         (values,) = saved_arrays(arrays[-1:], [self._dtype])
         keys = saved_keys(arrays[:-1], self._packed)

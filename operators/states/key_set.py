@@ -73,6 +73,15 @@ class KeySet(TrackedState):
     def _all_arrays(self) -> Arrays:
         return flat(self._table.contents)
 
+    def _count(self) -> int:
+        return len(self._table)
+
+    def _slice_arrays(self, start: int, stop: int) -> Arrays:
+        return flat(self._table.part(start, stop))
+
+    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
+        return flat(keys_joined([saved_keys(arrays, self._packed) for arrays in slices]))
+
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
         keys = saved_keys(arrays, self._packed)
         table = self._fresh()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from riprap.operators.states._kernels import Cells
-from riprap.operators.states.base import Backup, State
+from riprap.operators.states.base import Backup, Slice, State
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -30,6 +30,43 @@ class TrackedState(State):
         arrays = self._changed_arrays()
         self._settle_changes()
         return Backup(False, arrays)
+
+    rolls = True
+    _total = 0
+    """The entries that there were when the round of slices began."""
+
+    def backup_rolling(self, place: int, of: int) -> Backup:
+        """What changed, and a slice; or all of it, as `backup_state`."""
+        if self._due_whole or self._mostly_changed():
+            return self.backup_all()
+        if place == 0:
+            self._total = self._count()
+        start, stop = self._total * place // of, self._total * (place + 1) // of
+        sliced = self._slice_arrays(start, stop)
+        arrays = (*sliced, *self._changed_arrays())
+        self._settle_changes()
+        return Backup(False, arrays, Slice(start, stop, self._total, len(sliced)))
+
+    def recover_chain(self, backups: Sequence[Backup]) -> None:
+        """Take in a full backup, or a round of slices; then the changes."""
+        whole, rest = (backups[0], backups[1:]) if backups[0].full else (self._round(backups), backups)
+        self.recover_state(whole)
+        for backup in rest:
+            self.recover_state(backup if backup.full else backup.changes)
+
+    def _round(self, backups: Sequence[Backup]) -> Backup:
+        """The first round of slices as a full backup. Each entry's last change is behind its slice, or in none."""
+        sliced: list[Arrays] = []
+        at = 0
+        for backup in backups:
+            one = backup.slice
+            if one is None or one.start != at:
+                break
+            sliced.append(backup.arrays[: one.width])
+            if one.stop == one.total:
+                return Backup(True, self._joined(sliced))
+            at = one.stop
+        raise ValueError(f"the backups hold slices up to entry {at} only")
 
     def backup_all(self) -> Backup:
         """All entries, so that no earlier backup is needed any more."""
@@ -74,6 +111,15 @@ class TrackedState(State):
     def _all_arrays(self) -> Arrays:
         raise NotImplementedError
 
+    def _slice_arrays(self, start: int, stop: int) -> Arrays:
+        raise NotImplementedError
+
+    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
+        raise NotImplementedError
+
+    def _count(self) -> int:
+        raise NotImplementedError
+
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
         raise NotImplementedError
 
@@ -107,6 +153,9 @@ class CellsState(TrackedState):
         """The cells, told which differences are spared now."""
         self._cells.draw_line(self.spared, self.relative * self.share)
         return self._cells
+
+    def _count(self) -> int:
+        return len(self._cells)
 
     def _has_changed(self) -> bool:
         return self._cells.changed > 0 or self._cells.divergence > 0

@@ -78,6 +78,12 @@ class ArrayState(CellsState):
         indexes = np.flatnonzero(values)
         return (indexes, values[indexes]) if SPARSE * len(indexes) < len(values) else (values.copy(),)
 
+    def _slice_arrays(self, start: int, stop: int) -> Arrays:
+        return (self._cells.values[start:stop].copy(),)
+
+    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
+        return (np.concatenate([saved_arrays(arrays, [np.float64])[0] for arrays in slices]),)
+
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
         if len(arrays) == 2:
             indexes, found = self._entries(arrays)

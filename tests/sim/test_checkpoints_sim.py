@@ -4,6 +4,7 @@ whole one, each item counts once and nothing is announced twice or taken back.""
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import pytest
 from dataflow_jobs import SHAPES
@@ -11,6 +12,11 @@ from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from test_dataflow_sim import EXACT, errors
 
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.engine.schemes.parts import chain
+from riprap.operators.states.base import Backup
+from riprap.operators.states.hash_map import HashMap
+from riprap.operators.states.tracked import TrackedState
+from riprap.operators.states.vector import ArrayState
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -112,3 +118,27 @@ def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
     simulation = Counting(DataflowCase(REPEATING, shape, **LONG, log=[]), FIRST)
     run_or_replay(simulation, __file__, f"without_a_loss and {shape}")
     assert not errors(simulation).any()
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "unaligned"])
+@pytest.mark.parametrize("shape", ["full", "windows", "keyed", "ssp"])
+def test_large_states_are_saved_in_rounds_of_slices(scheme: str, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All states count as large, and none is saved whole but at first and when what was copied last is lost."""
+    monkeypatch.setattr(chain, "ROLLING_BYTES", 0)
+    monkeypatch.setattr(chain, "SLICES", 2)
+    monkeypatch.setattr(chain, "CHANGES_MAX", 1000)
+    for state in (HashMap, ArrayState):
+        monkeypatch.setattr(state, "_mostly_changed", lambda self: False)
+    restored: list[int] = []
+    recover = TrackedState.recover_chain
+
+    def noting(self: TrackedState, backups: Sequence[Backup]) -> None:
+        restored.append(sum(backup.slice is not None for backup in backups) if not backups[0].full else 0)
+        recover(self, backups)
+
+    monkeypatch.setattr(TrackedState, "recover_chain", noting)
+    for seed in range(FIRST, FIRST + 2 * SEEDS):
+        simulation = Counting(DataflowCase(EXACT[scheme], shape, **LONG | {"kills": 6, "kill_until_s": 1.2}, log=[]), seed)
+        run_or_replay(simulation, __file__, f"slices and {scheme} and {shape}")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+    assert any(restored), "no life went on from slices alone: the case says nothing"

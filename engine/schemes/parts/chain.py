@@ -1,0 +1,142 @@
+"""The backups of a state that checkpoints hold: each builds on the one before it, back to where nothing is missing.
+
+Small states are saved whole now and then, and their changes between. Of a large one each backup holds the changes and a
+slice of the rest, in turn, so that nobody ever waits for all of it: a rolling base. What is older than the last whole
+round of slices is needed no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from riprap.codec.blocks import Block
+from riprap.codec.errors import JobFailed
+from riprap.engine.schemes.parts.recorder import PARTS_BYTES, PARTS_MAX, restored
+from riprap.operators import returns
+from riprap.operators.states.base import Backup, Slice, State
+
+ROLLING_BYTES = 16 << 20
+"""A state of so many bytes is large: it takes longer to copy than a block to process."""
+SLICES = 64
+"""Of a large state. A new life reads fewer than twice as many backups."""
+CHANGES_MAX = 4
+"""The changes that a new life would read are at most so many times as large as a large state."""
+
+
+class Round(NamedTuple):
+    """A round of slices: it began with this checkpoint, when so many changes were saved behind the last base."""
+
+    number: int
+    changes: int
+    changed_bytes: int
+
+
+class Chain:
+    """Of one task's state, which is None where it has none."""
+
+    def __init__(self, state: State | None) -> None:
+        self._state = state
+        self._bases: dict[int, int] = {}
+        """Of each checkpoint since the newest whole one: the oldest that it builds on."""
+        self._base = self._last = 0
+        """The oldest checkpoint that the next one builds on, and the one before it; 0: on none."""
+        self._whole_bytes = self._changed_bytes = self._changes = 0
+        """Of the state when it was last all copied, and of all changes saved since; and how many backups these are."""
+        self._place = 0
+        """The next slice of the round."""
+        self._round, self._round_bytes = Round(0, 0, 0), 0
+
+    def copy(self, whole: bool) -> Backup:
+        """What the next checkpoint holds of the state: all of it, the changes, or these and a slice."""
+        if self._state is None:
+            return Backup(True, ())
+        if whole or self._is_whole_due:
+            return self._made("backup_all", self._state.backup_all())
+        if self._is_large:
+            return self._made("backup_rolling", self._state.backup_rolling(self._place, SLICES))
+        return self._made("backup_state", self._state.backup_state())
+
+    def _made(self, method: str, backup: Any) -> Backup:
+        return returns.backup(self._state, method, backup, Backup)
+
+    @property
+    def _is_large(self) -> bool:
+        return self._state is not None and self._state.rolls and self._whole_bytes >= ROLLING_BYTES
+
+    @property
+    def _is_whole_due(self) -> bool:
+        bound = CHANGES_MAX * self._whole_bytes if self._is_large else max(self._whole_bytes, PARTS_BYTES)
+        return not self._base or self._changed_bytes > bound or self._changes >= PARTS_MAX
+
+    def lose(self) -> None:
+        """What was copied last is saved nowhere."""
+        self._base = 0
+
+    def fields(self, backup: Backup) -> dict[str, Any]:
+        """What the record of a backup says about it."""
+        on = {"builds_on": 0, "base": 0} if backup.full else {"builds_on": self._last, "base": self._base}
+        return on | {"slice": list(backup.slice or ())}
+
+    def note_saved(self, number: int, backup: Backup) -> None:
+        """A backup is taken, in the record of this checkpoint."""
+        self._bases[number] = number if backup.full else self._base
+        self._last = number
+        if backup.full:
+            self._base, self._place = number, 0
+            self._whole_bytes, self._changed_bytes, self._changes = backup.nbytes, 0, 0
+        else:
+            self._note_changes(number, backup)
+
+    def _note_changes(self, number: int, backup: Backup) -> None:
+        if backup.slice is not None and self._place == 0:
+            self._round = Round(number, self._changes, self._changed_bytes)
+            self._round_bytes = 0
+        changed = backup.changes.nbytes
+        self._changed_bytes, self._changes = self._changed_bytes + changed, self._changes + 1
+        if backup.slice is None:
+            return
+        self._place, self._round_bytes = (self._place + 1) % SLICES, self._round_bytes + backup.nbytes - changed
+        if self._place == 0:
+            self._base, self._whole_bytes = self._round.number, self._round_bytes
+            self._changes -= self._round.changes
+            self._changed_bytes -= self._round.changed_bytes
+
+    def complete(self, number: int) -> int:
+        """A checkpoint is whole; the oldest that is needed from now on."""
+        base = self._bases.get(number, 0)
+        self._bases = {later: base for later, base in self._bases.items() if later >= number}
+        return base
+
+    def restore(self, record: Block, earlier: Sequence[Block]) -> None:
+        """Have the state take over what a checkpoint holds. JobFailed where something of it is not there."""
+        parts = _chain(record, earlier)
+        self._bases[int(record.epoch)] = int(parts[0].epoch)
+        if self._state is None:
+            return
+        backups = [_backup(part) for part in parts]
+        self._state.recover_chain(backups)
+        whole = backups[:1] if backups[0].full else backups[:SLICES]
+        self._whole_bytes = sum(backup.nbytes - backup.changes.nbytes for backup in whole)
+        if self._is_large:  # too large to be copied whole now
+            self._base, self._last = int(parts[0].epoch), int(record.epoch)
+            self._changes, self._changed_bytes = len(parts), sum(backup.changes.nbytes for backup in backups)
+
+
+def _backup(part: Block) -> Backup:
+    meta: Mapping[str, Any] = part.meta
+    one = Slice(*meta["slice"]) if meta.get("slice") else None
+    return Backup(not meta["builds_on"], tuple(restored(part)[: meta["state"]]), one)
+
+
+def _chain(record: Block, earlier: Sequence[Block]) -> list[Block]:
+    """A part and what it builds on, the oldest first; that has all of the state, or the first of a round of slices."""
+    there, chain, base = {int(part.epoch): part for part in earlier}, [record], record.meta.get("base", 0)
+    while chain[-1].epoch != base and (number := chain[-1].meta["builds_on"]):
+        if number not in there:
+            raise JobFailed(
+                f"checkpoint {record.epoch} builds on {number}, which no backup server has",
+                "start all servers that the job had, and resume it; or run it anew",
+            )
+        chain.append(there[number])
+    return chain[::-1]

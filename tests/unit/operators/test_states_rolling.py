@@ -1,0 +1,91 @@
+"""Rolling backups: slices in turn, each with what has changed; any round of them and what follows is the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from riprap.operators.states import HashMap, KeySet, Matrix, Vector
+from riprap.operators.states.base import Backup, State
+from riprap.operators.states.checks import Keys, pack_keys
+from riprap.operators.states.tracked import TrackedState
+
+ROOM = 200
+MAKERS: dict[str, Callable[[], TrackedState]] = {
+    "map": HashMap,
+    "map of whole numbers": lambda: HashMap(values="int64"),
+    "map of strings": lambda: HashMap(key="bytes"),
+    "set": KeySet,
+    "set of strings": lambda: KeySet(key="bytes"),
+    "vector": lambda: Vector(ROOM),
+    "matrix": lambda: Matrix((ROOM // 10, 10)),
+}
+
+
+def keys_of(state: TrackedState, numbers: np.ndarray) -> Keys:
+    packed = getattr(state, "key", "int64") == "bytes"
+    return pack_keys([b"%d" % number for number in numbers]) if packed else numbers
+
+
+def update(state: TrackedState, numbers: list[int]) -> None:
+    keys = keys_of(state, np.array(numbers, np.int64))
+    if isinstance(state, KeySet):
+        state.add(keys)
+    else:
+        state.add(keys, 1 + np.array(numbers, np.int64) % 7)  # type: ignore[attr-defined]
+
+
+def content(state: State) -> tuple[list[float], ...]:
+    """All entries in their order."""
+    return tuple(array.tolist() for array in state.backup_all().arrays)
+
+
+Steps = st.lists(st.lists(st.integers(0, ROOM - 1), max_size=12), min_size=1, max_size=25)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@settings(max_examples=60, deadline=None)
+@given(first=st.lists(st.integers(0, ROOM - 1), min_size=1, max_size=60), steps=Steps, of=st.integers(1, 5))
+def test_a_round_of_slices_and_what_follows_is_the_state(
+    make: Callable[[], TrackedState], first: list[int], steps: list[list[int]], of: int
+) -> None:
+    state = make()
+    update(state, first)
+    backups, place, begins = [state.backup_all()], 0, []
+    for numbers in steps:
+        update(state, numbers)
+        begins += [len(backups)] if place == 0 else []
+        backups.append(state.backup_rolling(place, of))
+        place = 0 if backups[-1].full else (place + 1) % of
+        if backups[-1].full:
+            backups, begins = backups[-1:], []
+    rounds = begins if place == 0 else begins[:-1]
+    truth = content(state)
+    for begin in [0, *rounds]:
+        again = make()
+        again.recover_chain(backups[begin:])
+        assert content(again) == truth
+
+
+def test_a_slice_is_a_part_of_what_there_was_at_the_beginning_of_its_round() -> None:
+    state = Vector(1000)
+    state.overwrite(np.arange(1000.0))
+    state.backup_all()
+    sizes = []
+    for place in range(8):
+        state.add(np.array([place]), np.ones(1))
+        sizes.append(state.backup_rolling(place, 8).nbytes)
+    assert sizes == [8 * (125 + 2)] * 8, "125 values of the slice; the index and value that changed"
+
+
+def test_a_chain_that_lacks_a_slice_is_refused() -> None:
+    state = HashMap()
+    state.add(np.arange(100), np.ones(100))
+    state.backup_all()
+    parts: list[Backup] = [state.backup_rolling(place, 4) for place in range(4)]
+    with pytest.raises(ValueError, match="up to entry 50 only"):
+        HashMap().recover_chain([*parts[:2], parts[3]])
