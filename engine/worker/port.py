@@ -24,6 +24,7 @@ from riprap.engine.flow.links import LinkPort, Links, Window
 from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 from riprap.engine.wire.sharing import Borrower, Lender, is_borrowed
+from riprap.engine.worker.confirmation import Confirmation
 from riprap.engine.worker.persistence import NoStore, RecordStore
 
 HELLO_EVERY_S = 0.5
@@ -60,8 +61,7 @@ class WorkerPort(LinkPort):
         self.confirm_s = float("inf")
         """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
         self._by_frames = False
-        self._saved = self._durable = 0
-        self._confirmed_at = 0.0
+        self._confirmation = Confirmation()
         self._connections: dict[WorkerId, int] = {}
         self._peers: dict[int, WorkerId] = {}
         self._neighbours: set[WorkerId] = set()  # of this host, who have not been offered payloads by reference yet
@@ -94,9 +94,7 @@ class WorkerPort(LinkPort):
         self._check_life()
         number = self.store.save(kind, epoch, meta, own)
         if number:
-            if self._saved == self._durable:
-                self._confirmed_at = time.monotonic()
-            self._saved = number
+            self._confirmation.save(number, time.monotonic())
             self.counts["records"] += 1
             self.counts["record_bytes"] += sum(array.nbytes for array in own)
         return number
@@ -155,7 +153,7 @@ class WorkerPort(LinkPort):
         self.links.enter(round_)
         self._prefixes = self._prefixes_of(round_)
         self._alarm_at = float("inf")
-        self._durable = self.store.durable
+        self._confirmation.skip(self.store.durable)
 
     def _prefixes_of(self, round_: Round) -> dict[int, bytes]:
         edges = {*self.layout.outgoing(), *self.layout.incoming()}
@@ -207,12 +205,11 @@ class WorkerPort(LinkPort):
 
     def _look_at_store(self, task: Runs) -> None:
         """Tell the task what has become safe. JobFailed when nothing has for too long."""
-        durable = self.store.durable
-        if durable > self._durable:
-            self._durable, self._confirmed_at = durable, time.monotonic()
+        durable, now = self.store.durable, time.monotonic()
+        if self._confirmation.grow(durable, now):
             task.on_durable(durable)
-        elif self._saved > durable:
-            self._check_confirmed(time.monotonic() - self._confirmed_at)
+        elif silence_s := self._confirmation.silence_s(now):
+            self._check_confirmed(silence_s)
 
     def _check_confirmed(self, silence_s: float) -> None:
         if (full := self.store.full) and silence_s > FULL_SHARE * self.confirm_s:
