@@ -31,6 +31,7 @@ SLOWED = {
     "aligned (control)": "{scheme: barrier, interval_ms: 500}",
     "unaligned": "{scheme: barrier, interval_ms: 500, alignment: unaligned}",
 }
+RATE = 2_000_000
 SLOW_COLUMNS = ("scheme", "checkpoints a run", "ms, median", "ms, p99", "kB each", "items/s")
 KILLED = ("barrier, 100 ms", "unaligned, 100 ms", "barrier, 1 s")
 COSTS = (
@@ -73,6 +74,7 @@ def kill_row(name: str, kills: int, items: int) -> tuple[list[Any], dict[str, An
     every = items // 100_000 // (kills + 1)
     victims = {(number + 1) * every: [f"processor.{number % 4}"] for number in range(kills)}
     sets = [f"input.path={ready('kdd12', 2_000_000)}", f"input.limit={items}", "input.repeat=1000"]
+    sets.append(f"input.rate={RATE}")  # so that checkpoints a second apart come between the kills, too
     sets += ["stages.processor.parallelism=4", f"fault_tolerance={CASES[name]}"]
     job = on_this_host("configs/logistic_regression_kdd12.yaml", sets, victims)
     cells: list[Any] = [name]
