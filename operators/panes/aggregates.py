@@ -68,12 +68,13 @@ AGGREGATES: Mapping[str, Aggregate] = {
 }
 """By the name that a topology gives."""
 
-_NOTHING: dict[np.ufunc, float] = {np.add: 0.0, np.minimum: np.inf, np.maximum: -np.inf}
+NOTHING: dict[np.ufunc, float] = {np.add: 0.0, np.minimum: np.inf, np.maximum: -np.inf}
+"""That which changes nothing when it is joined."""
 
 
 def nothing(aggregate: Aggregate) -> np.ndarray:
     """The part of no item."""
-    return np.array([_NOTHING[join] for join in aggregate.joins])
+    return np.array([NOTHING[join] for join in aggregate.joins])
 
 
 def joined_parts(aggregate: Aggregate, parts: np.ndarray, firsts: np.ndarray) -> np.ndarray:

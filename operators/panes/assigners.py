@@ -10,7 +10,7 @@ import numpy as np
 
 from riprap.codec.errors import ConfigError
 from riprap.operators.panes.aggregates import Aggregate, joined_parts
-from riprap.operators.panes.grouping import firsts_of, grouped, in_order, sums
+from riprap.operators.panes.grouping import Groups, firsts_of, grouped, in_order, regrouped, sums
 from riprap.operators.panes.rows import NEVER, Rows
 
 
@@ -81,10 +81,10 @@ class SlidingPanes:
         each = np.maximum(0, -(-(last - slices + self.size) // self.slide))  # panes that a slice is in
         place = np.repeat(np.arange(len(last)), each)
         back = np.arange(len(place)) - np.repeat(np.cumsum(each) - each, each)
-        starts = last[place] - back * self.slide
-        return _joined(
-            Rows.new(found.keys[place], starts, starts + self.size, found.counts[place], found.parts[place]), aggregate
-        )
+        numbers = (last[place] - self.offset) // self.slide - back
+        panes = regrouped(Groups(found.keys[place], numbers, found.parts[place], found.counts[place]), aggregate)
+        starts = panes.numbers * self.slide + self.offset
+        return Rows.new(panes.keys, starts, starts + self.size, panes.counts, panes.parts)
 
     def merged(self, kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.ndarray, Rows]:
         return _same_bounds(kept, new, aggregate)
@@ -142,14 +142,8 @@ def _same_bounds(kept: Rows, new: Rows, aggregate: Aggregate) -> tuple[Rows, np.
 def _both(kept: Rows, new: Rows) -> tuple[Rows, np.ndarray]:
     """Both in their order, and a mask of the new ones."""
     columns = Rows(*(np.concatenate(pair) for pair in zip(kept, new, strict=True)))
-    order = np.lexsort((columns.starts, columns.keys))
+    order = in_order(columns.keys, columns.starts)[0] if len(columns.keys) else np.empty(0, np.int64)
     return columns.take(order), order >= len(kept.keys)
-
-
-def _joined(rows: Rows, aggregate: Aggregate) -> Rows:
-    """New rows in their order, equal ones as one."""
-    rows = rows.take(np.lexsort((rows.starts, rows.keys)))
-    return _folded(rows, firsts_of(rows.keys, rows.starts), aggregate)
 
 
 def _folded(rows: Rows, firsts: np.ndarray, aggregate: Aggregate) -> Rows:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riprap.operators.panes.aggregates import Aggregate, joined_parts, nothing
+from riprap.operators.panes.aggregates import NOTHING, Aggregate, joined_parts
 
 DENSE = 4
 """Pairs are counted in a table as long as it has at most so many places an item."""
@@ -41,6 +41,33 @@ def grouped(keys: np.ndarray, numbers: np.ndarray, values: np.ndarray, aggregate
     return Groups(found // width + key_min, found % width + number_min, parts, counts)
 
 
+def regrouped(found: Groups, aggregate: Aggregate) -> Groups:
+    """Parts of equal key and number as one, joined in the order in which they stand."""
+    keys, numbers, parts, counts = found
+    if not len(keys):
+        return found
+    key_min, number_min = int(keys.min()), int(numbers.min())
+    width = int(numbers.max()) - number_min + 1
+    places = (int(keys.max()) - key_min + 1) * width
+    if places > DENSE * len(keys):
+        order, keys, numbers = in_order(keys, numbers)
+        firsts = firsts_of(keys, numbers)
+        joined = joined_parts(aggregate, parts[order], firsts)
+        return Groups(keys[firsts], numbers[firsts], joined, np.add.reduceat(counts[order], firsts))
+    codes = (keys - key_min) * width + (numbers - number_min)
+    items = np.bincount(codes, counts, minlength=places)
+    codes_found = np.flatnonzero(items)
+    columns = [
+        np.bincount(codes, parts[:, i], minlength=places)
+        if join is np.add
+        else _table(codes, places, parts[:, i], join)
+        for i, join in enumerate(aggregate.joins)
+    ]
+    joined = np.column_stack([column[codes_found] for column in columns])
+    counted = items[codes_found].astype(np.int64)
+    return Groups(codes_found // width + key_min, codes_found % width + number_min, joined, counted)
+
+
 def in_order(keys: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The order by key, then number, then place; keys and numbers in it.
 
@@ -68,17 +95,21 @@ def _by_table(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     counts = np.bincount(codes, minlength=places)
     found = np.flatnonzero(counts)
-    columns, empty = [], nothing(aggregate)
-    for i, (join, lifted) in enumerate(zip(aggregate.joins, aggregate.lift(values), strict=True)):
+    columns = []
+    for join, lifted in zip(aggregate.joins, aggregate.lift(values), strict=True):
         if lifted is None:
             columns.append(counts[found].astype(float))
         elif join is np.add:
             columns.append(np.bincount(codes, lifted, minlength=places)[found])
         else:
-            table = np.full(places, empty[i])
-            join.at(table, codes, lifted)
-            columns.append(table[found])
+            columns.append(_table(codes, places, lifted, join)[found])
     return found, np.column_stack(columns), counts[found]
+
+
+def _table(codes: np.ndarray, places: int, values: np.ndarray, join: np.ufunc) -> np.ndarray:
+    table = np.full(places, NOTHING[join])
+    join.at(table, codes, values)
+    return table
 
 
 def firsts_of(*columns: np.ndarray) -> np.ndarray:
