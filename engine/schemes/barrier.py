@@ -40,7 +40,7 @@ from riprap.engine.flow.scheme import Bench, DataflowScheme, SavedPart
 from riprap.engine.schemes.parts.chain import Chain
 from riprap.engine.schemes.parts.recorder import block_of, fields_of, plain, restored, type_of
 from riprap.operators.outputs.transactional import TransactionalSink
-from riprap.operators.states.base import Backup
+from riprap.operators.states.base import Sliced
 
 
 class Moving(NamedTuple):
@@ -57,7 +57,7 @@ class Cut:
     """What is saved of a task: all of it but for what is still to be heard on the links that are awaited."""
 
     progress: dict[str, Any]
-    backup: Backup
+    copy: Sliced
     came: list[Moving]
     leaving: list[Moving]
     awaited: set[LinkKey]
@@ -273,13 +273,13 @@ class Barrier(DataflowScheme):
         cut = line.cut if line is not None else None
         if line is None or cut is None or cut.awaited or cut.saved_as:
             return
-        arrays = list(cut.backup.arrays)
+        arrays = list(cut.copy.arrays)
         moving = []
         for link, block, stage in (*cut.came, *cut.leaving):
             moving.append([list(link), stage, len(block.arrays), *fields_of(block)])
             arrays += block.arrays
         meta = {
-            "progress": cut.progress, "state": len(cut.backup.arrays), **self._chain.fields(cut.backup),
+            "progress": cut.progress, "state": len(cut.copy.arrays), **self._chain.fields(cut.copy),
             "came": len(cut.came), "moving": moving, "types": [type_of(array) for array in arrays],
             "notes": cut.notes, "names": cut.names,
         }  # fmt: skip
@@ -290,7 +290,7 @@ class Barrier(DataflowScheme):
             self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
         cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
         if cut.saved_as:
-            self._chain.note_saved(line.number, cut.backup)
+            self._chain.note_saved(line.number, cut.copy)
             self.bench.port.count("checkpoints")
             self.bench.port.count("checkpoint_bytes", cut.nbytes)
 

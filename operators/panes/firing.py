@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,17 +33,20 @@ class Plan:
 
 
 class TimedItems(NamedTuple):
-    """Items with their event times and keys (int64), and values (float64)."""
+    """Items with their event times and keys (int64), and values (float64).
+
+    Within the operator keys of bytes are numbers; outside they are bytes and offsets (Keys in states/checks.py).
+    """
 
     times: np.ndarray
-    keys: np.ndarray
+    keys: Any
     values: np.ndarray
 
 
 class Fired(NamedTuple):
-    """What is put out of panes: arrays of one length; `kinds` as in rows.py (int8)."""
+    """What is put out of panes: arrays of one length; `kinds` as in rows.py (int8), keys as with TimedItems."""
 
-    keys: np.ndarray
+    keys: Any
     starts: np.ndarray
     ends: np.ndarray
     values: np.ndarray

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from riprap.operators.panes.firing import Step, TimedItems
+from riprap.operators.panes.key_names import KeyNames
 from riprap.operators.panes.rows import Rows, are_among
 from riprap.operators.states.base import Backup, State
 from riprap.operators.states.checks import places_in
@@ -31,13 +32,16 @@ class PaneState(State):
     A partial backup has the items that came since the last one, and the panes that have changed or are gone.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, text: bool = False) -> None:
         self.rows = Rows.none(width)
+        self.names = KeyNames() if text else None
+        """Of text keys, whose numbers stand in their place."""
         self.time, self.fired, self.late = NO_TIME, 0, 0
         self.pieces: list[TimedPart] = []
         self._unsaved: list[TimedPart] = []
         self._changed: list[np.ndarray] = []
         self._items, self._closed = 0, 0
+        self._due_whole = False
 
     def add(self, piece: TimedPart) -> None:
         """Take in some items of an open window."""
@@ -58,13 +62,27 @@ class PaneState(State):
         self.fired, self.late = self.fired + len(done.fired.keys), self.late + len(done.late.times)
         if len(done.changed):
             self._changed.append(done.changed)
+        if self.names is not None and self.names.is_wasteful(len(self.rows.keys) + self._waiting):
+            self._keep_names(self.names)
+
+    @property
+    def _waiting(self) -> int:
+        return sum(len(piece.items.times) for piece in self.pieces)
+
+    def _keep_names(self, names: KeyNames) -> None:
+        """Forget the others; the numbers change, so that all is due to be saved."""
+        needed = np.unique(np.concatenate([self.rows.keys, *(piece.items.keys for piece in self.pieces)]))
+        names.keep(needed)
+        self.rows = self.rows._replace(keys=np.searchsorted(needed, self.rows.keys))
+        self.pieces = [_with_keys(piece, np.searchsorted(needed, piece.items.keys)) for piece in self.pieces]
+        self._due_whole = True
 
     def state_divergence(self) -> float:
         return float(self._items)
 
     def backup_state(self) -> Backup:
         ids = np.unique(np.concatenate([np.empty((0, 2), np.int64), *self._changed]), axis=0)
-        if len(ids) >= len(self.rows.keys):
+        if self._due_whole or len(ids) >= len(self.rows.keys):
             return self.backup_all()
         return self._backup(False, self._unsaved, ids)
 
@@ -78,49 +96,78 @@ class PaneState(State):
         items = _joined([piece.items for piece in pieces])
         head = np.array([self._closed, self.time, self.fired, self.late], np.int64)
         whole = np.column_stack([rows.keys, rows.starts, rows.ends, rows.pending, rows.fired])
-        self._unsaved, self._changed, self._items = [], [], 0
-        arrays = (
-            head,
-            np.array(about, np.int64).reshape(-1, 3),
-            *items,
-            whole,
-            np.column_stack([rows.parts, rows.last]),
-        )
-        return Backup(full, (*arrays, gone))
+        self._settle()
+        names = self.names.backup(full) if self.names is not None else ()
+        floats = np.column_stack([rows.parts, rows.last])
+        return Backup(full, (head, np.array(about, np.int64).reshape(-1, 3), *items, whole, floats, gone, *names))
+
+    def _settle(self) -> None:
+        self._unsaved, self._changed, self._items, self._due_whole = [], [], 0, False
 
     def recover_state(self, backup: Backup) -> None:
-        (closed, time, fired, late), pieces, rows, gone = self._checked(backup)
+        (closed, time, fired, late), pieces, rows, gone, names = self._checked(backup)
         if not backup.full and (self._items or self._changed):
             raise ValueError("a partial backup can only be taken in after the full one and those between them")
+        if self.names is not None:
+            self.names.recover(backup.full, names)
         if backup.full:
             self.pieces, self.rows = pieces, rows
         else:
             self.pieces = [piece for piece in self.pieces if piece.epoch > closed] + pieces
             self.rows = self.rows.without(np.concatenate([gone, rows.ids])).and_(rows)
         self.time, self.fired, self.late, self._closed = time, fired, late, closed
-        self._unsaved, self._changed, self._items = [], [], 0
+        self._settle()
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
         found = [self._checked(backup) for backup in backups]
         self.pieces, self.rows = [], Rows.none(self.rows.parts.shape[1])
-        for _, pieces, rows, _ in found:
-            for epoch, origin, items in pieces:
-                chosen = places_in(items.keys, groups)
-                self.pieces.append(TimedPart(epoch, origin, TimedItems(*(column[chosen] for column in items))))
-            self.rows = self.rows.and_(rows.take(places_in(rows.keys, groups)))
+        self.names = KeyNames() if self.names is not None else None
+        for _, pieces, rows, _, names in found:
+            for piece in pieces:
+                chosen, keys = self._taken_over(piece.items.keys, names, groups)
+                own = TimedItems(*(column[chosen] for column in piece.items))
+                self.pieces.append(TimedPart(piece.epoch, piece.origin, own._replace(keys=keys)))
+            chosen, keys = self._taken_over(rows.keys, names, groups)
+            self.rows = self.rows.and_(rows.take(chosen)._replace(keys=keys))
         self._closed = max(head[0] for head, *_ in found)
         self.time = min(head[1] for head, *_ in found)
         if groups.start == 0:  # what cannot be parted
             self.fired, self.late = (sum(head[i] for head, *_ in found) for i in (2, 3))
-        self._unsaved, self._changed, self._items = [], [self.rows.ids], 0
+        self._settle()
+        self._changed = [self.rows.ids]
 
-    def _checked(self, backup: Backup) -> tuple[list[int], list[TimedPart], Rows, np.ndarray]:
+    def _taken_over(
+        self, keys: np.ndarray, names: Sequence[np.ndarray], groups: range
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which of another task's keys are in these groups, and what they are here."""
+        if self.names is None:
+            chosen = places_in(keys, groups)
+            return chosen, keys[chosen]
+        there = KeyNames()
+        there.recover(True, names)
+        known, which = np.unique(keys, return_inverse=True)
+        texts = there.texts(known)
+        inside = places_in(texts, groups)
+        here = np.full(len(known), -1)
+        here[inside] = self.names.numbers(there.texts(known[inside]))
+        chosen = np.flatnonzero(here[which] >= 0)
+        return chosen, here[which][chosen]
+
+    def _checked(self, backup: Backup) -> tuple[list[int], list[TimedPart], Rows, np.ndarray, tuple[np.ndarray, ...]]:
         """What a backup holds. ValueError when it is none of such a state."""
-        forms = [(np.int64, 1), (np.int64, 2), (np.int64, 1), (np.int64, 1), (np.float64, 1), (np.int64, 2)]
+        forms: list[tuple[type[np.generic], int]] = [
+            (np.int64, 1),
+            (np.int64, 2),
+            (np.int64, 1),
+            (np.int64, 1),
+            (np.float64, 1),
+            (np.int64, 2),
+        ]
         forms += [(np.float64, 2), (np.int64, 2)]
+        forms += [(np.uint8, 1), (np.int64, 1)] if self.names is not None else []
         if [(array.dtype, array.ndim) for array in backup.arrays] != forms:
             raise ValueError("a backup of panes does not consist of such arrays")
-        head, about, times, keys, values, whole, floats, gone = backup.arrays
+        head, about, times, keys, values, whole, floats, gone, *names = backup.arrays
         widths = (len(head), about.shape[1], whole.shape[1], floats.shape[1], gone.shape[1])
         if widths != (4, 3, 5, self.rows.parts.shape[1] + 1, 2) or len(whole) != len(floats):
             raise ValueError("a backup of other panes")
@@ -133,7 +180,11 @@ class PaneState(State):
         ]
         keys_of, starts, ends, pending, fired = (np.array(column) for column in whole.T)
         rows = Rows(keys_of, starts, ends, pending, fired, np.array(floats[:, :-1]), np.array(floats[:, -1]))
-        return head.tolist(), pieces, rows, gone
+        return head.tolist(), pieces, rows, gone, tuple(names)
+
+
+def _with_keys(piece: TimedPart, keys: np.ndarray) -> TimedPart:
+    return piece._replace(items=piece.items._replace(keys=keys))
 
 
 def _joined(pieces: Sequence[TimedItems]) -> TimedItems:

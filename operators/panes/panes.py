@@ -17,11 +17,16 @@ from riprap.operators.options import Option, check
 from riprap.operators.panes.aggregates import AGGREGATES, Aggregate
 from riprap.operators.panes.assigners import Assigner, FixedPanes, SessionPanes, SlidingPanes
 from riprap.operators.panes.firing import MODES, Fired, Plan, TimedItems, step
+from riprap.operators.panes.key_names import KeyNames
 from riprap.operators.panes.pane_state import NO_TIME, PaneState, TimedPart
-from riprap.operators.tables import Arrays, Schema, Table
+from riprap.operators.panes.rows import RETRACTION
+from riprap.operators.states.checks import is_pair
+from riprap.operators.tables import Arrays, Schema, Table, lines_of
 
 SHAPES = ("fixed", "sliding", "sessions")
 KINDS = ("", "early", "on_time", "late", "retraction")
+KEYS = ("int64", "bytes")
+FORMS = ("keys (int64)", "keys (bytes, uint8, and offsets, int64)")
 TIME_MAX = 2**61
 """Event times are below it, so that lengths and lateness can be added."""
 
@@ -31,6 +36,7 @@ Length = Annotated[int, Option("Length of a pane, fixed or sliding", unit="event
 class Panes(DataflowOperator):
     """Sums up items by key in panes of event time, and puts panes out when their windows' punctuation says that it is
     time for them. Items are arrays of keys and event times (int64), and of values (float64) unless they are counted.
+    Keys of `bytes` are two arrays: all their bytes (uint8), and count + 1 offsets (int64).
 
     A destination writes the rows of each window as `panes`, and items that came too late as `late`; other stages send
     (key, start, end, value, kind) by key, and late items to the stage `late_to`, as they came.
@@ -62,14 +68,16 @@ class Panes(DataflowOperator):
         early_ms: Annotated[int, Option("Time after which open panes are put out; 0: never", unit="ms", low=0)] = 0,
         late_items: Annotated[int, Option("Late items of a key that put a pane out again", unit="items", low=1)] = 1,
         late_to: Annotated[str | None, Option("The stage that gets items that came too late")] = None,
+        key: Annotated[str, Option("What keys are", choices=KEYS)] = "int64",
     ) -> None:
         check(
             self, panes=panes, size=size, slide=slide, gap=gap, offset=offset, aggregate=aggregate, mode=mode,
             lateness=lateness, early_items=early_items, early_ms=early_ms, late_items=late_items, late_to=late_to,
+            key=key,
         )  # fmt: skip
         assigner = _assigner(panes, size, slide, gap, offset)
         self.plan = Plan(assigner, self.aggregate_of(aggregate), mode, lateness, early_items or math.inf, late_items)
-        self.state: PaneState = PaneState(len(self.plan.aggregate.joins))
+        self.state: PaneState = PaneState(len(self.plan.aggregate.joins), key == "bytes")
         self._late_to, self._early_s = late_to, early_ms / 1000
         self._hurried_at = self.clock()
 
@@ -89,31 +97,35 @@ class Panes(DataflowOperator):
         room = self.state.theta - self.state.state_divergence()
         last = items.count if room >= items.count - first else first + max(int(room), 0) + 1
         origin = (zlib.crc32(items.stage.encode()) << 24) + items.task
-        self.state.add(TimedPart(items.epoch, origin, _timed(items, slice(first, last))))
+        self.state.add(TimedPart(items.epoch, origin, _timed(items, slice(first, last), self.state.names)))
         return last
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         now = NO_TIME if out.event_time is None else max(self.state.time, out.event_time)
         done = step(self.plan, self.state.rows, self.state.items_of(epoch), self.state.time, now, self._hurries())
+        late, fired = done.late, done.fired
+        if self.state.names is not None:
+            late, fired = _named(late, fired, self.state.names)
         self.state.close(epoch, done, now)
-        if len(done.late.times):
-            self.put_out_late(done.late, out)
-        if len(done.fired.keys):
-            self.put_out(done.fired, out)
+        if len(late.times):
+            self.put_out_late(late, out)
+        if len(fired.starts):
+            self.put_out(fired, out)
 
     def put_out(self, fired: Fired, out: Emitter) -> None:
-        """Send a window's rows, or write them."""
+        """Send a window's rows, or write them; keys of bytes are a pair of arrays."""
         if self._to is None:
-            out.write("panes", fired._asdict())
+            out.write("panes", _columns(fired))
         else:
             out.send_by_key(fired.keys, fired[1:], stage=self._to)
 
     def put_out_late(self, late: TimedItems, out: Emitter) -> None:
         """Send a window's late items, or write them, where anybody wants them."""
         if self._late_to:
-            out.send((late.keys, late.times, late.values), len(late.times), stage=self._late_to)
+            keys = late.keys if is_pair(late.keys) else (late.keys,)
+            out.send((*keys, late.times, late.values), len(late.times), stage=self._late_to)
         elif self._to is None:
-            out.write("late", late._asdict())
+            out.write("late", _columns(late))
 
     def _hurries(self) -> bool:
         """True once in `early_ms`."""
@@ -125,13 +137,12 @@ class Panes(DataflowOperator):
     @classmethod
     def window_columns(cls, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
         """Rows with `key`, `start`, `end`, `value` and `kind` in words; or late items."""
+        keys = lines_of(arrays["keys"], arrays["offsets"]) if "offsets" in arrays else arrays["keys"]
         if name != "panes":
-            return {"time": arrays["times"], "key": arrays["keys"], "value": arrays["values"]}
+            return {"time": arrays["times"], "key": keys, "value": arrays["values"]}
         kinds = np.array(KINDS, dtype=object)[arrays["kinds"]]
-        return {
-            "key": arrays["keys"], "start": arrays["starts"], "end": arrays["ends"], "value": arrays["values"],
-            "kind": kinds,
-        }  # fmt: skip
+        starts, ends = arrays["starts"], arrays["ends"]
+        return {"key": keys, "start": starts, "end": ends, "value": arrays["values"], "kind": kinds}
 
     @classmethod
     def tables(cls, results: Sequence[Arrays], schema: Schema) -> dict[str, Table]:
@@ -152,18 +163,44 @@ def _assigner(panes: str, size: int, slide: int, gap: int, offset: int) -> Assig
     return FixedPanes(size, offset) if panes == "fixed" else SlidingPanes(size, slide, offset)
 
 
-def _timed(items: Items, chosen: slice) -> TimedItems:
+def _named(late: TimedItems, fired: Fired, names: KeyNames) -> tuple[TimedItems, Fired]:
+    """With texts in the place of their numbers; rows in the order of texts, for numbers follow what came first."""
+    order = np.lexsort((fired.starts, names.ranks(fired.keys), fired.kinds != RETRACTION))
+    fired = Fired(*(column[order] for column in fired))
+    return late._replace(keys=names.texts(late.keys)), fired._replace(keys=names.texts(fired.keys))
+
+
+def _columns(found: Fired | TimedItems) -> dict[str, np.ndarray]:
+    """By name; of keys of bytes `keys` and `offsets`."""
+    columns = found._asdict()
+    if is_pair(found.keys):
+        columns["keys"], columns["offsets"] = found.keys
+    return columns
+
+
+def _timed(items: Items, chosen: slice, names: KeyNames | None) -> TimedItems:
     """Copies of some items' arrays. DataError when they are no times, keys and values."""
-    if len(items.arrays) not in (2, 3):
+    width = 1 if names is None else 2
+    if len(items.arrays) - width not in (1, 2):
         raise DataError(
             f"a block of {items.stage} has {len(items.arrays)} arrays",
-            "send keys and times (int64), and values (float64) where they are not counted",
+            f"send {FORMS[width - 1]} and times (int64), and values (float64) where they are not counted",
         )
-    keys, times = (_whole(name, array[chosen]) for name, array in zip(("keys", "times"), items.arrays, strict=False))
-    values = np.array(items.arrays[2][chosen], np.float64) if len(items.arrays) == 3 else np.ones(len(times))
+    times, *given = (array[chosen] for array in items.arrays[width:])
+    times = _whole("times", times)
+    keys = _numbered(items, chosen, names) if names is not None else _whole("keys", items.arrays[0][chosen])
+    values = np.array(given[0], np.float64) if given else np.ones(len(times))
     if len(times) and max(-int(times.min()), int(times.max())) >= TIME_MAX:
         raise DataError(f"a block of {items.stage} has the event time {times.max()}", "use times below 2**61")
     return TimedItems(times, keys, values)
+
+
+def _numbered(items: Items, chosen: slice, names: KeyNames) -> np.ndarray:
+    data, offsets = items.arrays[:2]
+    try:
+        return names.numbers((data, offsets[chosen.start : chosen.stop + 1]))
+    except ValueError as error:
+        raise DataError(f"a block of {items.stage} has no keys of bytes: {error}", f"send {FORMS[1]} first") from error
 
 
 def _whole(name: str, array: np.ndarray) -> np.ndarray:

@@ -10,15 +10,16 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
+from riprap.operators.states.checks import PackedKeys, pack_keys
 
 
 class TimedLines(DataflowOperator):
     """Source stage: sends (time, key, value) of each line by key, and promises event time as it goes on.
 
-    Times and keys are whole numbers, values are numbers. Lines may be `disorder` older than the newest before them in
-    the same task's part of the input; the watermark is that far behind. Those that come later still are late items
-    (a heuristic watermark), unless it is to be `perfect`: then they end the job. A task without lines in a window is
-    idle.
+    Times are whole numbers, keys too unless they are `text`, values are numbers. Lines may be `disorder` older than the
+    newest before them in the same task's part of the input; the watermark is that far behind. Those that come later
+    still are late items (a heuristic watermark), unless it is to be `perfect`: then they end the job. A task without
+    lines in a window is idle.
     """
 
     def __init__(
@@ -29,13 +30,18 @@ class TimedLines(DataflowOperator):
         separator: Annotated[str, Option("Between two columns")] = ",",
         disorder: Annotated[int, Option("How far times may go back", unit="event time", low=0)] = 0,
         perfect: Annotated[bool, Option("Times that go back further are an error")] = False,
+        text: Annotated[bool, Option("Keys are text")] = False,
     ) -> None:
-        check(self, time=time, key=key, value=value, separator=separator, disorder=disorder, perfect=perfect)
+        check(
+            self, time=time, key=key, value=value, separator=separator, disorder=disorder, perfect=perfect,
+            text=text,
+        )  # fmt: skip
         self._columns, self._separator = (time, key, value), separator.encode()
-        self._disorder, self._perfect = disorder, perfect
+        self._disorder, self._perfect, self._text = disorder, perfect, text
 
     def prepare(self, items: Items) -> Items:
-        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to times, keys and values."""
+        """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); to times, values, and keys, of text
+        as such a pair."""
         try:
             data, offsets = items.arrays
         except ValueError as error:
@@ -43,15 +49,16 @@ class TimedLines(DataflowOperator):
         text, at = data.tobytes(), offsets.tolist()
         lines = [text[begin:end].split(self._separator) for begin, end in pairwise(at)]
         time, key, value = self._columns
-        times, keys = self._numbers(lines, time, np.int64), self._numbers(lines, key, np.int64)
+        times = self._numbers(lines, time, np.int64)
         values = np.ones(len(lines)) if value < 0 else self._numbers(lines, value, np.float64)
-        return items._replace(arrays=(times, keys, values))
+        keys = self._texts(lines, key) if self._text else (self._numbers(lines, key, np.int64),)
+        return items._replace(arrays=(times, values, *keys))
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        times, keys, values = items.arrays
+        times, values, *keys = items.arrays
         if len(times):
             self._promise(times, out)
-            out.send_by_key(keys, (times, values))
+            out.send_by_key((keys[0], keys[1]) if self._text else keys[0], (times, values))
         return items.count
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
@@ -70,6 +77,16 @@ class TimedLines(DataflowOperator):
                     "Sort the input, give a greater disorder, or leave perfect out: then such lines are late.",
                 )
         out.watermark(at if before is None else max(at, before))
+
+    def _texts(self, lines: list[list[bytes]], column: int) -> PackedKeys:
+        try:
+            return pack_keys([line[column] for line in lines])
+        except IndexError:
+            short = self._separator.join(next(line for line in lines if len(line) <= column))
+            raise DataError(
+                f"there is no column {column} in the line {short.decode(errors='replace')[:80]!r}",
+                "Correct that line, or the column.",
+            ) from None
 
     def _numbers(self, lines: list[list[bytes]], column: int, kind: type[np.generic]) -> np.ndarray:
         try:

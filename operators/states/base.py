@@ -11,35 +11,32 @@ import numpy as np
 from riprap.operators.returns import number
 
 
+class Backup(NamedTuple):
+    """What a state hands over to be saved: all of it (`full`), or only entries that changed since the last backup."""
+
+    full: bool
+    arrays: tuple[np.ndarray, ...]
+
+
 class Slice(NamedTuple):
-    """The entries from `start` up to `stop` of the `total` that there were when the round of slices began; a backup's
-    first `width` arrays hold them."""
+    """The entries from `start` up to `stop` of the `total` that there were when the round of slices began."""
 
     start: int
     stop: int
     total: int
-    width: int
-
-
-class Backup(NamedTuple):
-    """What a state hands over to be saved: all of it (`full`), or only entries that changed since the last backup, and
-    perhaps a slice of all entries in front of them."""
-
-    full: bool
     arrays: tuple[np.ndarray, ...]
+
+
+class Sliced(NamedTuple):
+    """A backup, and a slice of all entries; none where the backup is full, or its state is not sliced."""
+
+    backup: Backup
     slice: Slice | None = None
 
     @property
-    def changes(self) -> Backup:
-        """The same without its slice; without anything where it is full."""
-        if self.full:
-            return Backup(False, ())
-        return Backup(False, self.arrays[self.slice.width if self.slice else 0 :])
-
-    @property
-    def nbytes(self) -> int:
-        """Of all arrays."""
-        return sum(array.nbytes for array in self.arrays)
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The slice's, then the backup's."""
+        return (*self.slice.arrays, *self.backup.arrays) if self.slice is not None else self.backup.arrays
 
 
 class State:
@@ -103,19 +100,19 @@ class State:
     rolls = False
     """True when `backup_rolling` is there."""
 
-    def backup_rolling(self, place: int, of: int) -> Backup:
+    def backup_rolling(self, place: int, of: int) -> Sliced:
         """What changed, as `backup_state`, and of all entries the slice at this place, counted from 0, of so many: a
         round of slices is as good as a full backup, and never takes long. What there is at place 0 is dealt out.
         """
         raise NotImplementedError
 
-    def recover_chain(self, backups: Sequence[Backup]) -> None:
+    def recover_chain(self, backups: Sequence[Sliced]) -> None:
         """Take in all that there is: a full backup, or a round of slices, and the changes behind it, in their order.
 
         ValueError when they are not those of such a state.
         """
-        for backup in backups:
-            self.recover_state(backup)
+        for one in backups:
+            self.recover_state(one.backup)
 
     def recover_state(self, backup: Backup) -> None:
         """Take in a backup, the full one first, then the partial ones in their order; the divergence is 0 after it.

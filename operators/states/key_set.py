@@ -40,7 +40,12 @@ class KeySet(TrackedState):
 
     def contains(self, keys: Keys) -> np.ndarray:
         """Which of the keys are in the set (bool). ValueError when packed keys are malformed."""
-        return self._table.find(key_column(keys, self._packed)) >= 0
+        return self.places(keys) >= 0
+
+    def places(self, keys: Keys) -> np.ndarray:
+        """Where each key stands in the order in which they came; -1 where it is not in the set. ValueError when packed
+        keys are malformed."""
+        return self._table.find(key_column(keys, self._packed))
 
     def items(self) -> Keys:
         """All keys in the order in which they came; copies."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from riprap.operators.states._kernels import Cells
-from riprap.operators.states.base import Backup, Slice, State
+from riprap.operators.states.base import Backup, Slice, Sliced, State
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -35,36 +35,33 @@ class TrackedState(State):
     _total = 0
     """The entries that there were when the round of slices began."""
 
-    def backup_rolling(self, place: int, of: int) -> Backup:
+    def backup_rolling(self, place: int, of: int) -> Sliced:
         """What changed, and a slice; or all of it, as `backup_state`."""
         if self._due_whole or self._mostly_changed():
-            return self.backup_all()
+            return Sliced(self.backup_all())
         if place == 0:
             self._total = self._count()
         start, stop = self._total * place // of, self._total * (place + 1) // of
-        sliced = self._slice_arrays(start, stop)
-        arrays = (*sliced, *self._changed_arrays())
-        self._settle_changes()
-        return Backup(False, arrays, Slice(start, stop, self._total, len(sliced)))
+        one = Slice(start, stop, self._total, self._slice_arrays(start, stop))
+        return Sliced(self.backup_state(), one)
 
-    def recover_chain(self, backups: Sequence[Backup]) -> None:
+    def recover_chain(self, backups: Sequence[Sliced]) -> None:
         """Take in a full backup, or a round of slices; then the changes."""
-        whole, rest = (backups[0], backups[1:]) if backups[0].full else (self._round(backups), backups)
-        self.recover_state(whole)
-        for backup in rest:
-            self.recover_state(backup if backup.full else backup.changes)
+        if not backups[0].backup.full:
+            self.recover_state(self._round(backups))
+        for one in backups:
+            self.recover_state(one.backup)
 
-    def _round(self, backups: Sequence[Backup]) -> Backup:
+    def _round(self, backups: Sequence[Sliced]) -> Backup:
         """The first round of slices as a full backup. Each entry's last change is behind its slice, or in none."""
-        sliced: list[Arrays] = []
+        found: list[Arrays] = []
         at = 0
-        for backup in backups:
-            one = backup.slice
+        for _, one in backups:
             if one is None or one.start != at:
                 break
-            sliced.append(backup.arrays[: one.width])
+            found.append(one.arrays)
             if one.stop == one.total:
-                return Backup(True, self._joined(sliced))
+                return Backup(True, self._joined(found))
             at = one.stop
         raise ValueError(f"the backups hold slices up to entry {at} only")
 

@@ -13,7 +13,7 @@ from test_dataflow_sim import EXACT, errors
 
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.schemes.parts import chain
-from riprap.operators.states.base import Backup
+from riprap.operators.states.base import Sliced
 from riprap.operators.states.hash_map import HashMap
 from riprap.operators.states.tracked import TrackedState
 from riprap.operators.states.vector import ArrayState
@@ -132,8 +132,8 @@ def test_large_states_are_saved_in_rounds_of_slices(scheme: str, shape: str, mon
     restored: list[int] = []
     recover = TrackedState.recover_chain
 
-    def noting(self: TrackedState, backups: Sequence[Backup]) -> None:
-        restored.append(sum(backup.slice is not None for backup in backups) if not backups[0].full else 0)
+    def noting(self: TrackedState, backups: Sequence[Sliced]) -> None:
+        restored.append(0 if backups[0].backup.full else sum(one.slice is not None for one in backups))
         recover(self, backups)
 
     monkeypatch.setattr(TrackedState, "recover_chain", noting)

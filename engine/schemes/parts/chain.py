@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.errors import JobFailed
 from riprap.engine.schemes.parts.recorder import PARTS_BYTES, PARTS_MAX, restored
 from riprap.operators import returns
-from riprap.operators.states.base import Backup, Slice, State
+from riprap.operators.states.base import Backup, Slice, Sliced, State
 
 ROLLING_BYTES = 16 << 20
 """A state of so many bytes is large: it takes longer to copy than a block to process."""
@@ -47,17 +47,18 @@ class Chain:
         """The next slice of the round."""
         self._round, self._round_bytes = Round(0, 0, 0), 0
 
-    def copy(self, whole: bool) -> Backup:
+    def copy(self, whole: bool) -> Sliced:
         """What the next checkpoint holds of the state: all of it, the changes, or these and a slice."""
         if self._state is None:
-            return Backup(True, ())
+            return Sliced(Backup(True, ()))
         if whole or self._is_whole_due:
-            return self._made("backup_all", self._state.backup_all())
-        if self._is_large:
-            return self._made("backup_rolling", self._state.backup_rolling(self._place, SLICES))
-        return self._made("backup_state", self._state.backup_state())
+            return Sliced(self._checked("backup_all", self._state.backup_all()))
+        if not self._is_large:
+            return Sliced(self._checked("backup_state", self._state.backup_state()))
+        found = self._state.backup_rolling(self._place, SLICES)
+        return found._replace(backup=self._checked("backup_rolling", found.backup))
 
-    def _made(self, method: str, backup: Any) -> Backup:
+    def _checked(self, method: str, backup: Any) -> Backup:
         return returns.backup(self._state, method, backup, Backup)
 
     @property
@@ -73,30 +74,29 @@ class Chain:
         """What was copied last is saved nowhere."""
         self._base = 0
 
-    def fields(self, backup: Backup) -> dict[str, Any]:
-        """What the record of a backup says about it."""
-        on = {"builds_on": 0, "base": 0} if backup.full else {"builds_on": self._last, "base": self._base}
-        return on | {"slice": list(backup.slice or ())}
+    def fields(self, found: Sliced) -> dict[str, Any]:
+        """What the record of a copy says about it."""
+        on = {"builds_on": 0, "base": 0} if found.backup.full else {"builds_on": self._last, "base": self._base}
+        one = found.slice
+        return on | {"slice": [] if one is None else [one.start, one.stop, one.total, len(one.arrays)]}
 
-    def note_saved(self, number: int, backup: Backup) -> None:
-        """A backup is taken, in the record of this checkpoint."""
+    def note_saved(self, number: int, found: Sliced) -> None:
+        """A copy is taken, in the record of this checkpoint."""
+        backup, one = found
         self._bases[number] = number if backup.full else self._base
         self._last = number
         if backup.full:
             self._base, self._place = number, 0
-            self._whole_bytes, self._changed_bytes, self._changes = backup.nbytes, 0, 0
-        else:
-            self._note_changes(number, backup)
-
-    def _note_changes(self, number: int, backup: Backup) -> None:
-        if backup.slice is not None and self._place == 0:
-            self._round = Round(number, self._changes, self._changed_bytes)
-            self._round_bytes = 0
-        changed = backup.changes.nbytes
-        self._changed_bytes, self._changes = self._changed_bytes + changed, self._changes + 1
-        if backup.slice is None:
+            self._whole_bytes, self._changed_bytes, self._changes = _bytes(backup), 0, 0
             return
-        self._place, self._round_bytes = (self._place + 1) % SLICES, self._round_bytes + backup.nbytes - changed
+        if one is not None and self._place == 0:
+            self._round, self._round_bytes = Round(number, self._changes, self._changed_bytes), 0
+        self._changed_bytes, self._changes = self._changed_bytes + _bytes(backup), self._changes + 1
+        if one is not None:
+            self._note_slice(one)
+
+    def _note_slice(self, one: Slice) -> None:
+        self._place, self._round_bytes = (self._place + 1) % SLICES, self._round_bytes + _bytes(one)
         if self._place == 0:
             self._base, self._whole_bytes = self._round.number, self._round_bytes
             self._changes -= self._round.changes
@@ -114,19 +114,27 @@ class Chain:
         self._bases[int(record.epoch)] = int(parts[0].epoch)
         if self._state is None:
             return
-        backups = [_backup(part) for part in parts]
-        self._state.recover_chain(backups)
-        whole = backups[:1] if backups[0].full else backups[:SLICES]
-        self._whole_bytes = sum(backup.nbytes - backup.changes.nbytes for backup in whole)
+        copies = [_copy_of(part) for part in parts]
+        self._state.recover_chain(copies)
+        whole = copies[0].backup.full
+        slices = [copy.slice for copy in copies[:SLICES] if copy.slice is not None]
+        self._whole_bytes = _bytes(copies[0].backup) if whole else sum(map(_bytes, slices))
         if self._is_large:  # too large to be copied whole now
             self._base, self._last = int(parts[0].epoch), int(record.epoch)
-            self._changes, self._changed_bytes = len(parts), sum(backup.changes.nbytes for backup in backups)
+            self._changes, self._changed_bytes = len(parts), sum(_bytes(copy.backup) for copy in copies[whole:])
 
 
-def _backup(part: Block) -> Backup:
+def _bytes(held: Backup | Slice) -> int:
+    return sum(array.nbytes for array in held.arrays)
+
+
+def _copy_of(part: Block) -> Sliced:
     meta: Mapping[str, Any] = part.meta
-    one = Slice(*meta["slice"]) if meta.get("slice") else None
-    return Backup(not meta["builds_on"], tuple(restored(part)[: meta["state"]]), one)
+    arrays = tuple(restored(part)[: meta["state"]])
+    if not meta.get("slice"):
+        return Sliced(Backup(not meta["builds_on"], arrays))
+    start, stop, total, width = meta["slice"]
+    return Sliced(Backup(False, arrays[width:]), Slice(start, stop, total, arrays[:width]))
 
 
 def _chain(record: Block, earlier: Sequence[Block]) -> list[Block]:

@@ -53,7 +53,7 @@ def test_a_replaced_array_is_backed_up_by_its_changes() -> None:
     state = Vector(100)
     state.backup_state()
     state.overwrite(np.where(np.arange(100) % 10 == 3, 7.0, 0.0))
-    full, (indexes, values), _ = state.backup_state()
+    full, (indexes, values) = state.backup_state()
     assert not full and indexes.tolist() == list(range(3, 100, 10)) and values.tolist() == [7.0] * 10
 
 

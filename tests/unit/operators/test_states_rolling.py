@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.operators.states import HashMap, KeySet, Matrix, Vector
-from riprap.operators.states.base import Backup, State
+from riprap.operators.states.base import Sliced, State
 from riprap.operators.states.checks import Keys, pack_keys
 from riprap.operators.states.tracked import TrackedState
 
@@ -55,13 +55,14 @@ def test_a_round_of_slices_and_what_follows_is_the_state(
 ) -> None:
     state = make()
     update(state, first)
-    backups, place, begins = [state.backup_all()], 0, []
+    backups, place, begins = [Sliced(state.backup_all())], 0, []
     for numbers in steps:
         update(state, numbers)
         begins += [len(backups)] if place == 0 else []
         backups.append(state.backup_rolling(place, of))
-        place = 0 if backups[-1].full else (place + 1) % of
-        if backups[-1].full:
+        full = backups[-1].backup.full
+        place = 0 if full else (place + 1) % of
+        if full:
             backups, begins = backups[-1:], []
     rounds = begins if place == 0 else begins[:-1]
     truth = content(state)
@@ -78,7 +79,7 @@ def test_a_slice_is_a_part_of_what_there_was_at_the_beginning_of_its_round() -> 
     sizes = []
     for place in range(8):
         state.add(np.array([place]), np.ones(1))
-        sizes.append(state.backup_rolling(place, 8).nbytes)
+        sizes.append(sum(array.nbytes for array in state.backup_rolling(place, 8).arrays))
     assert sizes == [8 * (125 + 2)] * 8, "125 values of the slice; the index and value that changed"
 
 
@@ -86,6 +87,6 @@ def test_a_chain_that_lacks_a_slice_is_refused() -> None:
     state = HashMap()
     state.add(np.arange(100), np.ones(100))
     state.backup_all()
-    parts: list[Backup] = [state.backup_rolling(place, 4) for place in range(4)]
+    parts: list[Sliced] = [state.backup_rolling(place, 4) for place in range(4)]
     with pytest.raises(ValueError, match="up to entry 50 only"):
         HashMap().recover_chain([*parts[:2], parts[3]])
