@@ -1,4 +1,4 @@
-"""A destination that works at a tenth of its speed, before which blocks queue up."""
+"""A destination so slow that the stream flows at a tenth of its speed, and blocks queue up before it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from riprap.operators.dataflow import Emitter, Items
 from riprap.operators.text.word_count import CountWords
 
-SLOWER = 10
+SLOWER = 50
 
 
 class SlowCount(CountWords):
-    """Counts words, and rests nine times as long as that took."""
+    """Counts words, and rests 49 times as long as that took."""
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         began = time.perf_counter()
