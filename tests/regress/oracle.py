@@ -51,6 +51,8 @@ PREPARED = [
     ("kdd12-sparse", KDD12, "--missing", "drop", "--out", ".data/clicks"),
     ("text", f"{DATA}/books/Doyle_Hound_1902.txt.gz", "--out", ".data/words"),
     ("synth", "text", ".data/words.txt", "--rows", "50000"),
+    ("synth", "graph", "edges.txt", "--rows", "5000"),
+    ("text", "edges.txt", "--out", ".data/edges"),
     ("synth", "pcap", "one.pcap", "--rows", "50000"),
     ("synth", "pcap", "two.pcap", "--rows", "50000", "--city", "1"),
     ("packets", "one.pcap", "--out", ".data/packets"),
@@ -62,6 +64,8 @@ MOVED = {".data/higgs/train": ".data/higgs-held/train", ".data/kdd12/train": ".d
 ITEMS, DRAWN, EPOCHS, KILL_AT = 400_000, 40_000, 400, 40
 """Items of a job, items of one that draws its own, epochs of each: small ones, most of which are still to come when a
 worker dies."""
+LOOPED_ITEMS, LOOPED_EPOCHS, LOOPED_KILL_AT = 20_000, 8, 4
+"""The same of a job that iterates in each window over all items so far."""
 CHECKPOINT_MS = 20
 """Between checkpoints, where the scheme makes any: epochs are announced with them."""
 FIRST = ("kmeans_higgs", "logistic_regression_higgs", "random_features_higgs")
@@ -86,18 +90,24 @@ def settings(file: Path, scheme: str) -> list[str]:
         sets = [f"micro_batch={DRAWN // EPOCHS}", f"stages.source.options.items={DRAWN}"]
     else:
         path = values["input"]["path"]
-        sets = [f"micro_batch={ITEMS // EPOCHS}", f"input.path={MOVED.get(path, path)}", *endless("input")]
+        items, epochs = (LOOPED_ITEMS, LOOPED_EPOCHS) if loops(values) else (ITEMS, EPOCHS)
+        sets = [f"micro_batch={items // epochs}", f"input.path={MOVED.get(path, path)}", *endless("input", items)]
     for name, stage in values["stages"].items():
-        sets += endless(f"stages.{name}.input") if "input" in stage else []
+        sets += endless(f"stages.{name}.input", ITEMS) if "input" in stage else []
     if values["fault_tolerance"]["scheme"] != scheme:
         often = f", interval_ms: {CHECKPOINT_MS}" if scheme in CHECKPOINTING else ""
         sets.append(f"fault_tolerance={{scheme: {scheme}{often}}}")
     return sets
 
 
-def endless(path: str) -> list[str]:
+def endless(path: str, items: int) -> list[str]:
     """An input is read again and again, until there were items enough."""
-    return [f"{path}.repeat=1000", f"{path}.limit={ITEMS}"]
+    return [f"{path}.repeat=1000", f"{path}.limit={items}"]
+
+
+def loops(values: dict[str, Any]) -> bool:
+    """True for a topology that iterates within its windows."""
+    return any(edge.get("loop") for edge in values["edges"])
 
 
 def refusal(file: Path, sets: Sequence[str]) -> str:
@@ -171,7 +181,9 @@ class Oracle:
         if why := refusal(file, sets):
             print(f"{file.stem} {scheme}: refused: {why}", flush=True)
             return {}
-        kills = {stage: f"kill:{stage}.0@epoch={KILL_AT}" for stage in read_document(file).values["stages"]}
+        values = read_document(file).values
+        moment = LOOPED_KILL_AT if loops(values) else KILL_AT
+        kills = {stage: f"kill:{stage}.0@epoch={moment}" for stage in values["stages"]}
         undisturbed = self.run(file, sets)
         after = {stage: self.run(file, sets, fault) for stage, fault in kills.items()}
         varies = self.run(file, sets) != undisturbed if known is None else known["digest"] == VARIES

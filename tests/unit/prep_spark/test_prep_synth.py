@@ -95,3 +95,13 @@ def test_impossible_requests_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PrepError, match="cannot write"):
         synth.kdd12("/proc/nowhere/x", 10)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_is_skewed_and_has_an_eighth_as_many_vertices_as_edges(tmp_path: Path) -> None:
+    synth.graph(str(tmp_path / "a"), ROWS)
+    synth.graph(str(tmp_path / "b"), ROWS)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    edges = np.loadtxt(tmp_path / "a", np.int64)
+    assert edges.shape == (ROWS, 2) and edges.min() >= 0 and 2048 < edges.max() < 4096
+    degrees = np.sort(np.bincount(edges[:, 0], minlength=4096))[::-1]
+    assert degrees[:41].sum() > 0.15 * ROWS, "one vertex of a hundred has a sixth of all edges"
