@@ -29,6 +29,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
     ),
     "General topologies: graphs": (
         "read_edges:ReadEdges", "pagerank:PageRank", "components:ConnectedComponents", "shortest_paths:ShortestPaths",
+        "factors:AlternatingLeastSquares",
     ),
     "General topologies: learning": (
         "gradient:LocalGradient", "gradient:GlobalGradient", "online_logistic:LocalModel",

@@ -18,18 +18,24 @@ FORM = "Write two whole numbers from 0 on in each line, or those and a length; t
 class ReadEdges(DataflowOperator):
     """Source stage: lines `from to` or `from to length`, the latter 1 where there is none; vertices are numbers.
 
-    Sends rows (vertex, end, length), and of each edge's end the row (end, -1, 0), so that its task knows it.
+    Sends rows (vertex, end, length), and of each edge's end the row (end, -1, 0), so that its task knows it. With
+    `bipartite` the two columns number two kinds, users and items say: u is vertex 2 u, i is vertex 2 i + 1, and edges
+    run both ways.
     """
 
     def __init__(
-        self, undirected: Annotated[bool, Option("Each edge runs both ways; else from the first to the second")] = False
+        self,
+        undirected: Annotated[bool, Option("Each edge runs both ways; else from the first to the second")] = False,
+        bipartite: Annotated[bool, Option("The two columns number vertices of two kinds")] = False,
     ) -> None:
-        check(self, undirected=undirected)
-        self._undirected = undirected
+        check(self, undirected=undirected, bipartite=bipartite)
+        self._undirected, self._bipartite = undirected or bipartite, bipartite
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); a whole block, there is no state."""
         starts, ends, lengths = _edges(*items.arrays)
+        if self._bipartite:
+            starts, ends = 2 * starts, 2 * ends + 1
         rows = [(starts, ends, lengths), (ends, np.full(len(ends), VERTEX), np.zeros(len(ends)))]
         if self._undirected:
             rows[1] = (ends, starts, lengths)

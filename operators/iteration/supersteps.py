@@ -27,7 +27,8 @@ NOTHING = np.zeros(0)
 
 
 class Messages(NamedTuple):
-    """Values for keys (int64); each goes to the task that has the key. Both arrays have one length."""
+    """Values for keys (int64); each goes to the task that has the key. Both arrays have one length; values are numbers,
+    or rows of always as many."""
 
     keys: np.ndarray
     values: np.ndarray
@@ -115,9 +116,10 @@ class Iteration(DataflowOperator):
         state = self.state
         spoken = self.superstep(state.superstep, messages, totals)
         parts = {share.task: share.arrays for share in shares(spoken.messages.keys, spoken.messages[1:], self._tasks)}
+        none = tuple(column[:0] for column in spoken.messages)
         header = np.array([state.epoch, state.superstep, len(spoken.messages.keys)], np.int64)
         for task in range(self._tasks):
-            arrays = (header, np.asarray(spoken.totals, np.float64), *parts.get(task, NO_MESSAGES))
+            arrays = (header, np.asarray(spoken.totals, np.float64), *parts.get(task, none))
             if task == self._me:
                 state.take(StepKey(state.epoch, state.superstep, task), arrays)
             else:

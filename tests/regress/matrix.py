@@ -35,6 +35,7 @@ each cell has been run, undisturbed and with a kill of one task of each stage.
 - **exact but**: not after a kill of a task of these stages.
 - **bounded**: the scheme promises bounds, not bits; the job ended well after each kill.
 - **lossy**: what died is lost and counted; the job ended well.
+- **fails**: no kill was tried: a loop waits for what died until the job ends, with a message, after `stall_timeout_s`.
 - **varies**: two undisturbed runs differ, as results follow the order in which messages happen to arrive.
 - **refused**: see below. An empty cell has not been run.
 
@@ -42,7 +43,7 @@ A topology is run under another scheme by one key: `--set fault_tolerance=NAME`.
 """
 
 
-def cell(scheme: str, kept: Mapping[str, Any] | None, stages: list[str], refusal: str) -> str:
+def cell(scheme: str, kept: Mapping[str, Any] | None, stages: list[str], refusal: str, loops: bool) -> str:
     """What is known of a topology under a scheme."""
     if refusal:
         return "refused"
@@ -50,8 +51,10 @@ def cell(scheme: str, kept: Mapping[str, Any] | None, stages: list[str], refusal
         return ""
     if kept["digest"] == "varies":
         return "varies"
-    if scheme in ("none", "approximate"):
-        return "lossy" if scheme == "none" else "bounded"
+    if scheme == "none":
+        return "fails" if loops else "lossy"
+    if scheme == "approximate":
+        return "bounded"
     missing = [stage for stage in stages if stage not in kept["exact_after"]]
     return f"exact but {', '.join(missing)}" if missing else "exact"
 
@@ -84,10 +87,11 @@ def page() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "manifest.json").write_text("{}")
         for file in sorted((ROOT / "configs").glob("*.yaml")):
-            stages, cells = list(read_document(file).values["stages"]), []
+            values, cells = read_document(file).values, []
+            stages, loops = list(values["stages"]), any(edge.get("loop") for edge in values["edges"])
             for scheme in SCHEMES:
                 why = refusal(file, scheme, Path(folder))
-                cells.append(cell(scheme, kept.get(file.stem, {}).get(scheme), stages, why))
+                cells.append(cell(scheme, kept.get(file.stem, {}).get(scheme), stages, why, loops))
                 if why:
                     reasons.setdefault(why.replace(folder, "SHARDS"), []).append(file.stem)
             yield f"| `{file.stem}` | {' | '.join(cells)} |"
