@@ -31,6 +31,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "read_edges:ReadEdges", "pagerank:PageRank", "components:ConnectedComponents", "shortest_paths:ShortestPaths",
         "factors:AlternatingLeastSquares",
     ),
+    "General topologies: the greatest": ("read_rows:ReadRows", "top_n:TopN"),
     "General topologies: learning": (
         "gradient:LocalGradient", "gradient:GlobalGradient", "online_logistic:LocalModel",
         "online_logistic:GlobalModel", "full_gradient:FullGradient", "lloyd:Lloyd",

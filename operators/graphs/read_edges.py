@@ -9,9 +9,9 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.graphs.vertices import VERTEX
+from riprap.operators.iteration.read_rows import table_of
 from riprap.operators.options import Option, check
 
-LINE_END = 10
 FORM = "Write two whole numbers from 0 on in each line, or those and a length; the same in all lines."
 
 
@@ -45,15 +45,11 @@ class ReadEdges(DataflowOperator):
 
 
 def _edges(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    lines = np.insert(data, offsets[1:-1], LINE_END).tobytes().splitlines()
-    try:
-        table = np.array([line.split() for line in lines if line.strip()], np.float64)
-    except ValueError as error:
-        raise DataError(f"the input is no list of edges: {error}", FORM) from error
+    table = table_of(data, offsets, "edges", FORM)
     if not table.size:
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    if table.ndim != 2 or table.shape[1] not in (2, 3):
-        raise DataError(f"the input is no list of edges: a line has {table.shape[-1]} columns", FORM)
+    if table.shape[1] not in (2, 3):
+        raise DataError(f"the input is no list of edges: a line has {table.shape[1]} columns", FORM)
     if (table[:, :2] < 0).any() or (table[:, :2] % 1 != 0).any():
         raise DataError("the input is no list of edges: a vertex is no whole number from 0 on", FORM)
     return table[:, 0], table[:, 1], table[:, 2] if table.shape[1] == 3 else np.ones(len(table))

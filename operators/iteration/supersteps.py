@@ -9,7 +9,7 @@ they are taken in the order of tasks: whoever takes a superstep again after a fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Annotated, NamedTuple
 
@@ -52,8 +52,8 @@ class Iteration(DataflowOperator):
     """
 
     state: LoopState
-    combine: np.ufunc = np.add
-    """Joins the tasks' parts of the totals, in the order of tasks: np.add, np.minimum, np.maximum, or another."""
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray] = staticmethod(np.add)
+    """Joins the tasks' parts of the totals, in the order of tasks: np.add, np.minimum, or a static method."""
 
     def __init__(self, supersteps: int) -> None:
         self._supersteps = supersteps
