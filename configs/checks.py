@@ -108,7 +108,9 @@ def _prep_command(directory: Path) -> str:
     out = directory.parent if split else directory
     holdout = " --holdout 0.1" if split else ""
     name = str(directory).lower()
-    if any(word in name for word in ("words", "text", "books", "lines", "edges", "graph")):
+    if any(word in name for word in ("edges", "graph", "ratings")):
+        return f"riprap prep graph FILES --out {directory}"
+    if any(word in name for word in ("words", "text", "books", "lines")):
         return f"riprap prep text FILES --out {directory}"
     if any(word in name for word in ("packets", "cities", "pcap", "caida")):
         return f"riprap prep packets FILES --out {directory}"

@@ -13,7 +13,7 @@ from typing import IO
 
 import numpy as np
 
-from riprap.prep_spark import synth_graph, synth_higgs, synth_kdd12, synth_pcap, synth_text
+from riprap.prep_spark import synth_graph, synth_higgs, synth_kdd12, synth_pcap, synth_ratings, synth_text
 from riprap.prep_spark.errors import PrepError, cannot_write
 
 CHUNK_ROWS = 4096  # small enough for the caches
@@ -45,6 +45,11 @@ def graph(path: str, rows: int, seed: int = 1) -> int:
     """Write `rows` edges, lines of two vertices, of a graph with an eighth as many vertices, about; returns the bytes
     written, before compression."""
     return _write(path, rows, synth_graph.generator(np.random.default_rng(seed), rows))
+
+
+def ratings(path: str, rows: int, seed: int = 1) -> int:
+    """Write `rows` lines `user item rating`, some twenty of a user; returns the bytes written, before compression."""
+    return _write(path, rows, synth_ratings.generator(np.random.default_rng(seed), rows))
 
 
 def pcap(path: str, rows: int, seed: int = 1, city: int = 0) -> int:

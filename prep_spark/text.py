@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from riprap.prep_spark.context import java_version, spark_context
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.failures import explained
-from riprap.prep_spark.lines import part_of, pieces
+from riprap.prep_spark.lines import Lines, part_of, pieces
 from riprap.prep_spark.publish import check_out, publish, staging
 from riprap.prep_spark.raw_files import CHUNK_BYTES, RawFile, find_files, is_compressed, read_chunks
 from riprap.prep_spark.shards import LINES, shard_name, write_manifest, write_npy
@@ -41,8 +42,12 @@ class Fragment(NamedTuple):
 
     path: str
     lines: int
-    empty: int
+    dropped: Counter[str]
     fault: PrepError | None = None
+
+
+Clean = Callable[[Lines], tuple[Lines, Counter[str]]]
+"""From a file's lines to those that are kept, and how many were dropped for each reason, the empty ones left out."""
 
 
 class Shard(NamedTuple):
@@ -61,15 +66,27 @@ def run(
     `inputs` are paths, globs or URLs. Returns the counts: read, kept, dropped {"empty": lines}, shards, seconds. Raises
     PrepError, and leaves nothing behind, for whatever the user can mend.
     """
+    return prepare_lines("text", inputs, out, shard_rows, report, all_of)
+
+
+def all_of(lines: Lines) -> tuple[Lines, Counter[str]]:
+    """Every line as it is."""
+    return lines, Counter()
+
+
+def prepare_lines(
+    dataset: str, inputs: Sequence[str], out: str, shard_rows: int, report: Callable[[str], Any], clean: Clean
+) -> dict[str, Any]:
+    """The job behind `run`; what `clean` leaves of the lines is written. It is pickled."""
     begun = time.monotonic()
     if shard_rows < 1:
         raise PrepError(f"--shard-rows is {shard_rows}; expected a positive number", "correct --shard-rows")
     check_out(out)
     files = find_files(inputs)
     java_version()
-    report(f"text: reading {len(files)} files into {out}; starting Spark, which takes some seconds")
+    report(f"{dataset}: reading {len(files)} files into {out}; starting Spark, which takes some seconds")
     with staging(out) as directory, spark_context() as context, explained(", ".join(inputs)):
-        fragments = _parse(context, parts_of(files, PART_BYTES), os.path.join(directory, "fragments"))
+        fragments = _parse(context, parts_of(files, PART_BYTES), os.path.join(directory, "fragments"), clean)
         counts = _counts(fragments)
         report(f"  {counts['kept']:,} lines found; writing shards")
         target = os.path.join(directory, "out")
@@ -77,7 +94,7 @@ def run(
         plans = _plan(fragments, shard_rows, target)
         entries = context.parallelize(plans, len(plans)).map(write_shard).collect()
         fields = {
-            "dataset": "text",
+            "dataset": dataset,
             "format": LINES,
             "dtype": "|u1",
             "source": {"files": [file.path for file in files]},
@@ -85,8 +102,9 @@ def run(
         write_manifest(target, entries, fields | {"counts": counts})
         publish(target, out)
     counts |= {"shards": len(plans), "seconds": round(time.monotonic() - begun, 3)}
+    dropped = ", ".join(f"{lines:,} {reason}" for reason, lines in counts["dropped"].items())
     report(
-        f"text: {counts['read']:,} lines read, {counts['kept']:,} kept, dropped: {counts['dropped']['empty']:,} empty\n"
+        f"{dataset}: {counts['read']:,} lines read, {counts['kept']:,} kept, dropped: {dropped}\n"
         f"  wrote {len(plans)} shards to {out} in {counts['seconds']:.1f} s"
     )
     return counts
@@ -103,30 +121,38 @@ def parts_of(files: list[RawFile], part_bytes: int) -> list[Part]:
     return parts
 
 
-def _parse(context: SparkContext, parts: list[Part], directory: str) -> list[Fragment]:
+def _parse(context: SparkContext, parts: list[Part], directory: str, clean: Clean) -> list[Fragment]:
     tasks = [(part, os.path.join(directory, f"lines-{place:06d}")) for place, part in enumerate(parts)]
     if not tasks:
         raise PrepError("the input is empty", "name other files")
-    fragments = context.parallelize(tasks, len(tasks)).map(lambda task: parse_part(*task)).collect()
+    fragments = context.parallelize(tasks, len(tasks)).map(lambda task: parse_part(*task, clean)).collect()
     for fragment in fragments:
         if fragment.fault is not None:
             raise fragment.fault
     return fragments
 
 
-def parse_part(part: Part, path: str) -> Fragment:
-    """Find the lines of one part and write them down. Runs in Spark's workers."""
+def parse_part(part: Part, path: str, clean: Clean) -> Fragment:
+    """Find the lines of one part and write down those that are kept. Runs in Spark's workers."""
     path = f"{path}-{os.urandom(4).hex()}"  # a task that runs twice must not write into its twin's file
-    lines = empty = size = 0
+    lines, size, dropped = 0, 0, Counter[str]()
     try:
         with open(f"{path}.text", "wb") as texts, open(f"{path}.ends", "wb") as ends:
             for piece in pieces(_chunks(part)):
+                piece, why = clean(piece)
+                dropped += why + Counter(empty=piece.empty)
                 texts.write(piece.text.data)
                 ends.write((np.cumsum(piece.lengths, dtype="<i8") + size).data)
-                lines, empty, size = lines + len(piece.lengths), empty + piece.empty, size + len(piece.text)
+                lines, size = lines + len(piece.lengths), size + len(piece.text)
     except PrepError as error:
-        return Fragment(path, 0, 0, error)
-    return Fragment(path, lines, empty)
+        return Fragment(path, 0, dropped, _placed(error, part.file))
+    return Fragment(path, lines, dropped)
+
+
+def _placed(error: PrepError, file: str) -> PrepError:
+    """The error with its file's name, which it may have already."""
+    message = str(error.args[0])
+    return error if file in message else PrepError(f"{file}: {message}", error.remedy)
 
 
 def _chunks(part: Part) -> Iterator[bytes]:
@@ -141,10 +167,13 @@ def _chunks(part: Part) -> Iterator[bytes]:
 
 
 def _counts(fragments: list[Fragment]) -> dict[str, Any]:
-    kept, empty = sum(fragment.lines for fragment in fragments), sum(fragment.empty for fragment in fragments)
+    kept, dropped = sum(fragment.lines for fragment in fragments), Counter(empty=0)
+    for fragment in fragments:
+        dropped.update(fragment.dropped)
     if kept == 0:
-        raise PrepError(f"no line is left: all {empty:,} are empty", "name other files")
-    return {"read": kept + empty, "kept": kept, "dropped": {"empty": empty}}
+        whys = " or ".join(sorted(+dropped))
+        raise PrepError(f"no line is left: all {dropped.total():,} are {whys}", "name other files")
+    return {"read": kept + dropped.total(), "kept": kept, "dropped": dict(sorted(dropped.items()))}
 
 
 def _plan(fragments: list[Fragment], shard_rows: int, directory: str) -> list[Shard]:

@@ -149,7 +149,29 @@ def text(as_json: bool, **options: Any) -> None:
 
 
 @command.command()
-@click.argument("dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text", "graph"]))
+@click.option("--lengths", is_flag=True, help="The third column is each edge's length.")
+@click.option(
+    "--bad-rows",
+    type=click.Choice(["fail", "drop"]),
+    default="fail",
+    show_default=True,
+    help="Lines that are no edge.",
+)
+@_file_options(shard_rows=1_000_000)
+def graph(as_json: bool, **options: Any) -> None:
+    """Edges from lists of two columns or more, plain or gzip: paths, globs, URLs.
+
+    \b
+    Example:
+      riprap prep graph soc-LiveJournal1.txt.gz --out .data/edges
+    """
+    from riprap.prep_spark.graph import run
+
+    prepare(run, as_json, options)
+
+
+@command.command()
+@click.argument("dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text", "graph", "ratings"]))
 @click.argument("path")
 @click.option("--rows", type=click.IntRange(min=1), required=True, help="How many rows to write.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same bytes.")

@@ -20,7 +20,7 @@ from whole_captures import read_capture
 
 from riprap.operators.inputs.job_input import open_input
 from riprap.operators.inputs.raw_text import split_lines as raw_lines
-from riprap.prep_spark import packets, synth, text
+from riprap.prep_spark import graph, packets, synth, text
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.lines import part_of, pieces, split_lines
 from riprap.prep_spark.packet_records import DTYPE
@@ -205,10 +205,55 @@ def test_text_that_cannot_be_prepared(stream_job: Job, tmp_path: Path, data: byt
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
+def edges_read(path: Path) -> list[bytes]:
+    octets, offsets = read_all(path)
+    return [octets[low:high].tobytes() for low, high in pairwise(offsets)]
+
+
+def test_lists_of_edges_lose_all_but_edges(stream_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = tmp_path / "raw"
+    (raw / "a.txt.gz").write_bytes(gzip.compress(b"# SNAP\r\n0\t11\r\n\r\n 1\t2 \n", mtime=0))
+    (raw / "b.csv").write_bytes(b"3,4,-1,1082040961\n5;6\n  \n% x\n7 8 2.5")
+    synth.graph(str(raw / "c.txt"), 2000)
+    monkeypatch.setattr("riprap.prep_spark.text.PART_BYTES", 5_000)
+    counts = stream_job(graph, shard_rows=1000)
+    drawn = (raw / "c.txt").read_bytes().splitlines()
+    assert edges_read(tmp_path / "out") == [b"0 11", b"1 2", b"3 4", b"5 6", b"7 8", *drawn]
+    assert (counts["read"], counts["kept"], counts["dropped"]) == (2009, 2005, {"comments": 2, "empty": 2})
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["dataset"] == "graph"
+
+
+def test_edges_have_lengths_where_they_are_asked_for(stream_job: Job, tmp_path: Path) -> None:
+    bad = b"1 2\n1 2 -3\n1 2 x\n9007199254740992 1 1\na 2 3\n-1 2 3\n1.5 2 3\n"
+    (tmp_path / "raw" / "a").write_bytes(b"1 2 3\n4 5 0.25 77\n6,7,1e-3\n" + bad)
+    counts = stream_job(graph, lengths=True, bad_rows="drop")
+    assert edges_read(tmp_path / "out") == [b"1 2 3", b"4 5 0.25", b"6 7 1e-3"]
+    assert counts["dropped"] == {"empty": 0, "malformed": 7}
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (b"1 2\n3\n", {}, r"raw/a: expected `from to`, .* found '3'"),
+        (b"1 2\n", {"lengths": True}, "expected `from to length`"),
+        (b"one two\n# x\n", {"bad_rows": "drop"}, "no line is left: all 2 are comments or malformed"),
+        (b"1 2\n", {"bad_rows": "keep"}, "--bad-rows is 'keep'"),
+    ],
+)
+def test_lists_of_edges_that_cannot_be_prepared(
+    stream_job: Job, tmp_path: Path, data: bytes, options: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "raw" / "a").write_bytes(data)
+    with pytest.raises(PrepError, match=message) as caught:
+        stream_job(graph, **options)
+    assert caught.value.remedy
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
 def test_what_is_there_is_not_overwritten(stream_job: Job, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    for module in (packets, text):
+    for module in (graph, packets, text):
         with pytest.raises(PrepError, match="already exists"):
             stream_job(module)
 

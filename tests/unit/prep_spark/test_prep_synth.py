@@ -105,3 +105,13 @@ def test_a_graph_is_skewed_and_has_an_eighth_as_many_vertices_as_edges(tmp_path:
     assert edges.shape == (ROWS, 2) and edges.min() >= 0 and 2048 < edges.max() < 4096
     degrees = np.sort(np.bincount(edges[:, 0], minlength=4096))[::-1]
     assert degrees[:41].sum() > 0.15 * ROWS, "one vertex of a hundred has a sixth of all edges"
+
+
+def test_ratings_follow_from_few_factors(tmp_path: Path) -> None:
+    synth.ratings(str(tmp_path / "a"), ROWS)
+    synth.ratings(str(tmp_path / "b"), ROWS)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    table = np.loadtxt(tmp_path / "a")
+    users, items = (np.unique(table[:, column]) for column in (0, 1))
+    assert len(table) == ROWS and len(users) == users.max() + 1 == 4 * len(items) == ROWS // 20
+    assert 0.8 < np.std(table[:, 2]) < 1.2 and (table[:, 2].min(), table[:, 2].max()) == (1, 5)
