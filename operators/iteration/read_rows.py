@@ -23,7 +23,8 @@ class ReadRows(DataflowOperator):
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Lines: bytes (uint8) without line ends, and count + 1 offsets (int64); a whole block, there is no state."""
         form = f"Write {self._columns} numbers in each line, or set the option columns."
-        rows = table_of(*items.arrays, "rows", form)
+        data, offsets = items.arrays
+        rows = table_of(data, offsets, "rows", form)
         if rows.size and rows.shape[1] != self._columns:
             raise DataError(f"the input is no list of rows: a line has {rows.shape[1]} columns", form)
         if rows.size:

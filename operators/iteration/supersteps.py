@@ -9,7 +9,7 @@ they are taken in the order of tasks: whoever takes a superstep again after a fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Annotated, NamedTuple
 
@@ -52,8 +52,6 @@ class Iteration(DataflowOperator):
     """
 
     state: LoopState
-    combine: Callable[[np.ndarray, np.ndarray], np.ndarray] = staticmethod(np.add)
-    """Joins the tasks' parts of the totals, in the order of tasks: np.add, np.minimum, or a static method."""
 
     def __init__(self, supersteps: int) -> None:
         self._supersteps = supersteps
@@ -72,6 +70,11 @@ class Iteration(DataflowOperator):
         Messages of all tasks come in the order of tasks. Deterministic: the same state and input, the same result.
         """
         raise NotImplementedError
+
+    def combine(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Joins parts of the totals, in the order of tasks: those of the first tasks, and the next task's."""
+        joined: np.ndarray = one + other
+        return joined
 
     def finished(self, fed: int, totals: np.ndarray) -> bool:
         """True when the loop ends; `fed` counts the messages of all tasks. All tasks are asked the same."""

@@ -37,13 +37,6 @@ def _sums(top: np.ndarray) -> np.ndarray:
     return top[len(top) // 2 :]
 
 
-def joined_tops(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Of two tasks: untold parts add up, and of both tops the top is taken; no key is in both."""
-    keys, sums = np.concatenate([one[1:].reshape(2, -1), other[1:].reshape(2, -1)], axis=1)
-    there = ~np.isnan(keys)
-    return np.append(one[0] + other[0], _top(len(one) // 2, keys[there], sums[there]))
-
-
 class TopN(Iteration):
     """The n keys with the greatest sums of all rows so far, which may be dealt over the tasks in any way.
 
@@ -51,8 +44,6 @@ class TopN(Iteration):
     many each time. What is told of a key is its sum but for at most the `missing`: all tasks' greatest untold parts.
     The loop ends once no key that is left out can have more than (1 + error) times the sum of one that is not.
     """
-
-    combine = staticmethod(joined_tops)
 
     def __init__(
         self,
@@ -106,6 +97,12 @@ class TopN(Iteration):
         untold = parts.sums[first] if first < len(parts.sums) else 0.0
         told = Messages(parts.keys[first:last], parts.sums[first:last])
         return Spoken(told, np.append(untold, _top(self._n + 1, keys, sums)))
+
+    def combine(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Untold parts add up, and of both tops the top is taken; no key is in both, for it has one task."""
+        keys, sums = np.concatenate([one[1:].reshape(2, -1), other[1:].reshape(2, -1)], axis=1)
+        there = ~np.isnan(keys)
+        return np.append(one[0] + other[0], _top(self._n + 1, keys[there], sums[there]))
 
     def finished(self, fed: int, totals: np.ndarray) -> bool:
         """Keeps the top n, too, which are the same in all tasks."""
