@@ -125,7 +125,7 @@ class HostsCluster:
                     client.kill(name, worker)
         summary = self.wait(name, out)
         tail.refresh()
-        return summary, tail.rows, moments
+        return summary, tail.rows(), moments
 
     def wait(self, name: str, out: Path) -> dict[str, Any]:
         """Wait for a job's end; its summary. RuntimeError when it did not complete."""

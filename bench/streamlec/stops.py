@@ -55,7 +55,7 @@ def stopped(data: str, attachment: str, stops: int, every: int) -> dict[str, Any
         tail = EpochTail(out / "epochs.csv")
         tail.refresh()
     begun = [failure["injected_at"] for failure in summary["failures"] if failure["action"] == "stop"]
-    return figures_of(tail.rows, begun, STOPPED_S, summary)
+    return figures_of(tail.rows(), begun, STOPPED_S, summary)
 
 
 def cut_off(cluster: HostsCluster, attachment: str, cuts: int, every: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def cut_off(cluster: HostsCluster, attachment: str, cuts: int, every: int) -> di
         cluster.hosts.link(host, "up")
     summary = cluster.wait(name, out)
     tail.refresh()
-    return figures_of(tail.rows, begun, CUT_S, summary)
+    return figures_of(tail.rows(), begun, CUT_S, summary)
 
 
 def figures_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,15 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
     topology = Topology.from_dict(submitted)
     committed = Committed(run_dir, len(submitted["sinks"]))
     committed.refresh()
+    *earlier, epochs = committed.by_attempt(before)
     summary = compose(
         Facts(
             job=topology.job,
             scheme=topology.scheme,
             status=status,
-            epochs=committed.between(before[-1]),
+            epochs=epochs,
             before=committed.before,
-            earlier=[committed.between(*bounds) for bounds in pairwise(before)],
+            earlier=earlier,
             injected=[injected(order) for order in status.get("injected") or ()],
             not_injected=not_injected(submitted, status),
             started_at=status.get("started_at"),

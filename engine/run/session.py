@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
@@ -239,13 +238,14 @@ class Session:
         topology = self._job.topology
         submitted = topology.to_dict() | {"schema": self._job.schema.fields()}
         status = {**self.status, "failures": [*(self.status.get("failures") or ()), *self._service_failures]}
+        *earlier, epochs = self._committed.by_attempt(self._start.attempt.before)
         facts = Facts(
             job=topology.job,
             scheme=topology.scheme,
             status=status,
-            epochs=self._committed.between(self._start.attempt.before[-1]),
+            epochs=epochs,
             before=self._committed.before,
-            earlier=[self._committed.between(*bounds) for bounds in pairwise(self._start.attempt.before)],
+            earlier=earlier,
             injected=self._injector.injected,
             not_injected=self._injector.not_injected,
             started_at=self._started_at,

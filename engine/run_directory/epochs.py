@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from riprap.controller.completeness import Account
@@ -37,22 +38,23 @@ def parse_row(line: str) -> EpochRow | None:
 class EpochTail:
     """The rows of one growing file; a line counts once its end is there. A file not there yet has none.
 
-    Of a long stream the file, and so this, holds the newest rows; `before` is what the others came to.
+    Of a long stream the file holds the newest rows; `before` is what the others came to. The rows themselves stay in
+    the file: who follows a stream without end keeps totals alone.
     """
 
     def __init__(self, path: Path, index: int = 0) -> None:
-        self._path = path
+        self._path, self._index = path, index
         self._offset = self._inode = 0
         self._clock = (index, 0)
-        self.rows: list[EpochRow] = []
         self.before = NOTHING_BEFORE
+        self.epoch = 0
+        """The latest committed epoch, 0 before the first."""
         self.items = 0
         """Of all epochs, of those before the first row too."""
 
-    @property
-    def epoch(self) -> int:
-        """The latest committed epoch, 0 before the first."""
-        return self.rows[-1].epoch if self.rows else self.before.epoch
+    def rows(self) -> list[EpochRow]:
+        """The rows that the file holds now, of those that were taken in."""
+        return [row for row in EpochTail(self._path, self._index).refresh() if row.epoch <= self.epoch]
 
     def refresh(self) -> list[EpochRow]:
         """Take in what was appended, and return it.
@@ -75,20 +77,20 @@ class EpochTail:
         whole = chunk[: chunk.rfind(b"\n") + 1]
         self._offset += len(whole)
         rows = list(self._rows(whole.decode(errors="replace")))
-        self.rows += rows
+        self.epoch = rows[-1].epoch if rows else self.epoch
         self.items += sum(row.items for row in rows)
         return [row for row in rows if row.epoch > known] if self.before.epoch else rows
 
     def _begin_anew(self, inode: int) -> None:
-        self._offset, self._inode, self._clock = 0, inode, (self._clock[0], 0)
-        self.rows, self.before, self.items = [], NOTHING_BEFORE, 0
+        self._offset, self._inode, self._clock = 0, inode, (self._index, 0)
+        self.before, self.epoch, self.items = NOTHING_BEFORE, 0, 0
 
     def _rows(self, text: str) -> Iterator[EpochRow]:
         for line in text.splitlines():
             if before := Before.parse(line):
-                self.before, self.items = before, before.items
+                self.before, self.epoch, self.items = before, before.epoch, before.items
             elif line.startswith("#"):
-                self._clock = (self._clock[0], self._clock[1] + 1)
+                self._clock = (self._index, self._clock[1] + 1)
             elif row := parse_row(line):
                 yield replace(row, clock=self._clock)
 
@@ -115,10 +117,22 @@ class Committed:
         return [tail.epoch for tail in self._tails]
 
     def between(self, after: Sequence[int], until: Sequence[int] | None = None) -> list[EpochRow]:
-        """The rows of the epochs past `after` (of each sink; none given: all) and not past `until`, sink by sink."""
-        first, last = after or [0] * len(self._tails), until or [tail.epoch for tail in self._tails]
-        bounds = zip(self._tails, first, last)
-        return [row for tail, begin, end in bounds for row in tail.rows if begin < row.epoch <= end]
+        """The rows of the epochs past `after` (of each sink; none given: all) and not past `until`, sink by sink.
+
+        They are read from the files, which hold them.
+        """
+        return self._select([tail.rows() for tail in self._tails], after, until)
+
+    def by_attempt(self, before: Sequence[Sequence[int]]) -> list[list[EpochRow]]:
+        """The rows of each attempt, as `between`; `before` are the epochs that each of them began behind."""
+        rows = [tail.rows() for tail in self._tails]
+        return [self._select(rows, after, until) for after, until in pairwise([*before, None]) if after is not None]
+
+    def _select(
+        self, rows: Sequence[list[EpochRow]], after: Sequence[int], until: Sequence[int] | None
+    ) -> list[EpochRow]:
+        bounds = zip(rows, after or [0] * len(rows), until or self.epochs)
+        return [row for one, begin, end in bounds for row in one if begin < row.epoch <= end]
 
     def accounts(self, left_out: Sequence[int]) -> list[Account]:
         """Account of each sink; `left_out` are the items that stay lost, sink by sink."""

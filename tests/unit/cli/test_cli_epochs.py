@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 from hypothesis import given
@@ -39,8 +40,8 @@ def test_however_it_is_cut_each_row_comes_once(items: list[int], cuts: list[int]
             done = cut
             rows += tail.refresh()
             assert tail.items == sum(row.items for row in rows)
-    assert [row.items for row in rows] == items
-    assert tail.epoch == len(items) and tail.rows == rows
+        assert [row.items for row in rows] == items
+        assert tail.epoch == len(items) and tail.rows() == rows
 
 
 def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
     tail.refresh()
     path.write_text(HEADING + "1,7,0.5,3.0\n")
     tail.refresh()
-    assert (tail.epoch, tail.items, len(tail.rows)) == (1, 7, 1)
+    assert (tail.epoch, tail.items, len(tail.rows())) == (1, 7, 1)
 
 
 def test_an_epoch_is_committed_when_every_sink_has_committed_it(tmp_path: Path) -> None:
@@ -72,3 +73,37 @@ def test_rows_are_told_apart_by_attempt(tmp_path: Path) -> None:
     assert [row.epoch for row in committed.between([0, 0], [2, 1])] == [1, 2, 1]
     assert [row.epoch for row in committed.between([2, 1])] == [3, 2]
     assert [row.epoch for row in committed.between([], [])] == [1, 2, 3, 1, 2]
+
+
+def test_each_attempt_has_the_rows_behind_which_the_next_began(tmp_path: Path) -> None:
+    committed = Committed(tmp_path, sinks=1)
+    (tmp_path / "epochs.csv").write_text(HEADING + "".join(f"{n},10,0.5,1.0\n" for n in range(1, 7)))
+    committed.refresh()
+    before = [[0], [2], [2], [5]]
+    rows = [[row.epoch for row in attempt] for attempt in committed.by_attempt(before)]
+    assert rows == [[1, 2], [], [3, 4, 5], [6]]
+    assert committed.by_attempt([[]]) == [committed.between([])]
+
+
+def test_rows_that_came_since_the_last_look_are_not_told_before_the_next(tmp_path: Path) -> None:
+    path, committed = tmp_path / "epochs.csv", Committed(tmp_path, sinks=1)
+    path.write_text(HEADING + "1,10,0.5,1.0\n")
+    committed.refresh()
+    with path.open("a") as stream:
+        stream.write("2,10,0.5,2.0\n")
+    assert [row.epoch for row in committed.between([])] == [1], "items and rows are of one moment"
+    committed.refresh()
+    assert [row.epoch for row in committed.between([])] == [1, 2]
+
+
+def test_who_follows_a_long_file_keeps_totals_and_no_rows(tmp_path: Path) -> None:
+    committed = Committed(tmp_path, sinks=1)
+    (tmp_path / "epochs.csv").write_text(HEADING + "".join(f"{n},10,0.5,{n}.0\n" for n in range(1, 20_001)))
+    tracemalloc.start()
+    try:
+        committed.refresh()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert (committed.epoch, committed.items) == (20_000, 200_000)
+    assert kept < 100_000, "a row takes some 160 bytes"

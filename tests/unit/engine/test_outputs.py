@@ -267,7 +267,7 @@ def test_of_a_long_stream_the_newest_epochs_are_kept_and_the_rest_is_told(
         outputs.durable(epoch)
         heard += [row.epoch for row in tail.refresh()]
         assert (tail.epoch, tail.items) == (epoch, sum(range(epoch + 1)))
-        assert len(tail.rows) <= 11 and tail.before.epoch + len(tail.rows) == epoch
+        assert len(tail.rows()) <= 11 and tail.before.epoch + len(tail.rows()) == epoch
         if epoch % 13 == 0:  # a next life knows what the file says
             outputs.close()
             outputs = SinkOutputs(tmp_path, 0, 1)
