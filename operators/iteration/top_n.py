@@ -49,8 +49,8 @@ class TopN(Iteration):
         self,
         n: Annotated[int, Option("How many keys", unit="keys", low=1)] = 10,
         columns: Annotated[int, Option("The columns of a row", unit="columns", low=1)] = 2,
-        key: Annotated[int, Option("The column of keys, whole numbers, from 0", low=0)] = 0,
-        count: Annotated[int, Option("The column of what is summed, from 0; -1: each row counts 1", low=-1)] = 1,
+        key: Annotated[int, Option("Where keys stand, whole numbers; the first column is 0", unit="column", low=0)] = 0,
+        count: Annotated[int, Option("Where what is summed stands; -1: each row counts 1", unit="column", low=-1)] = 1,
         error: Annotated[float, Option("Of a sum: by how much a key may be that is left out, too", low=0)] = 0.01,
         supersteps: Supersteps = 100,
     ) -> None:
