@@ -8,14 +8,12 @@ import shutil
 import socket
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.files import full_disk, no_space, replace, speaks_of_full_disk
 from riprap.controller.processes import tie_to_this_process
-from riprap.controller.transaction_log import TransactionLog
 
 ADDRESS = "127.0.0.1"
 SERVER_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -27,9 +25,7 @@ JARS = (
 # A small heap and the quick compiler: the server holds a few kilobytes, and starts in half a second.
 JVM_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # tickTime bounds sessions to 1-10 s. Without forceSync a write survives the death of the process, not of the machine,
-# which takes the embedded server's only client with it. A snapshot, and with it a new log, comes after 10,000
-# transactions or 4 MB of them, so that old logs can go (transaction_log.py); that limit counts what is allocated
-# ahead, by default 64 MB.
+# which takes the embedded server's only client with it.
 CONFIG = """\
 tickTime=500
 dataDir={data_dir}
@@ -37,9 +33,6 @@ clientPort={port}
 clientPortAddress={address}
 maxClientCnxns=0
 forceSync=no
-snapCount=10000
-snapSizeLimitInKb=4096
-preAllocSize=64
 admin.enableServer=false
 4lw.commands.whitelist=ruok,srvr
 """
@@ -59,7 +52,6 @@ class EmbeddedZooKeeper:
         self.address = address
         self.port = port
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = TransactionLog(self.data_dir)
 
     @property
     def connect_string(self) -> str:
@@ -116,11 +108,6 @@ class EmbeddedZooKeeper:
             self._process.kill()
             self._process.wait()
             self._process = None
-
-    def purge(self) -> None:
-        """Remove the transaction logs and snapshots that no start of the server needs: it keeps them for ever."""
-        with suppress(OSError):  # then the disk is fuller than it need be, which is no reason to end a job
-            self._log.purge()
 
     def __enter__(self) -> EmbeddedZooKeeper:
         self.start()

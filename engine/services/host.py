@@ -80,10 +80,7 @@ class Services:
         return pids
 
     def supervise(self) -> None:
-        """Start again what has died, and keep ZooKeeper's disk bounded.
-
-        RiprapError when services die too often for an accident.
-        """
+        """Start again what has died; RiprapError when that happens too often to be an accident."""
         for name, child in list(self._children.items()):
             code = child.poll()
             if code is not None:
@@ -93,8 +90,6 @@ class Services:
             self._count_restart("zookeeper", -1)
             self._embedded.kill()
             self._embedded.start()
-        if self._embedded:
-            self._embedded.purge()
 
     def renew(self) -> None:
         """End controllers and backup servers and start them again, under the keys that are in the folder then.

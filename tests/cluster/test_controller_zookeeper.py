@@ -50,31 +50,6 @@ def test_a_killed_server_comes_back_with_its_data_and_sessions(tmp_path: Path) -
         server.stop()
 
 
-def test_the_data_of_an_endless_run_stay_bounded_and_are_all_there_after_a_kill(tmp_path: Path) -> None:
-    """40 MB of transactions leave less than half of that on disk: three snapshots and the logs since the oldest."""
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
-    with server:
-        client = KazooClient(server.connect_string, timeout=10)
-        client.start()
-        client.create("/first", b"of all")
-        client.create("/last", b"")
-        for round_number in range(100):
-            for write in [client.set_async("/last", bytes([round_number]) * 100_000) for _ in range(4)]:
-                write.get()
-            server.purge()
-            assert bytes_below(server.data_dir) < 24_000_000
-        server.kill()
-        server.start()
-        assert client.retry(client.get, "/first")[0] == b"of all", "its transaction is in a snapshot alone"
-        assert client.retry(client.get, "/last")[0] == bytes([99]) * 100_000
-        client.stop()
-        client.close()
-
-
-def bytes_below(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
