@@ -192,8 +192,11 @@ class Core:
             asked.append((ticket, {"job": name}))
             return [Purge(name)] if len(asked) == 1 else []
         job = self._job(name)
-        if job.phase not in TERMINAL or job.durable is None or job.durable.phase not in TERMINAL:
+        if job.phase not in TERMINAL:
             raise ConfigError(f"job {name} is {job.phase}", f"`riprap cancel {name}` first")
+        if not job.is_over:
+            self._forgetting.setdefault(name, []).append((ticket, {"job": name}))
+            return []
         job.tickets.append((ticket, {"job": name}))
         if job.purging:
             return []
@@ -325,11 +328,15 @@ class Core:
         return [*actions, *self._make_durable(job, now), *self._end(job)]
 
     def _end(self, job: LedJob) -> list[Action]:
-        """Make the end of a job known, once in this leadership, when it is durable."""
-        if job.ended or job.final is None or job.durable is None or job.durable.phase not in TERMINAL:
+        """When its end is durable make it known, once in this leadership; and remove the job for who asked before."""
+        if job.final is None or not job.is_over:
             return []
+        actions: list[Action] = [] if job.ended else [SumUp(job.spec, job.final)]
         job.ended = True
-        return [SumUp(job.spec, job.final)]
+        if job.spec.name in self._forgetting:
+            job.purging = True
+            actions.append(Purge(job.spec.name))
+        return actions
 
     def _taking_over(self, now: float) -> bool:
         """True to hold still because agents have not reported yet: what they run is not known."""

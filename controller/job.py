@@ -14,7 +14,7 @@ from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
 from riprap.controller.horizon import Granting
 from riprap.controller.jobspec import JobSpec
-from riprap.controller.phases import STOPPING, Phase, check_move
+from riprap.controller.phases import STOPPING, TERMINAL, Phase, check_move
 from riprap.controller.record import UNASSIGNED, Assignment, JobRecord
 from riprap.controller.reports import EXITED, WorkerReport
 from riprap.controller.reports import UP as REPORTED_UP
@@ -132,6 +132,11 @@ class LedJob:
         """True when an agent may hold the worker's process: its assignment is durable and not shut out."""
         task = self.tasks[worker]
         return self.durable is not None and not task.fenced and self.durable.tasks.get(worker) == task.assignment
+
+    @property
+    def is_over(self) -> bool:
+        """True when its end is durable."""
+        return self.durable is not None and self.durable.phase in TERMINAL
 
     def stopping(self) -> bool:
         """True when the decision to stop the workers is durable."""

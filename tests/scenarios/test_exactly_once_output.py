@@ -37,10 +37,10 @@ from riprap.operators.inputs.forward import Forward
 
 class Numbered(Forward):
     def process_data(self, items, first, out):
-        time.sleep(items.count / 15_000)
+        time.sleep(items.count / 7_000)
         return super().process_data(items, first, out)
 """
-KILLS = ("read.0", "write.1", "controller", "write.0", "agent", "backup", "read.1")
+KILLS = ("read.0", "write.1", "write.0", "agent", "backup", "read.1", "controller")
 
 
 def numbered(folder: Path, rows: int) -> None:

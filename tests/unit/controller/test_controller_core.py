@@ -149,6 +149,20 @@ def test_a_job_is_forgotten_when_its_nodes_are_gone_and_only_after_its_end() -> 
         driver.core.status("job")
 
 
+def test_a_job_that_has_ended_is_forgotten_once_that_is_durable() -> None:
+    """Whoever sees its end may ask before: it is no error, and needs no second request."""
+    driver = running()
+    driver.hear(sink_0={"done": True})
+    driver.confirm = False
+    driver.hear(source_0={"state": EXITED}, sink_0={"state": EXITED})
+    while driver.status["phase"] != "COMPLETED":
+        driver.take(driver.core.persisted("job", driver.persists[-1].record, driver.now))
+    assert driver.core.forget("f", "job") == []
+    found = driver.core.persisted("job", driver.persists[-1].record, driver.now)
+    assert Purge("job") in found
+    assert [reply.ticket for reply in driver.core.purged("job")] == ["f"]
+
+
 def test_a_new_job_goes_on_behind_the_incarnations_that_agents_still_tell_of() -> None:
     driver = running()
     driver.hear(sink_0={"incarnation": 1, "state": EXITED})
