@@ -20,8 +20,8 @@ class Account(NamedTuple):
 class Expected:
     """The length of a job's stream; None where it is not known.
 
-    `items` are those of all sources (input times repeat, up to the limit). `windows` is set in general
-    topologies alone: every destination closes that many.
+    `items` are those of all sources (input times repeat, up to the limit). Every destination
+    closes so many `windows`.
     """
 
     items: int | None = None
@@ -35,7 +35,7 @@ class Expected:
         for name, value in given.items():
             if value is not None and (value.__class__ is not int or value < 0):
                 raise ConfigError(f"schema.{name} is {value!r}, not a count", "use `riprap run` or `riprap submit`")
-        if given["windows"] is not None and "none" in _schemes(topology):
+        if "columns" not in schema and "none" in _schemes(topology):
             given["items"] = None  # a destination that died may have known of items in windows that were still open
         return cls(**given)
 

@@ -147,6 +147,12 @@ class DataflowOperator(Operator):
         An operator whose guarantee is one-sided compensates here (AF 6.1.2, Experiment 3).
         """
 
+    is_restorable = True
+    """False for a destination that cannot go on from what a former life saved."""
+
+    def process_recovery(self, out: Emitter) -> None:
+        """The state is that of a former life: feed back what a coded stage before this one computes with."""
+
     def outputs(self) -> np.ndarray | None:
         """Rows (2-D, float64) that the window just closed adds to the job's output file; None where there is none.
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from riprap.configs.topology import Topology
 from riprap.engine.flow.epoch_reader import cut
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.schemes import make_scheme
+from riprap.engine.worker.build import block_unit
+from riprap.engine.worker.operators import graph_of_stages
 from riprap.operators.base import Context, Processor, Sink
 
 BLOCK_BYTES = 1 << 18
@@ -50,6 +50,5 @@ class LocalTraining:
 
 
 def unit_of(topology: Topology) -> int:
-    """What the source of a three-stage job makes the number of an epoch's blocks a multiple of."""
-    source = topology.tasks(topology.sources[0])[0]
-    return make_scheme(Layout.of(topology, source), topology.fault_tolerance).unit
+    """What the source of a job that trains makes the number of an epoch's blocks a multiple of."""
+    return block_unit(graph_of_stages(topology))

@@ -1,18 +1,17 @@
-"""What a peer may send in a general topology: kinds by edge, and the numbers that every block carries."""
+"""What a peer may send: kinds by edge, and the numbers that every block carries."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from riprap.codec.blocks import NO_KEY, Block, Kind
-from riprap.codec.clock import is_opened
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.codec.trust.paths import problem_with_path
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.fields import are_counts, is_window_end
 from riprap.engine.flow.layout import DataflowLayout
-from riprap.engine.flow.three_stage.gate import ThreeStageGate
-from riprap.operators.returns import FOREVER
+from riprap.engine.flow.segment_gate import SegmentGate
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
 
@@ -22,7 +21,7 @@ class DataflowGate:
 
     def __init__(self, layout: DataflowLayout) -> None:
         joints = (*layout.inputs, *layout.outputs)
-        parts = [ThreeStageGate(segment.layout) for segment in layout.segments]
+        parts = [SegmentGate(segment.layout) for segment in layout.segments]
         joined = [
             *(worker for joint in joints for worker in joint.workers),
             *(w for part in parts for w in part.workers),
@@ -52,9 +51,9 @@ class DataflowGate:
             return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
             raise FrameError("a key of another link")
-        if not _counts(meta.get("cause"), 4):
+        if not are_counts(meta.get("cause"), 4):
             raise FrameError("a block without its cause")
-        if block.kind == Kind.PUNCTUATION and not _is_end(meta):
+        if block.kind == Kind.PUNCTUATION and not is_window_end(meta):
             raise FrameError("a PUNCTUATION with odd fields")
 
 
@@ -64,28 +63,12 @@ def _is_savepoint(meta: dict[str, Any]) -> bool:
     return not set(meta) - {"savepoint"} and isinstance(where, str) and not problem_with_path(where)
 
 
-def _counts(values: Any, length: int) -> bool:
-    return isinstance(values, list) and len(values) == length and all(v.__class__ is int and v >= 0 for v in values)
-
-
 def _is_heard(heard: Any) -> bool:
     return (
         isinstance(heard, list)
         and len(heard) == 5
-        and _counts([*heard[:2], heard[3]], 3)
+        and are_counts([*heard[:2], heard[3]], 3)
         and heard[2].__class__ is bool
         and isinstance(heard[4], list)
-        and all(_counts(cause, 4) for cause in heard[4])
-    )
-
-
-def _is_end(meta: dict[str, Any]) -> bool:
-    return (
-        meta.get("items").__class__ is int
-        and meta["items"] >= 0
-        and is_opened(meta)
-        and meta.get("last").__class__ is bool
-        and meta.get("time", 0).__class__ is int
-        and -FOREVER <= meta.get("time", 0) <= FOREVER
-        and meta.get("idle", True) is True
+        and all(are_counts(cause, 4) for cause in heard[4])
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
@@ -128,6 +128,8 @@ class Outlet:
         self._files = files
         self._forward = [joint for joint in layout.outputs if not joint.feedback]
         self._back = [joint for joint in layout.outputs if joint.feedback]
+        self.train: Callable[[Epoch, Sequence[np.ndarray]], None] | None = None
+        """Takes what is fed back to a coded stage (engine/spreads/end.py)."""
         self._cause: tuple[LinkKey, int] = ((0, 0), 0)
         self._siblings: dict[LinkKey, int] = {}
         self._dealt = 0
@@ -169,6 +171,9 @@ class Outlet:
         self, arrays: Sequence[np.ndarray], count: int = 1, to: int | None = None, stage: str | None = None
     ) -> None:
         arrays, count = returns.sent("out.feed_back", arrays, count)
+        if self.train is not None:
+            self.train(self.epoch, arrays)
+            return
         self._emit(Kind.FEEDBACK, self._joint(self._back, stage), arrays, count, to)
 
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:

@@ -1,11 +1,11 @@
-"""The port: all that tasks and schemes may do to the outside world, and what hooks return.
+"""The port: all that tasks and schemes may do to the outside world.
 
 Real workers (engine/worker/port.py), the simulators of tests/sim and the tests have ports of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,9 +24,6 @@ class Boundary:
     items: int
     lost: int
     last: bool
-
-
-Ready = Iterable[Block | Boundary]
 
 
 class Port(Protocol):

@@ -113,6 +113,7 @@ class TaskProgress:
     windows: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Of windows that some input links have closed: the items, and when the window was opened (inf: not known)."""
     sent: dict[LinkKey, At] = field(default_factory=dict)
+    """Up to where each output link has been numbered."""
     feedback: dict[LinkKey, int] = field(default_factory=dict)
     """The window of the newest feedback that was taken in, by link."""
     failures: list[int] = field(default_factory=list)
@@ -123,6 +124,8 @@ class TaskProgress:
     """Where a logged input (logged_reader.py) goes on behind what is processed; empty at its beginning."""
     times: EventTimes = field(default_factory=EventTimes)
     """Event time here, and what the links have promised."""
+    lost: dict[int, int] = field(default_factory=dict)
+    """Items that stay lost, by window, where they are counted: 0 for all windows that are closed."""
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""
@@ -136,6 +139,20 @@ class TaskProgress:
             self.closed[link] = block.epoch
             if link != INPUT:
                 self.times.note(link, block.epoch, block.meta)
+
+    def note_gap(self, link: LinkKey, block: Block) -> int:
+        """A block is about to be processed: note what of its window is missing before it, and return that."""
+        gap = block.key.s_index - self.done.get(link, Heard()).at.items
+        if gap:
+            self.lost[block.epoch] = self.lost.get(block.epoch, 0) + gap
+        return gap
+
+    def close_lost(self, epoch: int) -> int:
+        """A window closes: the items of it that stay lost."""
+        lost = self.lost.pop(epoch, 0)
+        if lost:
+            self.lost[0] = self.lost.get(0, 0) + lost
+        return lost
 
     def pack(self) -> dict[str, Any]:
         """As the fields of a record."""
@@ -158,6 +175,7 @@ class TaskProgress:
             "rows": self.rows,
             "source": {**self.source, "places": dict(self.source["places"])} if self.source else {},
             "times": self.times.pack(),
+            "lost": [[epoch, items] for epoch, items in self.lost.items()],
         }
 
     @classmethod
@@ -182,4 +200,5 @@ class TaskProgress:
             fields["rows"],
             fields["source"],
             EventTimes.unpack(fields.get("times", ())),
+            dict(fields.get("lost", ())),
         )

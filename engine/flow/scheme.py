@@ -64,7 +64,7 @@ class SavedPart(NamedTuple):
     copy_ms: float = 0.0
 
 
-class DataflowScheme:
+class Scheme:
     """Keeps nothing and promises nothing; a scheme overrides what it does otherwise."""
 
     saves = False

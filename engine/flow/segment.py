@@ -1,8 +1,8 @@
-"""A coded segment of a general topology: encoder, coded stage, decoder (DESIGN 4b; LEC III). Copies are a code too.
+"""A coded segment of a topology: encoder, coded stage, decoder (DESIGN 4b; LEC III-A). Copies are a code too.
 
 Task i of the stage before the coded one and task i of the stage behind it are a pair, joined by one link as any two
-tasks are: numbered, acknowledged, replayed. Its blocks travel in stripes over the coded stage's tasks, which compute
-on the way (engine/segments/striped.py).
+tasks are: numbered, acknowledged, replayed. Its blocks travel in rows over the coded stage's tasks, which compute on
+the way (engine/spreads/encoder.py, decoder.py). A feedback edge from the stage behind to the coded one brings models.
 """
 
 from __future__ import annotations
@@ -15,10 +15,54 @@ from riprap.codec.ids import WorkerId
 from riprap.configs.shape import StageEdge
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.three_stage.layout import Layout
 
-CODED = ("erasure", "replication")
-"""The schemes that make a segment of the stage that names one."""
+CODED = ("erasure", "replication", "dealt")
+"""The schemes that make a segment of the stage that names one; `dealt` is that of a job that trains under `none`."""
+
+
+@dataclass(frozen=True)
+class SegmentLayout:
+    """The workers of a segment and the edges that its messages take; source i is paired with sink i (LEC III-A).
+
+    The roles are the paper's: sources encode, processors compute on the pieces, sinks decode. `punctuation` tells a
+    sink what a row holds, `commit` a source which row is whole, `feedback` the processors the same, and asks them for
+    pieces.
+    """
+
+    me: WorkerId
+    sources: tuple[WorkerId, ...]
+    processors: tuple[WorkerId, ...]
+    sinks: tuple[WorkerId, ...]
+    data: Edge
+    result: Edge
+    feedback: Edge
+    punctuation: Edge
+    commit: Edge
+
+    @property
+    def partner(self) -> WorkerId:
+        """The sink of this source, or the source of this sink."""
+        return (self.sinks if self.me in self.sources else self.sources)[self.me.index]
+
+    def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
+        """The edges that end here, with the workers at their other end."""
+        if self.me in self.sources:
+            return {self.commit: (self.partner,)}
+        if self.me in self.sinks:
+            return {self.result: self.processors, self.punctuation: (self.partner,)}
+        return {self.data: self.sources, self.feedback: self.sinks}
+
+    def outgoing(self) -> tuple[Edge, ...]:
+        """The edges that start here."""
+        if self.me in self.sources:
+            return (self.data, self.punctuation)
+        if self.me in self.sinks:
+            return (self.commit, self.feedback)
+        return (self.result,)
+
+    def receivers(self) -> list[WorkerId]:
+        """All workers that this one sends to, by any edge."""
+        return list(self.sinks) if self.me in self.processors else [*self.processors, self.partner]
 
 
 @dataclass(frozen=True)
@@ -27,11 +71,13 @@ class CodedSegment:
 
     stage: str
     options: Mapping[str, Any]
-    layout: Layout
+    layout: SegmentLayout
     link: Edge
     """From encoder to decoder, in whose place stripes travel."""
     reply: Edge
-    """Against it, as every link of a general topology has one (engine/flow/layout.py)."""
+    """Against it, as every link of a topology has one (engine/flow/layout.py)."""
+    stale: float | None = None
+    """Windows that the coded stage may run ahead of the models that come back to it; None where none do."""
 
     @property
     def encodes(self) -> bool:
@@ -56,32 +102,36 @@ def coded_stages(topology: Topology) -> dict[str, Mapping[str, Any]]:
 
 
 def segments_around(topology: Topology, me: WorkerId) -> Iterator[CodedSegment]:
-    """The segments that a worker is part of; checked topologies have one edge into a coded stage, and one out of it."""
+    """The segments that a worker is part of; checked topologies have one data edge into a coded stage, and one out of
+    it."""
     count = len(topology.edges)
     for stage, options in coded_stages(topology).items():
-        (into,), (out,) = topology.in_edges(stage), topology.out_edges(stage)
+        (into,) = (edge for edge in topology.in_edges(stage) if not edge.feedback)
+        (out,) = topology.out_edges(stage)
+        back = [edge for edge in topology.in_edges(stage) if edge.feedback]
         if me.stage not in (into.upstream, stage, out.downstream):
             continue
         yield CodedSegment(
             stage,
             options,
-            _layout(topology, me, into, out, count),
+            _layout(topology, me, into, out, back[0] if back else None),
             Edge(4 * count + into.index, f"{into.upstream}=>{out.downstream}"),
             Edge(5 * count + into.index, f"{out.downstream}->{into.upstream}:reply"),
+            back[0].stale_windows if back else None,
         )
 
 
-def _layout(topology: Topology, me: WorkerId, into: StageEdge, out: StageEdge, count: int) -> Layout:
+def _layout(topology: Topology, me: WorkerId, into: StageEdge, out: StageEdge, back: StageEdge | None) -> SegmentLayout:
+    count = len(topology.edges)
     first, coded, last = into.upstream, into.downstream, out.downstream
-    return Layout(
+    return SegmentLayout(
         me,
         tuple(topology.tasks(first)),
         tuple(topology.tasks(coded)),
         tuple(topology.tasks(last)),
         Edge(into.index, into.name),
         Edge(out.index, out.name),
-        Edge(2 * count + out.index, f"{last}->{coded}:pieces"),
+        Edge(back.index, back.name) if back else Edge(2 * count + out.index, f"{last}->{coded}:pieces"),
         Edge(2 * count + into.index, f"{first}->{last}:rows"),
         Edge(3 * count + into.index, f"{last}->{first}:rows"),
-        trains=False,
     )

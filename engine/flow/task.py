@@ -23,7 +23,7 @@ from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key
 from riprap.engine.flow.reader import InputReader
-from riprap.engine.flow.scheme import DataflowScheme, SavedPart
+from riprap.engine.flow.scheme import SavedPart, Scheme
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
@@ -41,6 +41,9 @@ class DataflowTask:
     Invariant: `progress` says exactly what the operator's state includes and what was put out.
     """
 
+    counts_lost = False
+    """True where the items of a window that do not come are the job's, and its end says how many stay lost."""
+
     def __init__(
         self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
         reader: InputReader | None, journal: WindowJournal | None, fresh: bool, threads: ComputeThreads | None = None,
@@ -51,7 +54,7 @@ class DataflowTask:
         self.progress: TaskProgress = outlet.progress
         self.inbox: deque[Entry] = deque()
         self.feedback: deque[Entry] = deque()
-        self.scheme: DataflowScheme
+        self.scheme: Scheme
         self.items = self.lost = 0
         self._recovery: dict[str, Any] = {}
         self.running = False
@@ -70,7 +73,7 @@ class DataflowTask:
             for worker in joint.workers:
                 self.progress.heard[link_key(joint.edge, worker)] = Heard(known=fresh)
 
-    def use(self, scheme: DataflowScheme) -> None:
+    def use(self, scheme: Scheme) -> None:
         """Set the scheme, which in turn works on the parts of this task."""
         self.scheme = self.outlet.scheme = scheme
         if not self._fresh and not scheme.saves:
@@ -154,6 +157,7 @@ class DataflowTask:
         if self.journal is not None:
             self.journal.cut(self.progress.rows)
             self.journal.durable(Epoch(self.scheme.announced))
+        self.lost += sum(self.progress.lost.values())
         for entry in entries:
             self._tell_on_our_clock(entry.block)
         self._note_recovery(len(self.progress.failures))
@@ -213,7 +217,7 @@ class DataflowTask:
                 self.port.ack(entry.edge, entry.sender, block.seq)
                 self.port.count("duplicates_dropped", block.items)
                 return
-            if heard.known and block.key.s_index > heard.at.items:
+            if heard.known and block.key.s_index > heard.at.items and not self.counts_lost:
                 self.lost += block.key.s_index - heard.at.items
             heard.note(block)
         self._tell_on_our_clock(block)
@@ -371,6 +375,8 @@ class DataflowTask:
         if entry.is_empty or entry.block.epoch <= self.progress.closed.get(entry.link, 0):
             self._done_with(entry)  # of a window that its link has closed all was processed before a loss
             return
+        if not entry.first:
+            self._count_lost(entry)
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first
@@ -383,6 +389,10 @@ class DataflowTask:
         state = self.operator.state
         if state is not None and state.exceeded:
             self.scheme.on_crossed()
+
+    def _count_lost(self, entry: Entry) -> None:
+        if self.counts_lost:
+            self.lost += self.progress.note_gap(entry.link, entry.block)
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
@@ -400,6 +410,7 @@ class DataflowTask:
 
     def _punctuate(self, entry: Entry) -> None:
         block, progress = entry.block, self.progress
+        self._count_lost(entry)
         progress.note_end(entry.link, block)
         if block.meta["last"]:
             progress.final = block.epoch
@@ -442,13 +453,14 @@ class DataflowTask:
         """All that belongs to the window is put out."""
         now, last = self.port.now(), epoch == self.progress.final
         items, began = self.progress.windows.pop(epoch, (0, now))
+        lost = self.progress.close_lost(epoch)
         opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
         self.progress.epoch, self.progress.last = epoch, last
         self.outlet.punctuate(items, opened_at, last)
         if self.journal is not None:
             rows = self.operator.outputs()
             self.progress.rows += 0 if rows is None else len(rows)
-            self.journal.committed(Boundary(epoch, items, 0, last), self.port.now() - opened_at, rows)
+            self.journal.committed(Boundary(epoch, items, lost, last), self.port.now() - opened_at, rows)
             self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
 
     def _caution(self, times: EventTimes) -> None:

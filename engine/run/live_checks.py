@@ -9,7 +9,7 @@ from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.sections import Input
 from riprap.configs.topology import Topology
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
-from riprap.engine.schemes import DATAFLOW_SCHEMES, dataflow_scheme
+from riprap.engine.schemes import SCHEMES, scheme_class
 from riprap.operators.inputs.tcp_lines import addresses_of
 
 
@@ -73,8 +73,8 @@ def _protection_problems(topology: Topology, stage: str, general: bool, at: Fiel
     own = topology.stages[stage].fault_tolerance is not None
     where: FieldPath = ("stages", stage, "fault_tolerance", "scheme") if own else ("fault_tolerance", "scheme")
     options = topology.scheme_of(stage)
-    able = sorted(name for name, scheme in DATAFLOW_SCHEMES.items() if scheme.exact and name not in CHECKPOINTING)
-    if options["scheme"] not in able or not dataflow_scheme(options).exact:
+    able = sorted(name for name, scheme in SCHEMES.items() if scheme.exact and name not in CHECKPOINTING)
+    if options["scheme"] not in able or not scheme_class(options).exact:
         wrong = f"is {options['scheme']}, which does not go back to where the log of {stage}'s input is"
         yield Problem(where, wrong, f"{', '.join(able[:-1])} or {able[-1]} for it", f"set it to {able[0]}")
     elif topology.backup.servers == 0:

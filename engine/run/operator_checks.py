@@ -20,16 +20,16 @@ from riprap.configs.topology import Draft, Topology
 from riprap.engine.run.dataflow_preflight import stage_problems as dataflow_stage_problems
 from riprap.engine.run.live_checks import live_problems
 from riprap.engine.run.window_output import output_problems
-from riprap.engine.schemes import DATAFLOW_SCHEMES, SCHEMES, STAGED_ONLY
+from riprap.engine.schemes import SPREAD, names_for
 from riprap.operators.base import Operator, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator, make_operator, option_problems
 from riprap.operators.names import short_name
 
 POSITIONS: dict[str, type[Operator]] = {"sources": Source, "processors": Processor, "sinks": Sink}
-FORMS: dict[bool, tuple[str, Mapping[str, Any]]] = {
-    True: ("general topologies", DATAFLOW_SCHEMES),
-    False: ("the three-stage form (source, processor, sink)", SCHEMES | DATAFLOW_SCHEMES),
+FORMS: dict[bool, tuple[str, list[str]]] = {
+    True: ("general topologies", names_for(True)),
+    False: ("the three-stage form (source, processor, sink)", names_for(False)),
 }
 """By whether operators are DataflowOperators: what their form is called, and its schemes."""
 
@@ -161,12 +161,12 @@ def _made_problems(topology: Topology, name: str, stage: StageOptions) -> Iterat
     except RiprapError as error:
         yield problem_of(("stages", name, "options"), error, "options that the operator takes")
         return
-    if isinstance(made, Sink) and not made.is_restorable and topology.scheme not in STAGED_ONLY:
+    if isinstance(made, Sink) and not made.is_restorable and topology.scheme not in SPREAD:
         yield Problem(
             ("stages", name, "operator"),
             f"{stage.operator} defines no snapshot and restore, without which {topology.scheme} cannot protect it",
             "a sink that does",
-            f"define them, or set fault_tolerance.scheme to {' or '.join(sorted(STAGED_ONLY))}",
+            f"define them, or set fault_tolerance.scheme to {' or '.join(sorted(SPREAD))}",
         )
     if is_hybrid(topology) and isinstance(made, Processor) and not made.is_hybrid:
         yield Problem(

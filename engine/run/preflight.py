@@ -22,9 +22,9 @@ from riprap.engine.run.fault_plan import plan_faults
 from riprap.engine.run.faults import faults_of_file, parse_fault
 from riprap.engine.run.operator_checks import is_hybrid, operator_problems
 from riprap.engine.run.savepoint_checks import number_of_savepoint, savepoint_problems
-from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.schemes import SPREAD, scheme_class
 from riprap.engine.services.backup_servers import with_servers
-from riprap.engine.worker.operators import is_dataflow, runs_as_graph
+from riprap.engine.worker.operators import is_dataflow
 from riprap.operators import returns
 from riprap.operators.base import Context, Operator, Processor, Sink, Source
 from riprap.operators.inputs.job_input import verify_input
@@ -61,17 +61,14 @@ class JobSchema:
     """Second moments of the features in the sources' samples, where the sink wants them
     (operators/learning/curvature.py)."""
     windows: int | None = None
-    """The epochs that each sink closes, where tasks of general topologies run the operators; None without end."""
-    as_graph: bool = False
-    """True when tasks of general topologies run them."""
+    """The epochs that each sink closes; None without end."""
 
     def fields(self) -> dict[str, Any]:
         """What workers and controllers are told of it."""
         told = {"columns": self.columns, "verified": self.verified, "classes": self.classes}
         moments = {} if self.moments is None else {"moments": packed_moments(self.moments)}
         values = {name: list(values) for name, values in told.items()}
-        windows = {"windows": self.windows} if self.as_graph else {}
-        return {"label": self.label, "items": self.items, **values, **moments, **windows}
+        return {"label": self.label, "items": self.items, "windows": self.windows, **values, **moments}
 
 
 @dataclass(frozen=True)
@@ -190,9 +187,9 @@ def open_operators(topology: Topology, verified: tuple[str, ...]) -> JobSchema:
     sink.open(_context(topology, topology.sinks[0], 0, columns, label))
     features = [index for index, name in enumerate(columns) if name != label]
     moments = second_moments(_samples(sources, len(columns)), features) if sink.wants_moments else None
-    items, as_graph = None if lengths is None else sum(lengths), runs_as_graph(topology)
+    items = None if lengths is None else sum(lengths)
     windows = None if lengths is None else max(-(-length // topology.micro_batch) for length in lengths)
-    return JobSchema(columns, label, items, verified, classes, moments, windows if as_graph else None, as_graph)
+    return JobSchema(columns, label, items, verified, classes, moments, windows)
 
 
 def _samples(sources: Sequence[Source], width: int) -> Iterator[np.ndarray]:
@@ -258,8 +255,8 @@ def _unprotected(topology: Topology) -> str:
     """Why a lost sink would end this job; empty when it would not."""
     if topology.backup.servers == 0:
         return "backup.servers is 0"
-    if runs_as_graph(topology):
-        bare = [name for name in topology.sinks if not dataflow_scheme(topology.scheme_of(name)).saves]
+    if is_dataflow(topology) or topology.scheme not in SPREAD:
+        bare = [name for name in topology.sinks if not scheme_class(topology.scheme_of(name)).saves]
         none = any(topology.scheme_of(name)["scheme"] == "none" for name in bare)
         return "" if not bare else "the scheme is none" if none else "all thresholds are infinite"
     name = topology.sinks[0]

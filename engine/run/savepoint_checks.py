@@ -13,8 +13,8 @@ from riprap.codec.key_groups import GROUPS
 from riprap.configs.problems import Problem, config_error
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.flow.segment import coded_stages
-from riprap.engine.schemes import DATAFLOW_SCHEMES
-from riprap.engine.worker.operators import is_dataflow, runs_as_graph
+from riprap.engine.schemes import SCHEMES
+from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 from riprap.operators.states.base import State
@@ -62,9 +62,9 @@ def _rescaling_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Pr
 
 def _scheme_problems(topology: Topology) -> Iterator[Problem]:
     """A life that starts again must know from its scheme that it goes on, and where."""
-    exact = [name for name, scheme in DATAFLOW_SCHEMES.items() if scheme.exact and scheme.saves]
+    exact = [name for name, scheme in SCHEMES.items() if scheme.exact and scheme.saves]
     names = sorted({topology.scheme_of(stage)["scheme"] for stage in topology.stages})
-    if not runs_as_graph(topology) or coded_stages(topology) or not set(names) <= set(exact):
+    if coded_stages(topology) or not set(names) <= set(exact):
         wrong = f"is {', '.join(names)}, and the job begins from a savepoint"
         yield Problem(("fault_tolerance", "scheme"), wrong, f"one of {', '.join(exact)} for all stages")
 

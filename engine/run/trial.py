@@ -15,7 +15,7 @@ from riprap.engine.flow.layout import targets
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.dataflow_preflight import DataflowSchema
 from riprap.engine.run.preflight import CheckedJob, JobSchema, check_job
-from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.schemes import scheme_class
 from riprap.engine.worker.operators import context_of, graph_context, input_of
 from riprap.operators.base import Context, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
@@ -129,8 +129,8 @@ def _of_graph(topology: Topology, schema: DataflowSchema, items: int, complaints
             make=partial(graph.started, name, task.context),
             outbox=partial(graph.outbox, name, task.context),
             calls=task.calls,
-            is_saved=name not in coded and dataflow_scheme(topology.scheme_of(name)).saves,
-            is_exact=name in coded or dataflow_scheme(topology.scheme_of(name)).exact,
+            is_saved=name not in coded and scheme_class(topology.scheme_of(name)).saves,
+            is_exact=name in coded or scheme_class(topology.scheme_of(name)).exact,
             is_destination=name in topology.sinks,
             keeps_bad_rows=topology.keeps_bad_rows,
         )

@@ -1,67 +1,54 @@
 """The fault-tolerance schemes, one file each. To add one: write its file, and name it in SCHEMES.
 
-Their interfaces are engine/flow/scheme.py, engine/flow/three_stage/scheme.py and engine/flow/port.py. What several of
-them share is in parts/, and in engine/spreads.
+Their interfaces are engine/flow/scheme.py and engine/flow/port.py. What several of them share is in parts/; coded and
+copied stages are in engine/spreads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from riprap.engine.flow.scheme import DataflowScheme
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.scheme import Scheme
-from riprap.engine.schemes import (
-    approximate,
-    barrier,
-    erasure,
-    mini_batch,
-    none,
-    reactive,
-    replication,
-    upstream_backup,
-)
+from riprap.engine.flow.scheme import Scheme
+from riprap.engine.schemes import approximate, barrier, committed, mini_batch, none, upstream_backup
 
-__all__ = ["DATAFLOW_SCHEMES", "SCHEMES", "STAGED_ONLY", "dataflow_scheme", "make_scheme"]
+__all__ = ["ENDS", "SCHEMES", "SPREAD", "names_for", "scheme_class"]
 
-MakeHalf = Callable[[Layout, Mapping[str, Any]], Scheme]
-
-#: Scheme name in the YAML -> what makes the halves that run at sources, processors and sinks.
-SCHEMES: dict[str, tuple[MakeHalf, MakeHalf, MakeHalf]] = {
-    "none": (none.NoneSource, none.NoneProcessor, none.NoneSink),
-    "erasure": (erasure.ErasureSource, erasure.make_processor, erasure.make_sink),
-    "reactive": (reactive.ReactiveSource, reactive.ReactiveProcessor, reactive.ReactiveSink),
-    "replication": (replication.ReplicationSource, replication.ReplicationProcessor, replication.ReplicationSink),
-}
-
-#: The same for general topologies, where one class is for all tasks.
-DATAFLOW_SCHEMES: dict[str, type[DataflowScheme]] = {
-    "none": none.NoneDataflow,
+#: Scheme name in the YAML -> the class whose objects are for one task each.
+SCHEMES: dict[str, type[Scheme]] = {
+    "none": none.Nothing,
     "approximate": approximate.Approximate,
     "barrier": barrier.Barrier,
+    "erasure": committed.Committed,
     "mini_batch": mini_batch.MiniBatch,
     "reactive": mini_batch.MiniBatch,
+    "replication": committed.Committed,
     "stop_the_world": barrier.StopTheWorld,
     "upstream_backup": upstream_backup.UpstreamBackup,
 }
 
-#: Under these, stages that are Source, Processor and Sink run in tasks of the three-stage form.
-STAGED_ONLY = frozenset(SCHEMES)
+SPREAD = ("none", "erasure", "replication")
+"""Under these, the processors of a job that trains are a coded stage (engine/spreads)."""
+
+ENDS: Mapping[str, Any] = MappingProxyType({"scheme": "committed"})
+"""The scheme of the sources and sinks around it."""
 
 
-def dataflow_scheme(fault_tolerance: Mapping[str, Any]) -> type[DataflowScheme]:
-    """The scheme of a general topology. Thresholds that are all infinite promise nothing, which is `none`."""
+def scheme_class(fault_tolerance: Mapping[str, Any]) -> type[Scheme]:
+    """The scheme of a task. Thresholds that are all infinite promise nothing, which is `none`."""
     name = fault_tolerance["scheme"]
+    if name == ENDS["scheme"]:
+        return committed.Committed
     if name == "approximate" and all(fault_tolerance[limit] == math.inf for limit in ("theta", "l", "gamma")):
         name = "none"
-    return DATAFLOW_SCHEMES[name]
+    return SCHEMES[name]
 
 
-def make_scheme(layout: Layout, fault_tolerance: Mapping[str, Any]) -> Scheme:
-    """The scheme object for the worker `layout.me`."""
-    source, processor, sink = SCHEMES[fault_tolerance["scheme"]]
-    if layout.me in layout.sources:
-        return source(layout, fault_tolerance)
-    return (sink if layout.me in layout.sinks else processor)(layout, fault_tolerance)
+def names_for(general: bool) -> list[str]:
+    """The schemes that a job may name: of dataflow operators where it is `general`, else one that trains or predicts.
+
+    A stage of a general job may be coded all the same, by a scheme of its own.
+    """
+    return [name for name in SCHEMES if not general or name == "none" or name not in SPREAD]

@@ -30,7 +30,7 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import LinkKey, link_key
-from riprap.engine.flow.scheme import Bench, DataflowScheme
+from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.pacing import Pacing
 from riprap.engine.schemes.parts.recorder import Extras, Recorder, Recovered, is_punctuation, take_over
 from riprap.engine.schemes.parts.thresholds import Limits, Thresholds
@@ -53,7 +53,7 @@ URGENT = 0.5
 """The part of gamma beyond which a sender asks for acknowledgements."""
 
 
-class Approximate(DataflowScheme):
+class Approximate(Scheme):
     """One task's half; there is nothing that sources and destinations do differently but reading and writing."""
 
     saves = True

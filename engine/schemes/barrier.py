@@ -36,7 +36,7 @@ from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
-from riprap.engine.flow.scheme import Bench, DataflowScheme, SavedPart
+from riprap.engine.flow.scheme import Bench, SavedPart, Scheme
 from riprap.engine.schemes.parts.chain import Chain
 from riprap.engine.schemes.parts.recorder import block_of, fields_of, plain, restored, type_of
 from riprap.operators.outputs.transactional import TransactionalSink
@@ -91,7 +91,7 @@ class Line:
     cut: Cut | None = None
 
 
-class Barrier(DataflowScheme):
+class Barrier(Scheme):
     """One task's half."""
 
     saves = exact = True

@@ -12,11 +12,11 @@ from typing import Any
 
 from riprap.codec.blocks import Block
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.scheme import Bench, DataflowScheme
+from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 
 
-class MiniBatch(DataflowScheme):
+class MiniBatch(Scheme):
     """One task's half. A source saves what it reads like what others receive, for its input need not be replayable."""
 
     saves = exact = True

@@ -13,18 +13,21 @@ from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.controller.steps import Plan, Rollback, Step, Unrecoverable, restart_lost
 from riprap.controller.view import View
 
+SPREAD = ("none", "erasure", "replication")
+"""As engine/schemes/__init__.py has it, of which nothing is imported here."""
+
 
 def plan_for(submitted: dict[str, Any]) -> Plan:
-    """Whoever is lost is restarted, and the rest follows from the tasks: a processor takes its state from the sink's
-    feedback, a source its place from the sink's acknowledgement, a sink its state from the backup servers (LEC III-A).
-
-    In a general topology whoever is lost starts again: what it needs it has from the backup servers and from its
-    neighbours. Under barriers all go back to the last whole checkpoint (ABS).
+    """Whoever is lost starts again: what it needs it has from the backup servers and from its neighbours. Of a job that
+    trains with its processors coded, a processor has its state from the sink's feedback, a source its place from the
+    sink, and the sink its state from the backup servers alone (LEC III-A). Under barriers all go back to the last whole
+    checkpoint (ABS).
     """
     if (submitted.get("fault_tolerance") or {}).get("scheme") in CHECKPOINTING:
         return roll_back
-    is_general = "windows" in submitted.get("schema", ())
-    if is_general or (submitted.get("restorable") and submitted["backup"]["servers"]):
+    trains = "columns" in (submitted.get("schema") or ())
+    spread = trains and (submitted.get("fault_tolerance") or {}).get("scheme") in SPREAD
+    if not spread or (submitted.get("restorable") and submitted["backup"]["servers"]):
         return restart_lost
     sinks = frozenset(submitted.get("sinks", ()))
 

@@ -19,7 +19,7 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import INPUT, LinkKey
-from riprap.engine.flow.scheme import Bench, DataflowScheme
+from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
 from riprap.engine.schemes.parts.spool import Spool, is_spooled
 
@@ -28,7 +28,7 @@ LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
 PROCESSED_MAX = 1024  # blocks without an acknowledgement; senders have room for more
 
 
-class UpstreamBackup(DataflowScheme):
+class UpstreamBackup(Scheme):
     """One task's half."""
 
     saves = exact = True

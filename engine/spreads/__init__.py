@@ -1,1 +1,42 @@
-"""Deals the blocks of an epoch over tasks and collects them again, with what coded stripes need for it."""
+"""Coded segments: links between two tasks whose blocks travel in rows over the tasks of a third stage (DESIGN 4b).
+
+encoder.py, decoder.py  the two ends of such a link: deals rows of pieces; puts results in order, decodes what is lost
+coded_stage.py          the task between them; trained_stage.py where models come back to it
+end.py                  the tasks of the stages before and behind
+cargo.py, packing.py    a block as a piece of a row, and what comes of it
+
+half.py is what deals pieces over tasks, relays and collects them: striped.py (erasure coding), copied.py (replication),
+dealt.py (no redundancy), of the parts dealer.py, relay.py, collector.py, and hedge, patience, placement, shelf, stripe.
+Which workers are joined says engine/flow/segment.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from riprap.engine.flow.segment import SegmentLayout
+from riprap.engine.spreads import copied, dealt, striped
+from riprap.engine.spreads.collector import Collector
+from riprap.engine.spreads.dealer import Dealer
+from riprap.engine.spreads.relay import Relay
+
+Options = Mapping[str, Any]
+
+
+class Halves(NamedTuple):
+    """What makes the halves of a spread at encoder, coded stage and decoder; and into multiples of how many blocks an
+    epoch is best cut, by the options and the tasks of the coded stage."""
+
+    dealer: Callable[[SegmentLayout, Options], Dealer]
+    relay: Callable[[SegmentLayout, Options], Relay]
+    collector: Callable[[SegmentLayout, Options], Collector]
+    unit: Callable[[Options, int], int]
+
+
+SPREADS: dict[str, Halves] = {
+    "erasure": Halves(striped.StripingSource, striped.make_processor, striped.make_sink, striped.unit),
+    "replication": Halves(copied.CopyingSource, copied.CopyingProcessor, copied.CopyingSink, copied.unit),
+    "dealt": Halves(dealt.DealingSource, dealt.DealingProcessor, dealt.DealingSink, dealt.unit),
+}
+"""By the scheme of the coded stage."""

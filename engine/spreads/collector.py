@@ -1,13 +1,13 @@
-"""Sink half of the schemes that collect the results of an epoch block by block."""
+"""The half of a spread at the decoder: collects the results of an epoch block by block."""
 
 from __future__ import annotations
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.port import Boundary, Port, Ready
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.scheme import Scheme
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.segment import SegmentLayout
+from riprap.engine.spreads.half import Half, Ready, Whole
 
 EPOCHS_AHEAD_MAX = 1024  # the largest `links.window_epochs` that a topology may ask for
 BLOCKS_MAX = 1 << 20  # data blocks of an epoch; a look at all of its rows takes a quarter of a second then
@@ -18,9 +18,6 @@ class Ledger:
 
     def __init__(self) -> None:
         self.block_count = 0
-        self.items = 0
-        self.items_done = 0
-        self.last = False
         self.participants: dict[WorkerId, Incarnation] | None = None
         self.order: tuple[WorkerId, ...] = ()
         """The participants, as the source numbers them."""
@@ -44,7 +41,7 @@ class Ledger:
             self.moved[row, s_index] = (WorkerId.parse(worker), incarnation)
             self.asked.discard((row, s_index))
         if "participants" in meta:
-            self.block_count, self.items, self.last = meta["blocks"], meta["items"], meta["last"]
+            self.block_count = meta["blocks"]
             self.participants = {WorkerId.parse(name): n for name, n in meta["participants"].items()}
             self.order, self.active = tuple(self.participants), meta["active"]
 
@@ -56,13 +53,13 @@ class Ledger:
         self.moved.clear()
 
 
-class Collector(Scheme):
+class Collector(Half):
     """Counts each data block's result once, whatever arrives how often, and closes epochs in order.
 
     A subclass answers `places` (who was given a piece) and `resolve` (what to do about a row that lacks pieces).
     """
 
-    def __init__(self, layout: Layout, k: int) -> None:
+    def __init__(self, layout: SegmentLayout, k: int) -> None:
         super().__init__(layout)
         self.k = k
         self.committed = Epoch(0)
@@ -123,20 +120,15 @@ class Collector(Scheme):
         if piece in ledger.done or piece in ledger.lost:
             self.count_late(port, block)
             return ()
-        self.settle(ledger, piece, block)
-        return (block,)
-
-    def settle(self, ledger: Ledger, piece: tuple[int, int], block: Block) -> None:
-        """Mark a data block as done."""
         ledger.done.add(piece)
-        ledger.items_done += block.items
+        return (block,)
 
     def count_late(self, port: Port, block: Block) -> None:
         """Count what came after it was needed."""
         if block.kind == Kind.RESULT:
             port.count("duplicates_dropped")
 
-    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+    def on_epoch(self, port: Port, epoch: Epoch) -> None:
         for processor in self.layout.processors:
             port.ack(self.layout.result, processor)
         port.ack(self.layout.punctuation, self.layout.partner)
@@ -153,12 +145,12 @@ class Collector(Scheme):
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
         return self.progress(port)
 
-    def progress(self, port: Port, arrived: Block | None = None) -> list[Block | Boundary]:
+    def progress(self, port: Port, arrived: Block | None = None) -> list[Block | Whole]:
         """Resolve what can be resolved of the current epoch and close it when it is complete.
 
         `arrived` narrows the search to that block's row; without it all rows are looked at.
         """
-        ready: list[Block | Boundary] = []
+        ready: list[Block | Whole] = []
         while ledger := self.ledgers.get(self.current):
             if arrived is None:
                 ledger.intact = self._is_intact(port, ledger)
@@ -169,7 +161,7 @@ class Collector(Scheme):
             if not ledger.complete:
                 break
             self.closed(port, self.current, ledger)
-            ready.append(Boundary(self.current, ledger.items, ledger.items - ledger.items_done, ledger.last))
+            ready.append(Whole(self.current, frozenset(ledger.lost)))
             del self.ledgers[self.current]
             self.committed = self.current
             arrived = None
@@ -197,7 +189,7 @@ class Collector(Scheme):
         stop = min(self.k, ledger.block_count - row * self.k)
         return [i for i in range(stop) if (row, i) not in ledger.done and (row, i) not in ledger.lost]
 
-    def _look_at(self, port: Port, ledger: Ledger, row: int) -> list[Block | Boundary]:
+    def _look_at(self, port: Port, ledger: Ledger, row: int) -> list[Block | Whole]:
         lacking = self.lacking(ledger, row)
         return list(self.resolve(port, ledger, self.current, row, lacking)) if lacking else []
 

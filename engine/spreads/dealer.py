@@ -1,16 +1,15 @@
-"""Source half of the schemes that deal the blocks of an epoch over processors and forget them at the commit."""
+"""The half of a spread at the encoder: deals the blocks of an epoch over tasks, and forgets them once it is whole."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from riprap.codec.blocks import Block, Key, Kind
-from riprap.codec.clock import opened
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.port import Port, Ready
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.scheme import Scheme
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.segment import SegmentLayout
+from riprap.engine.spreads.half import Half, Ready
 
 PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its header stays small
 
@@ -21,7 +20,7 @@ LAG_BLOCKS_MIN = 32
 Invariant: a link's window holds this and one more share."""
 
 
-class Dealer(Scheme):
+class Dealer(Half):
     """Deals blocks to the processors that take part in the epoch, never waiting for one that died or hangs.
 
     Those take part who are up and not far behind. They are chosen once per epoch, with their incarnations: the
@@ -35,7 +34,7 @@ class Dealer(Scheme):
     patience_s = 0.0
     """Longest wait of an epoch for a worker that has just fallen behind, before it starts without it."""
 
-    def __init__(self, layout: Layout, k: int) -> None:
+    def __init__(self, layout: SegmentLayout, k: int) -> None:
         super().__init__(layout)
         self.k = k
         self.participants: dict[WorkerId, Incarnation] = {}  # 0: what it got may come or not, nobody waits for it
@@ -47,11 +46,11 @@ class Dealer(Scheme):
         self._log: dict[Epoch, list[Block]] = {}
         self._owed: dict[tuple[Epoch, int, int], None] = {}  # in the order of asking
         self._next_helper = 0
-        self._opened_at = 0.0
         self._behind: set[WorkerId] = set()  # not waited for again until they have caught up
         self._patient_since: float | None = None
         self._avoided: frozenset[WorkerId] = frozenset()
-        self._stamp: dict[str, int] = {}
+        self.beside: list[list[Any]] = []
+        """What the next epoch's word says of its blocks."""
 
     def share(self, block_count: int, participants: int) -> int:
         """Number of blocks that one of so many participants gets of an epoch of so many data blocks, on average."""
@@ -69,7 +68,7 @@ class Dealer(Scheme):
             return False
         order = [*quick, *(w for w in workers if w not in quick)]
         self.participants = {w: port.incarnation(w) for w in order if w not in late}
-        self.block_count, self._opened_at = block_count, port.now()
+        self.block_count = block_count
         self._log[epoch] = []
         return True
 
@@ -91,14 +90,8 @@ class Dealer(Scheme):
         log = self._log[block.epoch]
         row, s_index = divmod(len(log), self.k)
         block.key = Key(self.layout.me.index, self.layout.partner.index, row, s_index)
-        block.meta = self.stamped({})
         log.append(block)
         return len(log) - 1
-
-    def stamped(self, meta: dict[str, Any]) -> dict[str, Any]:
-        """The meta of a block, with the life of the sink that said where the stream goes on, when it is not the first:
-        a processor may get the block before it hears that the life before is over (ProcessorTask.process)."""
-        return meta | self._stamp
 
     def deal(self, port: Port, to: WorkerId, block: Block) -> None:
         """Send, unless the worker does not take part (any more): then the block is skipped and counted."""
@@ -118,17 +111,16 @@ class Dealer(Scheme):
         return all(s_index < self.k and row * self.k + s_index < count for row, s_index in block.meta["pieces"])
 
     def on_resume(self, port: Port, epoch: Epoch) -> None:
-        life = port.incarnation(self.layout.partner)
-        self._stamp = {"sink_life": life} if life > 1 else {}
         self.emitted = self.committed = epoch
         self._log.clear()
         self._owed.clear()
 
-    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+    def on_epoch(self, port: Port, epoch: Epoch) -> None:
         self.emitted = epoch
         names = {str(worker): incarnation for worker, incarnation in self.participants.items()}
-        meta = {"items": items, "blocks": self.block_count, "last": last} | opened(self._opened_at, port.now())
-        self._punctuate(port, epoch, meta | {"participants": names, "active": self.active})
+        meta = {"blocks": self.block_count, "participants": names, "active": self.active}
+        heads, self.beside = self.beside, []
+        self._punctuate(port, epoch, meta | {"heads": heads} if heads else meta)
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
         port.ack(edge, sender)

@@ -6,19 +6,19 @@ from collections import deque
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.port import Port, Ready
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.scheme import Scheme
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.segment import SegmentLayout
+from riprap.engine.spreads.half import Half, Ready
 
 
-class Relay(Scheme):
+class Relay(Half):
     """Sends each result to the sink of its key, and acknowledges its input when the sink has committed the epoch.
 
     A source may know of all workers before this one has heard of the sink: what cannot be sent yet waits. The epochs
     under way bound how much.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: SegmentLayout) -> None:
         super().__init__(layout)
         self._waiting: dict[WorkerId, deque[Block]] = {sink: deque() for sink in layout.sinks}
 

@@ -36,15 +36,6 @@ class Shelf:
                 self._wanted.add((epoch, key))
         return here
 
-    def of(self, pair: int) -> list[Block]:
-        """All that is here of a pair, in the order of epochs."""
-        return [
-            self._blocks[epoch][key]
-            for epoch in sorted(self._blocks)
-            for key in self._blocks[epoch]
-            if key.sink == pair
-        ]
-
     def forget_asked(self, pair: int) -> None:
         """The sink of this pair died with its questions."""
         self._wanted = {entry for entry in self._wanted if entry[1].sink != pair}

@@ -1,7 +1,8 @@
-"""Builds the task of one worker of a general topology."""
+"""Builds the task of one worker."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -26,10 +27,14 @@ from riprap.engine.flow.segment import CodedSegment, coded_stages
 from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.engine.schemes import dataflow_scheme
-from riprap.engine.segments.coded_stage import CodedStageTask
-from riprap.engine.segments.end import SegmentEndTask, SegmentPort
-from riprap.engine.segments.striped import StripedReceiver, StripedSender
+from riprap.engine.schemes import scheme_class
+from riprap.engine.spreads import SPREADS
+from riprap.engine.spreads.cargo import Cargo, Packed, Rows
+from riprap.engine.spreads.coded_stage import CodedStageTask, StatelessTask
+from riprap.engine.spreads.decoder import Decoder
+from riprap.engine.spreads.encoder import Encoder
+from riprap.engine.spreads.end import End, SegmentEndTask, SegmentPort
+from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.worker.from_savepoint import beginning_of
 from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, live_input_of, opened_dataflow
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
@@ -46,18 +51,20 @@ ENDLESS_STATES = 100
 """Windows of an input without end in which a scheme saves as many states as in a whole input that has one."""
 WINDOW_S = 1.0
 """After which a window of an input closes that is followed or comes over TCP, where the user has not said."""
-OwnTask = DataflowTask | CodedStageTask
+OwnTask = DataflowTask | StatelessTask
 
 
 class Hosted(NamedTuple):
-    """What a task runs: its operator, and where it reads the job's input, if it does."""
+    """What a task runs: its operator, and where it reads the job's input, if it does; and in jobs of Source, Processor
+    and Sink the columns of an item."""
 
     operator: DataflowOperator
     reader: InputReader | None
+    columns: int = 0
 
 
-class DataflowParts:
-    """What the worker needs of this form: layout, gate, window, and the task once there is a port."""
+class Parts:
+    """What the worker needs: layout, gate, window, and the task once there is a port."""
 
     def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> None:
         self.topology = graph_of_stages(topology) if _is_staged(schema) else topology
@@ -70,7 +77,7 @@ class DataflowParts:
         """The task of this worker. ConfigError where the operator cannot be made or opened."""
         topology, layout = self.topology, self.layout
         if coded := [segment for segment in layout.segments if segment.computes]:
-            return coded_task(topology, coded[0], port)
+            return coded_task(topology, self.schema, coded[0], port)
         host = host_staged if _is_staged(self.schema) else host_dataflow
         hosted = host(topology, self.schema, layout, port)
         output = topology.output if layout.is_sink else None
@@ -85,14 +92,17 @@ class DataflowParts:
 def window_of(topology: Topology) -> Window:
     """What a link may have unacknowledged: the same at both ends, whatever their schemes."""
     schemes = [
-        dataflow_scheme(topology.scheme_of(stage)) for stage in topology.stages if stage not in coded_stages(topology)
+        scheme_class(topology.scheme_of(stage)) for stage in topology.stages if stage not in coded_stages(topology)
     ]
     return Window(max(scheme.window.blocks for scheme in schemes), max(scheme.window.nbytes for scheme in schemes))
 
 
-def coded_task(topology: Topology, segment: CodedSegment, port: Port) -> CodedStageTask:
+def coded_task(topology: Topology, schema: Mapping[str, Any], segment: CodedSegment, port: Port) -> StatelessTask:
     """The task of a coded stage."""
     me = segment.layout.me
+    if _is_staged(schema):
+        staged = Staged(topology, schema, me, port.empty)
+        return TrainedStageTask(segment, port, Rows(staged.columns), staged.processor)
     return CodedStageTask(segment, port, opened_dataflow(topology, me), segment.layout.sources[0].stage)
 
 
@@ -101,7 +111,7 @@ def hosting_task(
     journal: WindowJournal | None, first_life: bool, items: int, window: Window,
 ) -> DataflowTask:  # fmt: skip
     """The task of any other stage, joined to its scheme and to the ends of its segments."""
-    operator, reader = hosted
+    operator, reader, _ = hosted
     alarms = Alarms(port)
     own_port = SegmentPort(port, alarms) if layout.segments else port
     outlet = Outlet(layout, own_port, TaskProgress(), files)
@@ -110,22 +120,35 @@ def hosting_task(
     threads, pace = ComputeThreads(operator, stage.threads), pace_of(topology, layout)
     task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
     if isinstance(task, SegmentEndTask):
-        task.join(alarms, [end_of(topology, segment, port, alarms, window) for segment in layout.segments])
+        task.join(alarms, [end_of(topology, segment, port, alarms, window, hosted) for segment in layout.segments])
     parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)
     bench = Bench(*parts, items, topology.backup.cpu_share, task.feedback, task.held, journal)
     options = topology.scheme_of(layout.me.stage)
-    task.use(dataflow_scheme(options)(bench, options))
+    task.use(scheme_class(options)(bench, options))
     return task
 
 
 def end_of(
-    topology: Topology, segment: CodedSegment, port: OwnPort, alarms: Alarms, window: Window
-) -> StripedSender | StripedReceiver:
+    topology: Topology, segment: CodedSegment, port: OwnPort, alarms: Alarms, window: Window, hosted: Hosted
+) -> End:
     """A worker's end of a segment that starts or ends at it."""
     if segment.encodes:
-        return StripedSender(segment, port, alarms, port.life, window.blocks)
-    operator = opened_dataflow(topology, segment.layout.processors[0])
-    return StripedReceiver(segment, port, alarms, operator, segment.layout.sources[0].stage)
+        cargo: Cargo = Rows(hosted.columns) if hosted.columns else Packed()
+        windows_max = topology.links.window_epochs if hosted.columns else math.inf
+        return Encoder(segment, port, alarms, port.life, window.blocks, cargo, windows_max)
+    if isinstance(hosted.operator, SinkStage):
+        is_linear = segment.options.get("attachment") == "hybrid"
+        sends_linear = is_linear and hosted.operator.sink.processor.is_linear
+        return Decoder(segment, port, alarms, Rows(hosted.columns, is_linear, sends_linear))
+    made = opened_dataflow(topology, segment.layout.processors[0])
+    return Decoder(segment, port, alarms, Packed(made, segment.layout.sources[0].stage))
+
+
+def block_unit(topology: Topology) -> int:
+    """What the number of an epoch's blocks is a multiple of, in a graph of Source, Processor and Sink."""
+    (name,) = topology.processors
+    tasks, options = topology.stages[name].parallelism, topology.stages[name].fault_tolerance
+    return SPREADS[options["scheme"]].unit(options, tasks) if options else tasks
 
 
 def pace_of(topology: Topology, layout: DataflowLayout) -> Pace:
@@ -153,18 +176,18 @@ def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Dataflo
 
 
 def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, port: OwnPort) -> Hosted:
-    """A Source, Processor or Sink by its adapter; epochs are cut as the three-stage form cuts them."""
+    """A Source, Processor or Sink by its adapter."""
     staged = Staged(topology, schema, layout.me, port.empty)
     if layout.is_sink:
         trains = any(edge.feedback for edge in topology.edges)
-        return Hosted(SinkStage(staged.sink(), trains, not topology.keeps_bad_rows), None)
+        return Hosted(SinkStage(staged.sink(), trains, not topology.keeps_bad_rows), None, staged.columns)
     if not layout.is_source:
         return Hosted(ProcessorStage(staged.processor, len(layout.sinks)), None)
-    links, tasks = topology.links, topology.stages[topology.processors[0]].parallelism
+    unit, coded = block_unit(topology), bool(layout.segments)
     rows = SourceRows(staged.source(), staged.columns)
     rate = rate_of(topology.input.rate, len(layout.sinks), topology.micro_batch)
-    reader = EpochReader(rows, schema["windows"], topology.micro_batch, links.block_bytes, tasks, rate)
-    return Hosted(SourceStage(reader.turn), reader)
+    reader = EpochReader(rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, unit, rate)
+    return Hosted(SourceStage(None if coded else reader.turn), reader, staged.columns)
 
 
 def _is_staged(schema: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from riprap.codec.ids import Incarnation, Round, WorkerId
 from riprap.controller.phases import Phase
-from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.guests import Guests
 from riprap.engine.worker.port import Fenced, WorkerPort
 

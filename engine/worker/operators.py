@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.schemes import STAGED_ONLY
+from riprap.engine.schemes import ENDS, SPREAD
 from riprap.operators.base import Context, Empty, Operator, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.inputs.followed_files import FollowedFiles
@@ -30,18 +31,19 @@ def is_dataflow(topology: Topology) -> bool:
     return any(issubclass(load_operator(stage.operator), DataflowOperator) for stage in topology.stages.values())
 
 
-def runs_as_graph(topology: Topology) -> bool:
-    """True when tasks of general topologies run the stages: dataflow operators, or the others by their adapters.
-
-    Schemes that deal the blocks of an epoch themselves run Source, Processor and Sink in tasks of the three-stage form.
-    """
-    return is_dataflow(topology) or topology.scheme not in STAGED_ONLY
-
-
 def graph_of_stages(topology: Topology) -> Topology:
-    """A topology of Source, Processor and Sink as the adapters want it: each finds the task that it sends to itself."""
+    """A topology of Source, Processor and Sink as the adapters want it: each finds the task that it sends to itself.
+
+    Under schemes that spread blocks the processors are a coded stage.
+    """
     edges = tuple(replace(edge, partitioning="full") for edge in topology.edges)
-    return replace(topology, edges=edges)
+    if topology.scheme not in SPREAD:
+        return replace(topology, edges=edges)
+    (name,) = topology.processors
+    options = {"scheme": "dealt"} if topology.scheme == "none" else topology.fault_tolerance
+    coded = replace(topology.stages[name], fault_tolerance=options)
+    stages = MappingProxyType({**topology.stages, name: coded})
+    return replace(topology, edges=edges, stages=stages, fault_tolerance=ENDS)
 
 
 def graph_context(topology: Topology, me: WorkerId) -> Context:

@@ -17,7 +17,7 @@ from riprap.codec.errors import DataError
 from riprap.codec.files import replacing, sync, write_all
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.port import Boundary
-from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.epochs_file import Before, EpochsFile
 from riprap.engine.worker.metrics_file import MetricsFile
 from riprap.operators.finite import are_finite

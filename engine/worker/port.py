@@ -21,7 +21,7 @@ from riprap.engine.flow.channels import Channels
 from riprap.engine.flow.edges import Edge, Neighbourhood
 from riprap.engine.flow.intake import Gate, Intake, identity
 from riprap.engine.flow.links import LinkPort, Links, Window
-from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.flow.runs import Runs
 from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 from riprap.engine.wire.sharing import Borrower, Lender, is_borrowed
 from riprap.engine.worker.confirmation import Confirmation

@@ -24,14 +24,13 @@ from riprap.codec.json_text import to_json
 from riprap.engine.flow.logged_reader import LoggedReader
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.task import DataflowTask
-from riprap.engine.flow.three_stage.processor import ProcessorTask
-from riprap.engine.flow.three_stage.sink import SinkTask
-from riprap.engine.flow.three_stage.source import SourceTask
-from riprap.engine.flow.three_stage.task import Task
-from riprap.engine.segments.coded_stage import CodedStageTask
+from riprap.engine.spreads.coded_stage import CodedStageTask, StatelessTask
+from riprap.engine.spreads.end import SegmentEndTask
+from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.trace import Timed, Trace
 from riprap.engine.worker.port import WorkerPort
+from riprap.operators.adapters.stages import SinkStage
 
 PROFILE = "profile"
 """The folder of the run directory with a folder for each life of a worker, in it a file for each of its threads."""
@@ -71,20 +70,16 @@ def instrument(worker: Instrumented) -> None:
     time_methods(worker.port.lender, compute, "copy", "copy")
     time_methods(worker.port.store, compute, "send", "save")
     task = worker.task
-    time_codes(task.scheme, compute)
+    for half in _halves(task):
+        time_codes(half, compute)
     _before(task, "close", traces.note_unrecorded)
     task.on_block = Timed(compute, "nothing", task.on_block, _epoch_of_message)  # type: ignore[method-assign]
     match task:
-        case SourceTask():
-            rows = task.reader.source
-            rows.read = Timed(compute, "copy", rows.read)  # type: ignore[method-assign]
-        case ProcessorTask():
-            task.operators = [time_operator(operator, compute) for operator in task.operators]
+        case TrainedStageTask():
+            for pair in task.pairs:
+                time_operator(pair.operator, compute)
             make = task.make_operator
             task.make_operator = lambda: time_operator(make(), compute)
-        case SinkTask():
-            time_operator(task.operator, compute)
-            time_operator(task.operator.processor, compute)
         case DataflowTask():
             _time_dataflow(task, compute, traces)
         case CodedStageTask():
@@ -99,7 +94,7 @@ class Instrumented(Protocol):
     run_dir: Path
     network: Network
     port: WorkerPort
-    task: Task | DataflowTask | CodedStageTask
+    task: DataflowTask | StatelessTask
 
 
 class Traces:
@@ -187,6 +182,13 @@ def time_codes(scheme: Any, trace: Trace) -> None:
             time_methods(code, trace, "code", "encode", "decode")
 
 
+def _halves(task: DataflowTask | StatelessTask) -> list[Any]:
+    """The halves of spreads that a task has when it is made; a decoder's comes with its encoder's life."""
+    if isinstance(task, SegmentEndTask):
+        return [end.half for end in task.ends]
+    return [task.half] if isinstance(task, StatelessTask) else []
+
+
 def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:
     """What is done on a message is done for its epoch; after feedback, for the next one."""
     return block.epoch + (block.kind == Kind.FEEDBACK)
@@ -195,6 +197,9 @@ def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:
 def _time_dataflow(task: DataflowTask, compute: Trace, traces: Traces) -> None:
     operator = task.operator
     time_operator(operator, compute)
+    if isinstance(operator, SinkStage):
+        time_operator(operator.sink, compute)
+        time_operator(operator.sink.processor, compute)
     if operator.state is not None:
         time_methods(operator.state, compute, "copy", "backup_state", "backup_all")
     if isinstance(task.reader, Reader):

@@ -29,12 +29,11 @@ from riprap.configs.topology import Topology
 from riprap.controller.last_words import write_last_words
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
+from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.scheme import SavedPart
-from riprap.engine.flow.three_stage.task import Runs
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
-from riprap.engine.worker.build import DataflowParts
-from riprap.engine.worker.build_three_stage import ThreeStageParts
+from riprap.engine.worker.build import Parts
 from riprap.engine.worker.calls import CallWatch, OpenCall
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
@@ -64,7 +63,7 @@ class Worker:
         self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
         topology = Topology.from_dict(spec["topology"])
         schema = spec["topology"]["schema"]
-        self._form = form = (DataflowParts if "windows" in schema else ThreeStageParts)(topology, schema, self.me)
+        self._form = form = Parts(topology, schema, self.me)
         self.run_dir = Path(spec["run_dir"])
         bytes_max = topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24)
         receivers = form.layout.receivers()

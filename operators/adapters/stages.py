@@ -1,7 +1,8 @@
 """The adapters: what a task of a general topology calls, in terms of `Source`, `Processor` and `Sink` (LEC III-B).
 
-The blocks between them carry an array more than the operators see: the number of the block's first item in its source
-task's stream. By it results are put in the order of the stream, so that a model does not depend on who was faster.
+The blocks between them carry an array more than the operators see (`aside`): the number of the block's first item in
+its source task's stream, and what the other arrays are. By the number results are put in the order of the stream, so
+that a model does not depend on who was faster.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ ITEM_BYTES = 8.0
 """Of a column."""
 Turn = Callable[[int, int], int]
 """(epoch, number of a block's first item) -> the task of the next stage that gets the block."""
+RESULT, ITEMS, LINEAR = range(3)
+"""A block's arrays as a sink gets them: a result; items whose result was lost; the linear part of a block."""
+
+
+def aside(start: int, form: int = ITEMS) -> np.ndarray:
+    """The array beside those of a block; items unless it says otherwise."""
+    return np.array([start, form])
 
 
 class SourceRows:
@@ -36,18 +44,19 @@ class SourceRows:
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """Items start <= item < stop; WrongReturn where the source gives others than it was asked for."""
         rows = returns.items(self._source, start, stop, self._source.read(start, stop), self._columns)
-        return rows, np.array([start])
+        return rows, aside(start)
 
 
 class SourceStage(DataflowOperator):
-    """A source: hands each block to the task whose turn it is."""
+    """A source: hands each block to the task whose turn it is, where there are turns."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn | None) -> None:
         self._turn = turn
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Rows, and the number of the first."""
-        out.send(items.arrays, items.count, to=self._turn(items.epoch, int(items.arrays[1][0])))
+        to = None if self._turn is None else self._turn(items.epoch, int(items.arrays[1][0]))
+        out.send(items.arrays, items.count, to=to)
         return items.count
 
 
@@ -60,10 +69,10 @@ class ProcessorStage(DataflowOperator):
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """A block as a source stage sends it; its result goes to the sink task of the pair."""
-        rows, start = items.arrays
+        rows, (start, _) = items.arrays
         operator = self.operators[items.task]
         result = returns.result(operator, "process_data", operator.process_data(rows))
-        out.send([*result, start], items.count, to=items.task)
+        out.send([*result, aside(start, RESULT)], items.count, to=items.task)
         return items.count
 
     def process_feedback(self, items: Items, out: Emitter) -> None:
@@ -80,16 +89,24 @@ class SinkStage(DataflowOperator):
 
     def __init__(self, sink: Sink, trains: bool, must_be_finite: bool) -> None:
         self.sink, self._trains, self._must_be_finite = sink, trains, must_be_finite
+        self.is_restorable = sink.is_restorable
         self.combines = sink.combines  # type: ignore[misc]  # as its own class has it
         self.state: Commits = Commits(self._snapshot, sink.restore, sink.processor.process_feedback)
         self._rows: np.ndarray | None = None
         self._columns: int | None = None
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """A result as a processor stage sends it."""
-        *result, start = items.arrays
-        self.state.add(items.epoch, int(start[0]), result)
+        """A result as a processor stage sends it, or what it can be recomputed from (LEC's Recompute)."""
+        *arrays, (start, form) = items.arrays
+        self.state.add(items.epoch, int(start), self._result(arrays, form))
         return items.count
+
+    def _result(self, arrays: Sequence[np.ndarray], form: int) -> Sequence[np.ndarray]:
+        if form == ITEMS:
+            return returns.result(self.sink, "recompute", self.sink.recompute(arrays[0]))
+        if form == LINEAR:
+            return returns.result(self.sink, "recompute_linear", self.sink.recompute_linear(arrays[0]))
+        return arrays
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         self._rows = None
@@ -109,6 +126,10 @@ class SinkStage(DataflowOperator):
         self._rows = returns.outputs(self.sink, self.sink.outputs(), self._columns)
         self._columns = self._columns if self._rows is None else self._rows.shape[1]
         self.state.commit(feedback if self._trains else (), self._rows is not None)
+
+    def process_recovery(self, out: Emitter) -> None:
+        if self._trains:
+            out.feed_back(self.state.feedback)
 
     def outputs(self) -> np.ndarray | None:
         return self._rows

@@ -20,6 +20,7 @@ from riprap.backupserver.savepoint import write_part
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Seq, WorkerId
+from riprap.configs.topology import Topology
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.gate import DataflowGate
@@ -29,7 +30,7 @@ from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.engine.schemes import dataflow_scheme
+from riprap.engine.schemes import scheme_class
 from riprap.engine.worker.build import Hosted, coded_task, hosting_task
 from riprap.engine.worker.operators import opened_dataflow
 from riprap.operators.states import HashMap
@@ -163,8 +164,8 @@ class DataflowSimulation(Simulation):
     def __init__(self, case: DataflowCase, seed: int) -> None:
         self.case, self.seed, self.rng = case, seed, random.Random(seed)
         self.now, self.events, self.order = 0.0, [], itertools.count()
-        self.topology = dataflow_jobs.topology(case.shape, case.fault_tolerance)
-        self.scheme = dataflow_scheme(self.topology.fault_tolerance)
+        self.topology = self.shaped(dataflow_jobs.topology(case.shape, case.fault_tolerance))
+        self.scheme = scheme_class(self.topology.fault_tolerance)
         self.window = min(self.scheme.window.blocks, case.window) if self.topology.scheme != "upstream_backup" else 4096
         workers = self.topology.workers()
         self.layouts = {worker: DataflowLayout.of(self.topology, worker) for worker in workers}
@@ -183,6 +184,10 @@ class DataflowSimulation(Simulation):
             self.at(0.05, lambda node=self.nodes[worker]: self._hello(node))
         self._plan_faults()
 
+    def shaped(self, topology: Topology) -> Topology:
+        """The topology as workers have it."""
+        return topology
+
     def _rows(self, number: int) -> np.ndarray:
         rng = np.random.default_rng(number)
         keys = rng.integers(0, dataflow_jobs.KEYS, self.case.items)
@@ -192,7 +197,7 @@ class DataflowSimulation(Simulation):
     def make_task(self, node: DataflowNode) -> DataflowTask:
         topology, layout, me = self.topology, self.layouts[node.me], node.me
         if coded := [segment for segment in layout.segments if segment.computes]:
-            return coded_task(topology, coded[0], node)
+            return coded_task(topology, {}, coded[0], node)
         operator = opened_dataflow(topology, me)
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
         reader = Reader(Rows(self.rows[me]), self.case.windows, 64, 0) if layout.is_source else None

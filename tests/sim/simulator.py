@@ -1,4 +1,4 @@
-"""A seeded simulation of a job: the real tasks, schemes and links over simulated wires, time, deaths and news.
+"""The world of a seeded simulation: wires, time, deaths and news, in which the real tasks, schemes and links run.
 
 Everything random comes from one seed: delays on each wire (FIFO per link, reordered across links), lost connections,
 kills, hangs, the order in which workers learn of deaths and restarts. A failure is a seed.
@@ -7,138 +7,16 @@ kills, hangs, the order in which workers learn of deaths and restarts. A failure
 from __future__ import annotations
 
 import heapq
-import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.links import LinkPort, Links, Window
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.processor import ProcessorTask
-from riprap.engine.flow.three_stage.sink import SinkTask
-from riprap.engine.flow.three_stage.source import SourceTask
-from riprap.engine.schemes import make_scheme
-from riprap.operators.base import Processor, Sink
-
-PRIME = 2**31 - 1
-NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
-EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))
-STEPS_MAX = 300_000
-
-
-class NumberedRows:
-    """What a source task reads: rows, and where they begin."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows, self.items, self.item_bytes = rows, len(rows), float(rows[:1].nbytes)
-
-    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
-        return self.rows[start:stop], np.array([start])
-
-
-class Weigh(Processor):
-    """An exact stand-in for a gradient: integers, and every bit of the state matters."""
-
-    def __init__(self) -> None:
-        self.state = 1
-
-    def process_data(self, items: np.ndarray) -> list[np.ndarray]:
-        return [np.array([float(int(items.sum()) * self.state % PRIME), float(len(items))])]
-
-    def process_linear(self, items: np.ndarray) -> np.ndarray:
-        return items * float(self.state % 97 + 1)
-
-    def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> list[np.ndarray]:
-        """Rounding takes away what a code over the real numbers is off by."""
-        return self.process_data(np.rint(linear))
-
-    def process_feedback(self, feedback: Any) -> None:
-        self.state = int(feedback[0][0])
-
-
-class WeighLinearly(Weigh):
-    """All but what its sink makes of the linear parts is linear."""
-
-    is_linear = True
-
-
-class Fold(Sink):
-    """Sensitive to order, to repetition and to omission of results."""
-
-    def __init__(self, processor: Weigh) -> None:
-        self.state, self.items, self.processor = 1, 0, processor
-
-    def aggregate(self, result: Any) -> None:
-        self.state = (self.state * 31 + int(result[0][0])) % PRIME
-        self.items += int(result[0][1])
-
-    def commit(self, epoch: int) -> list[np.ndarray]:
-        return [np.array([float(self.state)])]
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {"all": np.array([self.state, self.items])}
-
-    def restore(self, snapshot: Any) -> None:
-        self.state, self.items = (int(value) for value in snapshot["all"])
-
-
-class Notebook:
-    """A journal that checks what it is told: epochs in order, each announced once, none before it is durable."""
-
-    def __init__(self, sim: Simulation, sink: WorkerId) -> None:
-        self.sim, self.sink, self.pending = sim, sink, []
-
-    def committed(self, boundary: Any, latency_s: float, rows: Any) -> None:
-        self.pending.append([boundary.epoch, boundary.lost])
-
-    def durable(self, epoch: int) -> None:
-        announced = self.sim.announced[self.sink]
-        announced += [entry for entry in self.pending if announced_up_to(announced) < entry[0] <= epoch]
-        self.pending = [entry for entry in self.pending if entry[0] > epoch]
-        assert [entry[0] for entry in announced] == list(range(1, announced_up_to(announced) + 1))
-
-    def notes(self) -> dict[str, Any]:
-        return {"pending": [list(entry) for entry in self.pending]}
-
-    def resume(self, notes: Any) -> None:
-        self.pending = [list(entry) for entry in notes["pending"]]
-
-
-def announced_up_to(announced: list) -> int:
-    return announced[-1][0] if announced else 0
-
-
-@dataclass
-class Case:
-    """One job and the faults it has to live through; times are in simulated seconds."""
-
-    fault_tolerance: dict[str, Any]
-    processors: int = 6
-    pairs: int = 1
-    items: int = 1200
-    micro_batch: int = 50
-    block_bytes: int = 64
-    kills: int = 0
-    kill_at_once: int = 1
-    hangs: int = 0
-    cuts: int = 0
-    wire_s: float = 0.002
-    restart_s: float = 0.03
-    faulty: tuple[str, ...] = ("processor",)
-    disk_s: float = 0.004
-    weigh: type[Weigh] = Weigh
-    rollbacks: int = 0
-    """How often all tasks are to begin anew from what they have saved, survivors in their processes."""
-    kill_at_steps: tuple[tuple[int, str], ...] = ()
-    """Workers to kill just before the so manieth event, whatever that is."""
-    log: list[str] = field(default_factory=list)
 
 
 class Node(LinkPort):
@@ -282,76 +160,43 @@ class Node(LinkPort):
         if up and self.links.incarnation(worker) < life:
             self.links.raise_(worker, Incarnation(life))
             self.task.on_worker_restored(worker)
-            if self.me in self.sim.sources and len(self.links._up) + 1 == len(self.sim.truth):
-                self.task.start()
             for come_in in self.at_the_door.pop((worker, life), ()):
                 come_in()
 
 
-def item_of(record: Block) -> Block:
-    """A persisted data block as it was received."""
-    meta = dict(record.meta)
-    key = Key(*meta.pop("key"))
-    return Block(Kind.DATA, record.epoch, key, len(record.arrays[0]), record.arrays, meta=meta)
-
-
 class Simulation:
-    """Runs one case under one seed."""
+    """Runs one case under one seed; dataflow_simulator.py makes the workers of a job."""
 
-    def __init__(self, case: Case, seed: int) -> None:
-        self.case, self.seed, self.rng = case, seed, random.Random(seed)
-        self.now, self.events, self.order = 0.0, [], itertools.count()
-        self.sources = tuple(WorkerId("source", i) for i in range(case.pairs))
-        self.processors = tuple(WorkerId("processor", i) for i in range(case.processors))
-        self.sinks = tuple(WorkerId("sink", i) for i in range(case.pairs))
-        self.window = max(96, 6 * (case.micro_batch * 8 // case.block_bytes + case.processors))
-        self.data = np.random.default_rng(7).integers(1, 1000, (case.items, 1)).astype(float)
-        self.wire_free: dict[tuple, float] = {}
-        self.disk: dict[WorkerId, list[tuple[int, str, Block]]] = {}
-        self.disk_free: dict[WorkerId, float] = {}
-        self.announced: dict[WorkerId, list] = {sink: [] for sink in self.sinks}
-        self.truth: dict[WorkerId, tuple[int, bool]] = {}
-        self.round = 0
-        self.news_free: dict[WorkerId, float] = {}
-        self.nodes = {}
-        for worker in (*self.sources, *self.processors, *self.sinks):
-            self.nodes[worker] = Node(self, worker, 1)
-            self.truth[worker] = (1, True)
-        for worker in self.nodes:
-            self.spread(worker)
-        for node in self.nodes.values():
-            self.at(0.05, lambda node=node: self._hello(node))
-        self._plan_faults()
+    case: Any
+    seed: int
+    rng: random.Random
+    now: float
+    events: list[tuple[float, int, Callable[[], None]]]
+    order: Iterator[int]
+    window: int
+    nodes: dict[WorkerId, Any]
+    round: int
+    truth: dict[WorkerId, tuple[int, bool]]
+    disk: dict[WorkerId, list[tuple[int, str, Block]]]
+    disk_free: dict[WorkerId, float]
+    wire_free: dict[tuple, float]
+    news_free: dict[WorkerId, float]
+    cut_lanes: dict[tuple, float]
 
-    def make_task(self, node: Node) -> Any:
-        layout = Layout(node.me, self.sources, self.processors, self.sinks, *EDGES)
-        scheme = make_scheme(layout, self.case.fault_tolerance)
-        if node.me in self.sources:
-            share = self.case.items // self.case.pairs
-            data = self.data[node.me.index * share : (node.me.index + 1) * share]
-            batch = self.case.micro_batch
-            reader = EpochReader(NumberedRows(data), -(-share // batch), batch, self.case.block_bytes, scheme.unit)
-            task = SourceTask(layout, scheme, node, reader, 2)
-            if not node.is_first:
-                task.start()
-            return task
-        if node.me in self.sinks:
-            return SinkTask(layout, scheme, node, Fold(self.case.weigh()), Notebook(self, node.me))
-        return ProcessorTask(layout, scheme, node, self.case.weigh)
+    def make_task(self, node: Any) -> Any:
+        raise NotImplementedError
 
-    def incoming(self, node: Node) -> Mapping[Edge, Sequence[WorkerId]]:
+    def incoming(self, node: Any) -> Mapping[Edge, Sequence[WorkerId]]:
         """The edges that end at a worker, with those at their other ends."""
-        return node.task.layout.incoming()
+        raise NotImplementedError
 
-    def restore(self, node: Node) -> None:
-        """Hand a new life what the lives before it saved: the newest state, and the items behind it."""
-        records = self.disk.get(node.me, [])
-        state = next((block for _, kind, block in reversed(records) if kind == "state"), None)
-        if isinstance(node.task, SinkTask):
-            node.task.restore(state)
-        elif isinstance(node.task, ProcessorTask):
-            least = state.epoch if state else 0
-            node.task.restore(state, [item_of(b) for _, kind, b in records if kind == "item" and b.epoch > least])
+    def restore(self, node: Any) -> None:
+        """Hand a new life what the lives before it saved."""
+        raise NotImplementedError
+
+    def restart(self, worker: WorkerId, life: int) -> None:
+        """A new life of a worker."""
+        raise NotImplementedError
 
     def at(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self.events, (self.now + seconds, next(self.order), act))
@@ -372,8 +217,6 @@ class Simulation:
 
         sent_at = self.now
         self.at(when - self.now, deliver)
-
-    cut_lanes: dict[tuple, float] = {}
 
     def schedule_work(self, node: Node) -> None:
         if not node.working:
@@ -436,57 +279,11 @@ class Simulation:
     def on_lost(self, worker: WorkerId) -> None:
         """The controller has found a loss."""
 
-    def restart(self, worker: WorkerId, life: int) -> None:
-        node = self.nodes[worker] = Node(self, worker, life)
-        self.restore(node)
-        self.case.log.append(f"{self.now:.4f} restart {worker}#{life}")
-        self.truth[worker] = (life, True)
-        self.news_free.pop(worker, None)
-        self.tell_all(node)
-        self.spread(worker)
-        self.at(0.05, lambda: self._hello(node))
-
     def _hello(self, node: Node) -> None:
         if node.alive:
             node.guard(node.links.hello)()
             self.at(0.05, lambda: self._hello(node))
 
-    def _plan_faults(self) -> None:
-        self.cut_lanes = {}
-        for _ in range(self.case.kills):
-            mortal = [worker for worker in self.nodes if worker.stage in self.case.faulty]
-            victims = self.rng.sample(mortal, min(len(mortal), self.case.kill_at_once))
-            self.at(self.rng.uniform(0, 0.18), lambda victims=victims: [self.kill(v) for v in victims])
-        for _ in range(self.case.hangs):
-            victim, seconds = self.rng.choice(self.processors), self.rng.uniform(0.05, 1.0)
-            self.at(self.rng.uniform(0, 0.18), lambda v=victim, s=seconds: self._hang(v, s))
-        for _ in range(self.case.cuts):
-            self.at(self.rng.uniform(0, 0.18), self._cut)
-        for _ in range(self.case.rollbacks):
-            self.at(self.rng.uniform(0, 0.18), self.roll_back)
-
     def _hang(self, victim: WorkerId, seconds: float) -> None:
         self.nodes[victim].hung_until = self.now + seconds
         self.case.log.append(f"{self.now:.4f} hang {victim} {seconds:.3f}")
-
-    def _cut(self) -> None:
-        """A connection breaks: what was under way between two workers is lost, both live on."""
-        pairs = [(s, p) for s in self.sources for p in self.processors]
-        pairs += [(p, k) for k in self.sinks for p in self.processors] + list(zip(self.sources, self.sinks))
-        a, b = self.rng.choice(pairs)
-        for x, y in ((a, b), (b, a)):
-            self.cut_lanes[(x, self.nodes[x].life, y)] = self.now
-        self.case.log.append(f"{self.now:.4f} cut {a} {b}")
-
-    def run(self) -> list[int]:
-        """Run to the end; the sinks' final states. AssertionError names the seed when it does not end."""
-        steps = {step: WorkerId.parse(name) for step, name in self.case.kill_at_steps}
-        for number in range(STEPS_MAX):
-            if number in steps:
-                self.kill(steps[number])
-            if all(self.nodes[sink].alive and self.nodes[sink].task.safe for sink in self.sinks):
-                return [self.nodes[sink].task.operator.state for sink in self.sinks]
-            assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
-            self.now, _, act = heapq.heappop(self.events)
-            act()
-        raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + "\n".join(self.case.log[-40:]))

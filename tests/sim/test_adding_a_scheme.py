@@ -16,11 +16,11 @@ from riprap.codec.blocks import Block
 from riprap.engine import schemes
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.scheme import Bench, DataflowScheme
+from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 
 PAGE = Path(__file__).parents[2] / "docs/adding_a_scheme.md"
-NAMES = [Any, Bench, Block, DataflowScheme, Entry, Mapping, Recorder, Recovered, Sequence, Window, deque, take_over]
+NAMES = [Any, Bench, Block, Scheme, Entry, Mapping, Recorder, Recovered, Sequence, Window, deque, take_over]
 LINES_MAX = 60
 
 
@@ -34,7 +34,7 @@ def code() -> str:
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {getattr(one, "__name__", "Any"): one for one in NAMES}
     exec(compile(f"from __future__ import annotations\n{code()}", str(PAGE), "exec"), names)
-    monkeypatch.setitem(schemes.DATAFLOW_SCHEMES, "window_backup", names["WindowBackup"])
+    monkeypatch.setitem(schemes.SCHEMES, "window_backup", names["WindowBackup"])
 
 
 def test_it_is_as_short_as_the_page_says() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import simulator
-from simulator import Case, Simulation
+from staged_jobs import Case, StagedSimulation
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import WorkerId
@@ -43,7 +43,7 @@ def test_honest_messages_are_admitted(scheme: str, fault: str, monkeypatch: pyte
     monkeypatch.setattr(simulator.Node, "arrive", asking)
     for seed in range(3):
         seen.clear()
-        simulation = Simulation(Case(SCHEMES[scheme], **FAULTS[fault]), seed)
+        simulation = StagedSimulation(Case(SCHEMES[scheme], **FAULTS[fault]), seed)
         simulation.run()
         assert len(seen) > 300
         for node, block in seen:

@@ -11,7 +11,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from simulator import Case, Simulation, WeighLinearly
+from staged_jobs import Case, StagedSimulation, WeighLinearly
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -29,7 +29,6 @@ EXACT = {
     "eager-5-1": erasure(5, 1, code="xor", attachment="eager"),
     "afterwards-4-2": erasure(4, 2, incremental=False, hedge="none"),
     "hybrid-4-2": erasure(4, 2, code="stable", attachment="hybrid"),
-    "reactive": {"scheme": "reactive"},
     "replication-2": {"scheme": "replication", "copies": 2},
     "replication-3": {"scheme": "replication", "copies": 3},
 }
@@ -61,9 +60,9 @@ FAULTS = {
 }
 
 
-def run(case: Case, seed: int) -> Simulation:
+def run(case: Case, seed: int) -> StagedSimulation:
     """One simulation; a failure names what replays it."""
-    simulation = Simulation(replace(case, log=[]), seed)
+    simulation = StagedSimulation(replace(case, log=[]), seed)
     try:
         simulation.run()
     except Exception as error:
@@ -72,8 +71,8 @@ def run(case: Case, seed: int) -> Simulation:
     return simulation
 
 
-def states(simulation: Simulation) -> list[int]:
-    return [simulation.nodes[sink].task.operator.state for sink in simulation.sinks]
+def states(simulation: StagedSimulation) -> list[tuple[int, int]]:
+    return simulation.states()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -102,7 +101,7 @@ def test_scheme_none_counts_what_it_lost_and_repeats_nothing(fault: str) -> None
         simulation = run(case, seed)
         for sink in simulation.sinks:
             task = simulation.nodes[sink].task
-            assert task.operator.items + task.lost == case.items // case.pairs, f"seed {seed}"
+            assert task.operator.sink.items + task.lost == case.items // case.pairs, f"seed {seed}"
             if not case.kills:
                 assert task.lost == 0, f"seed {seed}"
 

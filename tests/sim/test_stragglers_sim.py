@@ -11,7 +11,7 @@ import statistics
 from typing import Any
 
 import pytest
-from simulator import Case, Simulation
+from staged_jobs import Case, StagedSimulation
 
 STOPPED_AT_S, STOPPED_S = 1.5, 5.0
 ERASURE: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2}
@@ -19,7 +19,7 @@ ERASURE: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2}
 
 def gaps_of(options: dict[str, Any], victim: int | None, seed: int) -> tuple[list[float], float, dict[str, int]]:
     """The gaps between commits of a run in which a processor stops, the longest of them since then, and the counts."""
-    simulation = Simulation(Case(ERASURE | options, items=30_000), seed)
+    simulation = StagedSimulation(Case(ERASURE | options, items=30_000), seed)
     sink = simulation.nodes[simulation.sinks[0]]
     journal, times = sink.task.journal, []
     committed = journal.committed

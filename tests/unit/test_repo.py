@@ -337,7 +337,7 @@ def test_every_topology_in_configs_loads(tmp_path: Path) -> None:
 
 
 def test_the_schemes_that_can_be_configured_are_those_that_can_be_run() -> None:
-    assert set(SCHEMES) == schemes.SCHEMES.keys() | schemes.DATAFLOW_SCHEMES.keys()
+    assert set(SCHEMES) == schemes.SCHEMES.keys() | schemes.SCHEMES.keys()
 
 
 def test_all_of_the_product_is_packaged(setup_py: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

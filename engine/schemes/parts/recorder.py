@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,10 +31,15 @@ than those: only a whole one lets the backup server forget what came before."""
 
 
 class Recorder:
-    """Saves for one task. What the store does not take at once is kept and tried again; `full` says so."""
+    """Saves for one task. What the store does not take at once is kept and tried again; `full` says so.
 
-    def __init__(self, port: Port, progress: TaskProgress, state: State | None) -> None:
-        self.port, self.progress, self.state = port, progress, state
+    `notes` says what else a new life must know.
+    """
+
+    def __init__(
+        self, port: Port, progress: TaskProgress, state: State | None, notes: Callable[[], dict[str, Any]] = dict
+    ) -> None:
+        self.port, self.progress, self.state, self._notes = port, progress, state, notes
         self.state_number = 0
         """The record of the newest state."""
         self.size = 0
@@ -110,6 +115,7 @@ class Recorder:
             arrays += block.arrays
         meta |= {"state": len(backup.arrays), "extras": waiting, "types": [type_of(array) for array in arrays]}
         meta["pending"] = [[list(link), row] for link, row in pending.items()]
+        meta["notes"] = self._notes()
         arrays = [plain(array) for array in arrays]
         self.size = size = sum(array.nbytes for array in arrays)
         if backup.full:
@@ -187,6 +193,7 @@ class Recovered:
         self._extras: dict[tuple[LinkKey, int], Block] = {}
         self.entries: list[Entry] = []
         self.version = 0
+        self.notes: dict[str, Any] = {}
         self._processed: dict[int, int] = {}  # up to where all was, when a block was saved
         parts = [] if state is None else [(state, True)]
         for record in records:
@@ -204,6 +211,7 @@ class Recovered:
         if not whole and before is None:
             return  # a part of a state that is not here
         self.version, self.progress = part.meta["version"], TaskProgress.unpack(part.meta["progress"])
+        self.notes = part.meta["notes"]
         if part.meta["what"] == "state":
             self.backups = [*([] if whole else self.backups), Backup(whole, tuple(arrays[:count]))]
         elif before is not None and self.backups:  # the state is still that of before

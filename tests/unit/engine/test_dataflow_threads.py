@@ -17,7 +17,7 @@ from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.progress import INPUT, TaskProgress
 from riprap.engine.flow.reader import Reader
-from riprap.engine.flow.scheme import Bench, DataflowScheme
+from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.flow.task import DataflowTask
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.worker.worker import pin
@@ -92,7 +92,7 @@ def source(operator: DataflowOperator, threads: ComputeThreads, items: int = 40,
         link.placed = True
     reader = Reader(Numbers(items), windows, BLOCK_ITEMS, 0)
     task = DataflowTask(layout, port, operator, outlet, Pace({}), reader, None, True, threads)
-    task.use(DataflowScheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, items), {}))
+    task.use(Scheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, items), {}))
     task.start()
     return task
 
@@ -260,7 +260,7 @@ def test_blocks_that_wait_at_a_task_are_prepared_and_processed_in_parts(
     port = DataflowPort(layout)
     outlet = Outlet(layout, port, TaskProgress(), no_files())
     task = DataflowTask(layout, port, operator, outlet, Pace({}), None, None, True, opened(operator, 3))
-    task.use(DataflowScheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, 9), {}))
+    task.use(Scheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, 9), {}))
     task.scheme.on_crossed = operator.state.backup_state  # type: ignore[method-assign]
     (joint,) = layout.inputs
     for number in range(3):

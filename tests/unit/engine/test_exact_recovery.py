@@ -9,7 +9,7 @@ import pytest
 from dataflow_parts import DataflowPort, chain, layout_of
 
 from riprap.engine.flow.progress import TaskProgress
-from riprap.engine.schemes import DATAFLOW_SCHEMES
+from riprap.engine.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup"])
@@ -20,5 +20,5 @@ def test_an_operator_is_told_that_nothing_is_lacking(scheme: str) -> None:
     layout = layout_of(chain(("a", 1), ("b", 1)), "b.0")
     parts = {"layout": layout, "port": DataflowPort(layout), "progress": TaskProgress(), "items": 1000}
     bench: Any = SimpleNamespace(operator=operator, outlet=outlet, **parts)
-    DATAFLOW_SCHEMES[scheme](bench, {"memory_bytes": 1}).restore(None, [])
+    SCHEMES[scheme](bench, {"memory_bytes": 1}).restore(None, [])
     assert told == [(0.0, 0)]

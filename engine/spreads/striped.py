@@ -1,4 +1,4 @@
-"""Scheme `erasure` (LEC III): k data blocks and r parity blocks a stripe row, any k of them are enough.
+"""Spread `striped` (LEC III): k data blocks and r parity blocks a stripe row, any k of them are enough.
 
 How the sink gets pieces of a row to decode from is the `attachment`:
 
@@ -15,8 +15,8 @@ fall back on the source beyond r deaths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.codes import load_code
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.port import Port, Ready
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.scheme import Scheme
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.segment import SegmentLayout
 from riprap.engine.spreads.collector import BLOCKS_MAX, Collector, Ledger
 from riprap.engine.spreads.dealer import PIECES_MAX, Dealer
+from riprap.engine.spreads.half import Ready
 from riprap.engine.spreads.hedge import Hedge
 from riprap.engine.spreads.patience import make_patience
 from riprap.engine.spreads.placement import rotate
@@ -36,22 +36,22 @@ from riprap.engine.spreads.relay import Relay
 from riprap.engine.spreads.shelf import Shelf
 from riprap.engine.spreads.stripe import Pieces, Row
 
+T = TypeVar("T")
 
-class ErasureSource(Dealer):
+
+class StripingSource(Dealer):
     """Algorithm 1: emits data blocks at once, and encodes a row when its last one is on its way.
 
-    So data never waits for encoding, and in an epoch of several rows parity of the first leaves while later ones are
-    still read. A row is encoded in one pass: folding in block by block, as the paper does item by item, would read and
-    write the parity k times. Without `incremental` an epoch is encoded when all of it is there, and sent after that
-    (the baseline of LEC Exp#3).
+    So data never waits for encoding. A row is encoded in one pass: folding in block by block, as the paper does item by
+    item, would read and write the parity k times. Without `incremental` a row is encoded when all of it is there, and
+    sent after that (the baseline of LEC Exp#3).
     """
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options["k"])
         self.r = options["r"]
         self.incremental = options.get("incremental", True)
         self.enough = self.k
-        self.unit = self.k * options.get("rows", 1)
         self.code = load_code(options["code"], self.k, self.r)
         self._order: tuple[WorkerId, ...] = ()
         self._row: list[Block] = []
@@ -72,14 +72,14 @@ class ErasureSource(Dealer):
             for parity in self._encode(port, block, last=number + 1 == self.block_count):
                 self._deal(port, parity)
 
-    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
+    def on_epoch(self, port: Port, epoch: Epoch) -> None:
         if not self.incremental:
             blocks = self._log[epoch]
             rows = [self._encode(port, block, last=block is blocks[-1]) for block in blocks]
             for block, parities in zip(blocks, rows):
                 for piece in (block, *parities):
                     self._deal(port, piece)
-        super().on_epoch(port, epoch, items, last)
+        super().on_epoch(port, epoch)
 
     def _deal(self, port: Port, piece: Block) -> None:
         to = rotate(self._order, self.active, piece.epoch, piece.key.row, piece.key.s_index)
@@ -95,7 +95,7 @@ class ErasureSource(Dealer):
             return []
         data = [piece.arrays[0] for piece in self._row]
         absent = [data[0][:0]] * (self.k - len(data))  # behind the epoch's last block
-        meta = self.stamped({"of": self.block_count, "counts": [piece.items for piece in self._row]})
+        meta = block.meta | {"counts": [piece.items for piece in self._row]}
         keys = [block.key._replace(s_index=self.k + j) for j in range(self.r)]
         longest = max(data, key=len)
         memory = [port.empty(longest.shape, longest.dtype) for _ in keys]
@@ -106,7 +106,7 @@ class ErasureSource(Dealer):
 class EagerProcessor(Relay):
     """Algorithm 2: attaches the item to its result, and passes parity through."""
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout)
         self.attach = options["r"] > 0
 
@@ -122,9 +122,7 @@ class EagerProcessor(Relay):
 class HybridProcessor(Relay):
     """Algorithm 4: the task computes linear parts of data and parity, and they travel to the sink."""
 
-    linear = True
-
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout)
 
     def admits(self, block: Block) -> bool:
@@ -134,7 +132,7 @@ class HybridProcessor(Relay):
 class LazyProcessor(Relay):
     """Keeps what it was dealt until the commit, and sends the sink the pieces that it asks for."""
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout)
         self.shelf = Shelf()
         self._answer = super().on_emit
@@ -162,14 +160,14 @@ class LazyProcessor(Relay):
         return super().on_worker_failed(port, worker)
 
 
-class ErasureSink(Collector):
+class StripingSink(Collector):
     """Algorithm 3: decodes only what is missing, and only when it is not coming (soon) by itself.
 
     A missing piece is not coming when its worker died or did not take part; it straggles when the hedge says so of its
     worker. Parity never causes a decoding: it only makes one possible.
     """
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options["k"])
         self.r = options["r"]
         self.pieces = Pieces(load_code(options["code"], self.k, self.r))
@@ -194,8 +192,8 @@ class ErasureSink(Collector):
             return there and self.k <= s_index < self.k + self.r and self.pieces.fits(Row(block.epoch, row), block)
         return self.is_data(row, s_index, blocks) and self.pieces.fits(Row(block.epoch, row), block)
 
-    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
-        super().on_epoch(port, epoch, items, last)
+    def on_epoch(self, port: Port, epoch: Epoch) -> None:
+        super().on_epoch(port, epoch)
         self.pieces.forget(epoch)
         if self._bill is not None and self._bill[0] == epoch:
             _, since, blocks = self._bill
@@ -332,7 +330,7 @@ class ErasureSink(Collector):
         for i, array in self.pieces.decode(row, lacking):
             key = Key(self.layout.partner.index, self.layout.me.index, row.row, i)
             block = Block(Kind.DATA, row.epoch, key, len(array), (array,))
-            self.settle(ledger, (row.row, i), block)
+            ledger.done.add((row.row, i))
             port.count("decoded_items", len(array))
             blocks.append(block)
         if not self.pieces.code.exact:
@@ -349,10 +347,8 @@ class ErasureSink(Collector):
             port.report("decoded_not_finite", epoch=row.epoch, row=row.row, s_indexes=spread, remedy=remedy)
 
 
-class HybridSink(ErasureSink):
+class HybridSink(StripingSink):
     """The pieces are linear parts, from which non-linear results are recomputed (Algorithm 4)."""
-
-    linear = True
 
     def admits_piece(self, block: Block, block_count: int) -> bool:
         """The same, and no result comes without its linear part, a row an item."""
@@ -361,11 +357,11 @@ class HybridSink(ErasureSink):
         return super().admits_piece(block, block_count)
 
 
-class LazySink(ErasureSink):
+class LazySink(StripingSink):
     """Asks the processors of a row for pieces once a result of the row cannot come, those that live and do not straggle
     first; asks others when one that was asked dies or straggles."""
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, options)
         self._asked: dict[Row, dict[int, tuple[WorkerId, Incarnation]]] = {}
         self._questions: dict[WorkerId, list[tuple[int, int]]] = {}
@@ -401,21 +397,27 @@ class LazySink(ErasureSink):
             self.hedge.owes(worker, len(part), now)
         self._set_alarm(port)
 
-    def on_epoch(self, port: Port, epoch: Epoch, items: int, last: bool) -> None:
-        super().on_epoch(port, epoch, items, last)
+    def on_epoch(self, port: Port, epoch: Epoch) -> None:
+        super().on_epoch(port, epoch)
         for row in [row for row in self._asked if row.epoch <= epoch]:
             del self._asked[row]
 
 
-PROCESSORS = {"eager": EagerProcessor, "hybrid": HybridProcessor, "lazy": LazyProcessor}
-SINKS = {"eager": ErasureSink, "hybrid": HybridSink, "lazy": LazySink}
+Make = Callable[[SegmentLayout, Mapping[str, Any]], T]
+PROCESSORS: dict[str, Make[Relay]] = {"eager": EagerProcessor, "hybrid": HybridProcessor, "lazy": LazyProcessor}
+SINKS: dict[str, Make[Collector]] = {"eager": StripingSink, "hybrid": HybridSink, "lazy": LazySink}
 
 
-def make_processor(layout: Layout, options: Mapping[str, Any]) -> Scheme:
+def make_processor(layout: SegmentLayout, options: Mapping[str, Any]) -> Relay:
     """The processor half, as the attachment demands."""
     return PROCESSORS[options["attachment"]](layout, options)
 
 
-def make_sink(layout: Layout, options: Mapping[str, Any]) -> Scheme:
+def make_sink(layout: SegmentLayout, options: Mapping[str, Any]) -> Collector:
     """The sink half, as the attachment demands."""
     return SINKS[options["attachment"]](layout, options)
+
+
+def unit(options: Mapping[str, Any], tasks: int) -> int:
+    """An epoch has at least so many rows of k blocks."""
+    return int(options["k"] * options.get("rows", 1))

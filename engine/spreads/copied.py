@@ -1,4 +1,4 @@
-"""Scheme `replication` (LEC V-A, Rep-wx): every block goes to all w processors of a randomly drawn group."""
+"""Spread `copied` (LEC V-A, Rep-wx): every block goes to all w tasks of a randomly drawn group."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from typing import Any
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.port import Port, Ready
-from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.segment import SegmentLayout
 from riprap.engine.spreads.collector import Collector, Ledger
 from riprap.engine.spreads.dealer import Dealer
+from riprap.engine.spreads.half import Ready
 from riprap.engine.spreads.placement import random_group
 from riprap.engine.spreads.relay import Relay
 
 
-class ReplicationSource(Dealer):
+class CopyingSource(Dealer):
     """Issues w copies of each block. A slow copy that lives is waited for a while: w copies are what was asked for."""
 
     patience_s = 1.0
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, k=1)
         self.copies = options["copies"]
-        self.unit = len(layout.processors) // self.copies
+        self._groups = len(layout.processors) // self.copies
 
     def share(self, block_count: int, participants: int) -> int:
-        return -(-block_count // self.unit)
+        return -(-block_count // self._groups)
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         number = self.keep(block)
@@ -34,17 +35,17 @@ class ReplicationSource(Dealer):
             self.deal(port, to, block)
 
 
-class ReplicationProcessor(Relay):
+class CopyingProcessor(Relay):
     """Nothing to add to a relay."""
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout)
 
 
-class ReplicationSink(Collector):
+class CopyingSink(Collector):
     """The first copy's result counts; a block whose copies are all gone is asked for again."""
 
-    def __init__(self, layout: Layout, options: Mapping[str, Any]) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, k=1)
         self.copies = options["copies"]
 
@@ -55,3 +56,8 @@ class ReplicationSink(Collector):
         if self.gone(port, ledger, epoch, row, 0):
             self.ask(port, ledger, epoch, row, [0])
         return ()
+
+
+def unit(options: Mapping[str, Any], tasks: int) -> int:
+    """A block for each group of tasks."""
+    return int(tasks // options["copies"])

@@ -1,21 +1,24 @@
-"""What a peer may send in the three-stage form: kinds by edge, keys of its own pair, fields that are sound."""
+"""Messages that a peer may send within a coded segment: kinds by edge, keys of its own pair, fields that are sound."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.clock import is_opened
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.fields import are_counts, is_count, is_window_end
+from riprap.engine.flow.segment import SegmentLayout
+
+HEAD_COUNTS = 8
+"""Numbers that a head begins with."""
 
 
-class ThreeStageGate:
+class SegmentGate:
     """Asked about each message before its link sees it."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: SegmentLayout) -> None:
         self.workers = (*layout.sources, *layout.processors, *layout.sinks)
         self.kinds: dict[Edge, set[Kind]] = {
             layout.data: {Kind.DATA, Kind.PARITY},
@@ -41,16 +44,12 @@ class ThreeStageGate:
             raise FrameError("it names workers that are no processors")
 
 
-def _count(value: Any) -> bool:
-    return value.__class__ is int and value >= 0
-
-
 def _is_data(block: Block) -> bool:
     return (
         len(block.arrays) == 1
         and block.arrays[0].ndim == 2
         and len(block.arrays[0]) == block.items
-        and _count(block.meta.get("sink_life", 1))
+        and is_count(block.meta.get("window", 1))
     )
 
 
@@ -59,17 +58,17 @@ def _is_parity(block: Block) -> bool:
     return (
         len(block.arrays) == 1
         and block.arrays[0].ndim == 2
-        and _count(block.meta.get("of"))
-        and _count(block.meta.get("sink_life", 1))
+        and is_count(block.meta.get("of"))
+        and is_count(block.meta.get("window", 1))
         and isinstance(counts, list)
-        and all(map(_count, counts))
+        and all(map(is_count, counts))
         and max(counts, default=-1) == len(block.arrays[0])
     )
 
 
 def _is_result(block: Block) -> bool:
     attached = block.attachment
-    return _count(block.meta.get("of", 0)) and (
+    return is_count(block.meta.get("of", 0)) and (
         attached is None or (attached.ndim == 2 and len(attached) == block.items)
     )
 
@@ -78,25 +77,41 @@ def _is_punctuation(block: Block) -> bool:
     meta = block.meta
     if "participants" not in meta and "moved" not in meta:
         return False
-    return ("participants" not in meta or _is_end(meta)) and _is_moves(meta.get("moved", []))
+    return ("participants" not in meta or _is_row(meta)) and _is_moves(meta.get("moved", []))
 
 
-def _is_end(meta: dict[str, Any]) -> bool:
+def _is_row(meta: dict[str, Any]) -> bool:
     lives = meta["participants"]
     return (
         isinstance(lives, dict)
         and len(lives) > 0
-        and all(map(_count, lives.values()))
-        and all(_count(meta.get(name)) for name in ("items", "blocks", "active"))
+        and all(map(is_count, lives.values()))
+        and all(is_count(meta.get(name)) for name in ("blocks", "active"))
         and 0 < meta["active"] <= len(lives)
-        and meta.get("last").__class__ is bool
-        and is_opened(meta)
+        and _are_heads(meta.get("heads", []))
     )
+
+
+def _are_heads(heads: Any) -> bool:
+    """True for blocks without their pieces (engine/spreads/cargo.py): numbers, and at a window's end what it says."""
+    return isinstance(heads, list) and all(
+        isinstance(head, list)
+        and (not head or (are_counts(head[:HEAD_COUNTS], HEAD_COUNTS) and _is_rest(head[HEAD_COUNTS:])))
+        for head in heads
+    )
+
+
+def _is_rest(rest: list[Any]) -> bool:
+    return len(rest) == 1 and (is_count(rest[0]) or is_window_end(rest[0]))
+
+
+def _is_feedback(block: Block) -> bool:
+    return is_count(block.meta.get("window", 0))
 
 
 def _is_moves(moved: Any) -> bool:
     return isinstance(moved, list) and all(
-        isinstance(m, list) and len(m) == 4 and _count(m[0]) and _count(m[1]) and isinstance(m[2], str) and _count(m[3])
+        isinstance(m, list) and len(m) == 4 and isinstance(m[2], str) and are_counts([m[0], m[1], m[3]], 3)
         for m in moved
     )
 
@@ -116,13 +131,14 @@ def _names(block: Block) -> set[str]:
 def _is_resend(block: Block) -> bool:
     pieces = block.meta.get("pieces")
     return isinstance(pieces, list) and all(
-        isinstance(piece, list) and len(piece) == 2 and all(map(_count, piece)) for piece in pieces
+        isinstance(piece, list) and len(piece) == 2 and all(map(is_count, piece)) for piece in pieces
     )
 
 
 _KEYED = frozenset((Kind.DATA, Kind.PARITY, Kind.RESULT))
 _CHECKS = {
     Kind.ACK: _is_ack,
+    Kind.FEEDBACK: _is_feedback,
     Kind.DATA: _is_data,
     Kind.PARITY: _is_parity,
     Kind.RESULT: _is_result,

@@ -1,0 +1,59 @@
+"""Spread `dealt`: each block goes to one task, and what is lost with that is given up and counted (scheme `none`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.segment import SegmentLayout
+from riprap.engine.spreads.collector import Collector, Ledger
+from riprap.engine.spreads.dealer import Dealer
+from riprap.engine.spreads.half import Ready
+from riprap.engine.spreads.placement import alternate
+from riprap.engine.spreads.relay import Relay
+
+
+class DealingSource(Dealer):
+    """Deals blocks in turn to the processors that are alive when the epoch starts."""
+
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, k=len(layout.processors))
+
+    def share(self, block_count: int, participants: int) -> int:
+        return -(-block_count // participants)
+
+    def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
+        number = self.keep(block)
+        self.deal(port, alternate(self.participants, number), block)
+
+
+class DealingProcessor(Relay):
+    """Nothing to add to a relay."""
+
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout)
+
+
+class DealingSink(Collector):
+    """Closes an epoch when each block has come or its worker is gone."""
+
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
+        super().__init__(layout, k=len(layout.processors))
+
+    def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
+        return (alternate(ledger.participants or (), row * self.k + s_index),)
+
+    def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
+        for i in lacking:
+            if self.gone(port, ledger, epoch, row, i):
+                ledger.lost.add((row, i))
+                port.count("lost_blocks")
+        return ()
+
+
+def unit(options: Mapping[str, Any], tasks: int) -> int:
+    """A block for each task."""
+    return tasks
