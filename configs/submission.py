@@ -18,7 +18,7 @@ from riprap.configs.base import Section
 from riprap.configs.checks import Parts, check_parts, is_whole, scheme_problems
 from riprap.configs.explain import FINDINGS_MAX, explain
 from riprap.configs.problems import FieldPath, Problem, config_error, shown
-from riprap.configs.schemes import Dataflow, ThreeStage
+from riprap.configs.schemes import ThreeStage
 from riprap.configs.three_stage import thread_problems, three_stage_problems
 from riprap.configs.topology import EDGES_MAX, STAGES_MAX, Topology
 from riprap.configs.validation import TOPOLOGY, resolved, section_problems, sound_parts
@@ -31,7 +31,7 @@ TEXT_MAX = 16_000
 
 
 class MatrixSchema(Section):
-    """What the sources of a three-stage job say (engine/run/preflight.py)."""
+    """What the sources of a job say whose items have columns (engine/run/preflight.py)."""
 
     items: Count | None
     columns: Annotated[list[str], Field(min_length=1)]
@@ -39,8 +39,7 @@ class MatrixSchema(Section):
     verified: list[str] = Field(default_factory=list)
     classes: Annotated[list[float], Field(min_length=2, max_length=2)]
     moments: Annotated[str, StringConstraints(pattern="^[12]:[A-Za-z0-9+/]*={0,2}$")] | None = None
-    windows: Count | None = None
-    """Where tasks of general topologies run the operators."""
+    windows: Count | None
 
 
 class WindowSchema(Section):
@@ -164,15 +163,14 @@ def _schema_problems(schema: Any) -> Iterator[Problem]:
 
 
 def _form_problems(schema: Any, parts: Parts) -> Iterator[Problem]:
-    """A schema of the three-stage form with another shape or scheme, or one of windows with a scheme of that form."""
+    """A schema of items with columns and another shape, or one without columns and a scheme that spreads them."""
     if not isinstance(schema, dict) or parts.fault_tolerance is None:
         return
-    is_general = "windows" in schema
     if "columns" in schema:
         yield from three_stage_problems(parts.shape)
         yield from thread_problems({name: stage.threads for name, stage in parts.stages.items()})
-    if isinstance(parts.fault_tolerance, ThreeStage if is_general else Dataflow):
-        wrong = f"is for operators of another kind than a schema with {'windows' if is_general else 'columns'}"
+    elif isinstance(parts.fault_tolerance, ThreeStage):
+        wrong = "is for operators of another kind than a schema without columns"
         yield Problem(("fault_tolerance", "scheme"), wrong, "a scheme of that kind")
 
 
