@@ -63,3 +63,16 @@ class EpochReader(Reader):
             block_items = cut(count, int(self.source.item_bytes), self.block_bytes, self.unit) if count else 1
             self._cut = (epoch, end, block_items)
         return self._cut
+
+
+class RowsReader(EpochReader):
+    """Epochs cut alike, read in rows: `unit` blocks are one here, and the last array says how many items each of them
+    would have."""
+
+    def next(self, now: float) -> Block:
+        piece = self._cut_of(self.epoch)[2]
+        self.block_items = piece * self.unit
+        block = Reader.next(self, now)
+        if block.arrays:
+            block.arrays[-1][-1] = piece
+        return block

@@ -308,6 +308,11 @@ class Outlet:
         for link in self.of_worker(worker):
             link.take_back(self.port.kept(link.joint.edge, worker))
 
+    def forget(self) -> None:
+        """Nothing was put out: all of it comes once more."""
+        for key, link in self.links.items():
+            self.links[key] = OutletLink(link.joint, link.to)
+
     def place(self, link: OutletLink, heard: Heard) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice."""
         link.place(heard)

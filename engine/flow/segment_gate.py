@@ -93,7 +93,7 @@ def _is_row(meta: dict[str, Any]) -> bool:
 
 
 def _are_heads(heads: Any) -> bool:
-    """True for blocks without their pieces (engine/spreads/cargo.py): numbers, and at a window's end what it says."""
+    """True for blocks without their pieces (engine/spreads/rows.py): numbers, and at a window's end what it says."""
     return isinstance(heads, list) and all(
         isinstance(head, list)
         and (not head or (are_counts(head[:HEAD_COUNTS], HEAD_COUNTS) and _is_rest(head[HEAD_COUNTS:])))
@@ -102,7 +102,7 @@ def _are_heads(heads: Any) -> bool:
 
 
 def _is_rest(rest: list[Any]) -> bool:
-    return len(rest) == 1 and (is_count(rest[0]) or is_window_end(rest[0]))
+    return len(rest) == 1 and (are_counts(rest[0], 2) or is_window_end(rest[0]))
 
 
 def _is_feedback(block: Block) -> bool:

@@ -333,6 +333,14 @@ class DataflowTask:
             self.progress.epoch = epoch
             self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
 
+    def begin_again(self) -> None:
+        """At a source without a state: go on from where its receivers say that they are, as a new life of it does."""
+        self.inbox.clear()
+        self._ahead.clear()
+        vars(self.progress).update(vars(TaskProgress()))
+        self.outlet.forget()
+        self._begun = False
+
     def _process_feedback(self) -> bool:
         if not self.feedback or not self.scheme.may_process(self.feedback[0]):
             return False

@@ -1,13 +1,14 @@
 """The scheme of what stands around a coded stage that all the job goes through (LEC III-A): `erasure`, `replication`.
 
-The state of a destination is saved as windows close, at most once in SAVE_EVERY_S; what it includes is acknowledged
-once it is durable. Encoders keep the rest, and a source that starts again goes on behind what the destinations have. So
-a destination that starts again gets once more what its saved state lacks, and computes the same: its results are
-aggregated in the order of the stream. The coded stage itself needs no scheme.
+A destination acknowledges a window as it closes, and its state is saved then, at most once in SAVE_EVERY_S. One that
+starts again says how far its saved state is; its source goes on from there, and so does a source that starts again,
+for both read the same input. What is computed once more comes out the same: results are aggregated in the order of the
+stream. The coded stage itself needs no scheme.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,12 +25,10 @@ SAVES_MAX = 32
 
 
 class Saved(NamedTuple):
-    """A state that is under way to the servers: what it includes can be acknowledged and told once it is durable."""
+    """A state that is under way to the servers."""
 
     record: int
     window: int
-    entries: list[Entry]
-    last: bool
 
 
 class Committed(Scheme):
@@ -41,70 +40,61 @@ class Committed(Scheme):
         self.saves = bench.layout.is_sink and bench.operator.is_restorable
         notes = bench.journal.notes if bench.journal is not None else dict
         self._recorder = Recorder(bench.port, bench.progress, bench.operator.state, notes)
-        self._processed: list[Entry] = []
-        """What no state includes that was saved."""
-        self._under_way: list[Saved] = []
+        self._processed: Entry | None = None
+        """The newest: behind a coded stage there is one link."""
+        self._under_way: deque[Saved] = deque()
         self._save_at = 0.0  # not before
-        self._window = self._durable = 0
-        """The last window that was saved, and that is safe."""
+        self._waiting = 0
+        """The window of a state that waits for room in the store."""
+        self._saved = self._durable = 0
+        """The last window whose state was saved, and the last that is safe."""
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, records)
-        if state is None:
-            return []
         take_over(self.bench.progress, recovered, self.bench.operator.state)
         self._recorder.go_on_from(recovered.version)
-        if self.bench.journal is not None:
+        if self.bench.journal is not None and state is not None:
             self.bench.journal.resume(recovered.notes)
-        self._window = self._durable = self.bench.progress.epoch
+        self._saved = self._durable = self.bench.progress.epoch
         return []
 
     def on_processed(self, entry: Entry) -> None:
-        if self.bench.layout.is_sink:
-            self._processed.append(entry)
-        else:
-            self.bench.acknowledge(entry)
+        self._processed = entry
 
     def on_window(self, epoch: int) -> None:
-        self._save()
+        if self._processed is not None:
+            self.bench.acknowledge(self._processed)
+        if self.saves:
+            self._save()
+        else:
+            self._settle(epoch)
 
     def on_turn(self) -> bool:
         """Save what was not saved as its window closed."""
-        if self._window < self.bench.progress.epoch:
+        if self.saves and self._saved < self.bench.progress.epoch:
             self._save()
         return False
 
     def _save(self) -> None:
         progress, now = self.bench.progress, self.bench.port.now()
-        if not self.saves:
-            self._settle(Saved(0, progress.epoch, self._take(), progress.last))
-            return
         if len(self._under_way) >= SAVES_MAX or (now < self._save_at and not progress.last):
             return
-        if self._recorder.full:
-            self._recorder.retry()
-        else:
-            self._recorder.save_state(())
-            self._under_way.append(Saved(0, progress.epoch, self._take(), progress.last))
         if not self._recorder.full:
-            self._save_at = now + SAVE_EVERY_S
-            self._under_way[-1] = saved = self._under_way[-1]._replace(record=self._recorder.state_number)
-            self._window = saved.window
-
-    def _take(self) -> list[Entry]:
-        entries, self._processed = self._processed, []
-        return entries
+            self._recorder.save_state(())
+            self._waiting = progress.epoch
+        self._recorder.retry()
+        if not self._recorder.full:
+            self._saved, self._save_at = self._waiting, now + SAVE_EVERY_S
+            self._under_way.append(Saved(self._recorder.state_number, self._saved))
 
     def on_durable(self, number: int) -> None:
-        while self._under_way and 0 < self._under_way[0].record <= number:
-            self._settle(self._under_way.pop(0))
+        while self._under_way and self._under_way[0].record <= number:
+            self._settle(self._under_way.popleft().window)
 
-    def _settle(self, saved: Saved) -> None:
-        self._window, self._durable = max(self._window, saved.window), saved.window
-        for entry in saved.entries[-1:]:  # of one link, for a destination behind a coded stage has one
-            self.bench.acknowledge(entry)
+    def _settle(self, window: int) -> None:
+        self._saved, self._durable = max(self._saved, window), window
         if self.bench.journal is not None:
-            self.bench.journal.durable(Epoch(self._durable))
+            self.bench.journal.durable(Epoch(window))
 
     @property
     def announced(self) -> int:

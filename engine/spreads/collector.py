@@ -91,7 +91,7 @@ class Collector(Half):
 
     def _admits_punctuation(self, block: Block, block_count: int) -> bool:
         blocks = block.meta.get("blocks", block_count or BLOCKS_MAX)
-        if not 0 < blocks <= BLOCKS_MAX or (block_count and blocks != block_count):
+        if not 0 <= blocks <= BLOCKS_MAX or (block_count and blocks != block_count):
             return False
         return all(self.is_data(row, s_index, blocks) for row, s_index, _, _ in block.meta.get("moved", ()))
 

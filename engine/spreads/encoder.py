@@ -1,17 +1,14 @@
 """The encoder's end of a coded segment: stands in for a link between two tasks, and sends in rows (LEC III).
 
     encoder                          coded stage (k + r tasks)              decoder
-    a block -> a piece of k  ------> computes, keeps the piece  ----------> the results in the encoder's order
+    a block -> pieces of a row ----> computes, keeps the piece  ----------> the results in the encoder's order
     r parity pieces a row    ------> keeps the piece            <---------- asks for pieces when a result cannot come
     "row n: who has it"      ---------------------------------------------> knows what is gone
                              <--------------------------------------------- "rows to n are whole, blocks to m safe"
 
-Under `replication` a row is one piece, which goes to several tasks of the stage, and there is no parity.
-
-A row is an epoch to the halves of a spread (half.py): it has k pieces always. One that nothing more comes for is filled
-up with empty ones, at the end of a window and when the encoder has been silent for LINGER_S, so that no block waits for
-others. Rows are numbered through all lives of an encoder, the life in the upper half of the number: what is still on
-its way of an earlier life is known by it.
+Under `replication` each piece goes to several tasks of the stage, and there is no parity. A row is an epoch to the
+halves of a spread (half.py). Rows are numbered through all lives of an encoder, the life in the upper half of the
+number: what is still on its way of an earlier life is known by it.
 
 Between encoder and decoder blocks are numbered and acknowledged as on any link (`sent`, `safe`); the encoder keeps them
 until they are safe, and sends them anew to a new life of the decoder. What the coded stage holds is never needed then,
@@ -20,7 +17,6 @@ so that its tasks need no state and no backup.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 
 import numpy as np
@@ -32,12 +28,11 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads import SPREADS
-from riprap.engine.spreads.cargo import Cargo, head_of
+from riprap.engine.spreads.packing import PAD, pack
+from riprap.engine.spreads.rows import head_of
 
 ROWS_MAX = 24
 """Rows that may be under way: fewer than make a task of the coded stage look late (dealer.py)."""
-KEPT_ROWS_MAX = 128
-"""Rows whose blocks may be kept until they are safe, where windows bound what is under way."""
 LINGER_S = 0.01
 LIFE_SHIFT = 32
 
@@ -48,120 +43,57 @@ def first_row(life: int) -> Epoch:
 
 
 class Encoder:
-    """`window`: the most blocks that may be unsafe. `windows_max`: the most windows whose last row is not whole; where
-    there are so many, no row of a further one begins."""
+    """What encoders have in common. `rows_max`: the most rows under way; `kept_max`: the most blocks not known safe."""
 
     def __init__(
-        self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int, cargo: Cargo,
-        windows_max: float = math.inf,
-    ) -> None:  # fmt: skip
-        self.segment, self.port, self._alarms, self.cargo = segment, port, alarms, cargo
+        self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, rows_max: int, kept_max: int
+    ) -> None:
+        self.segment, self.port, self.alarms = segment, port, alarms
         self.to = segment.layout.partner
         self.half = SPREADS[segment.options["scheme"]].dealer(segment.layout, segment.options)
         self.kept: deque[Block] = deque()
-        self._rows_max, self._windows_max = min(ROWS_MAX, window // 2), windows_max
-        kept_rows = KEPT_ROWS_MAX if windows_max < math.inf else self._rows_max
-        self._window = min(window, kept_rows * self.half.k)
+        self.row = first_row(life)
+        """The last one that was begun."""
+        self._rows_max, self._kept_max = rows_max, kept_max
         self._sent = self._safe = 0
-        self._row = first_row(life)
-        self._pieces = 0  # of the row that is open
-        self._is_untold = False
-        """True when a row is full, and its word waits for what may go along."""
-        self._meta: dict[str, int] = {}  # of the pieces of the row that is open
-        self._ends: deque[Epoch] = deque()
-        """Rows not known to be whole with which windows end."""
-        self._dealt_at = 0.0
         self._begun = False
 
     def send(self, block: Block) -> bool:
         """Put a block on the link; False when the decoder is down, the window full, or too few tasks are there."""
-        if not self.port.is_up(self.to) or len(self.kept) >= self._window or not self._begin():
+        if not self.port.is_up(self.to) or len(self.kept) >= self._kept_max or not self._begin():
             return False
-        if block.kind == Kind.PUNCTUATION and self.cargo.has_heads:
-            return self._end_window(block)
-        if not self._open(block.epoch):
+        if not self.deal(block):
             return False
-        self._keep(block)
-        if self.cargo.has_heads:
-            self.half.beside.append(head_of(block))
-        self._deal(self.cargo.piece(block))
-        if block.kind == Kind.PUNCTUATION:
-            self._fill()
-        return True
-
-    def _open(self, window: Epoch) -> bool:
-        """See to it that a row is open, if one may begin."""
-        if self._pieces:
-            return True
-        self._tell()
-        if self._is_crowded or not self.half.on_open(self.port, Epoch(self._row + 1), self.half.k):
-            return False
-        self._meta = {"window": window} if self.cargo.has_heads else {}
-        return True
-
-    def _end_window(self, block: Block) -> bool:
-        """Let the end of a window go along with the word of the row before it; with an empty row where that is told."""
-        if not self._pieces and not self._is_untold:
-            if not self._open(block.epoch):
-                return False
-            self._pad()
-        self._keep(block)
-        self._fill()
-        self.half.beside.append(head_of(block))
-        self._ends.append(self._row)
-        self._tell()
-        return True
-
-    def _keep(self, block: Block) -> None:
         self.kept.append(block)
         self._sent += 1
+        return True
 
-    @property
-    def _is_crowded(self) -> bool:
-        """True when no further row may begin before some of those under way have ended: half of the room of the link
-        that tells of them is left for what is sent again."""
-        while self._ends and self._ends[0] <= self.half.committed:
-            self._ends.popleft()
-        return len(self._ends) >= self._windows_max or self._row - self.half.committed >= self._rows_max
+    def deal(self, block: Block) -> bool:
+        """Send what makes up a block; False, and nothing is done, where no row may begin for it."""
+        raise NotImplementedError
+
+    def open_row(self, pieces: int) -> bool:
+        """Begin a row, if one may begin: half of the room of the link that tells of rows is left for what is sent
+        again."""
+        if self.row - self.half.committed >= self._rows_max:
+            return False
+        if not self.half.on_open(self.port, Epoch(self.row + 1), pieces):
+            return False
+        self.row = Epoch(self.row + 1)
+        return True
 
     def _begin(self) -> bool:
         """Tell this life of the decoder with which row the stream goes on."""
         if not self._begun:
-            word = Block(Kind.PUNCTUATION, self._row, meta={"moved": [], "begin": True})
+            word = Block(Kind.PUNCTUATION, self.row, meta={"moved": [], "begin": True})
             if not self.port.send(self.segment.layout.punctuation, self.to, word):
                 return False
-            self.half.on_resume(self.port, self._row)
+            self.half.on_resume(self.port, self.row)
             self._begun = True
         return True
 
-    def _deal(self, piece: np.ndarray) -> None:
-        if not self._pieces:
-            self._row = Epoch(self._row + 1)
-        self._pieces += 1
-        self._dealt_at = self.port.now()
-        piece_of_row = Block(Kind.DATA, self._row, items=len(piece), arrays=(piece,), meta=dict(self._meta))
-        self.half.on_emit(self.port, piece_of_row)
-        if self._pieces == 1:
-            self._alarms.set(self.fill_silent, LINGER_S)
-        if self._pieces == self.half.k:
-            self._pieces, self._is_untold = 0, True
-            if not self.cargo.has_heads:
-                self._tell()
-
-    def _tell(self) -> None:
-        """Tell the decoder of a row that is full."""
-        if self._is_untold:
-            self._is_untold = False
-            self.half.on_epoch(self.port, self._row)
-
-    def _pad(self) -> None:
-        if self.cargo.has_heads:
-            self.half.beside.append([])
-        self._deal(self.cargo.pad)
-
-    def _fill(self) -> None:
-        while self._pieces:
-            self._pad()
+    def forget(self) -> None:
+        """The decoder is down: what is under way comes to nothing."""
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> list[Block]:
         """The decoder tells what is whole and safe, or asks for blocks of a row that lacks too many."""
@@ -177,27 +109,17 @@ class Encoder:
         """What the decoder had not made safe is the task's again, which has taken it from `kept`."""
         if worker == self.to:
             self.kept.clear()
-            self._ends.clear()
-            self.half.beside.clear()
-            self._sent = self._safe = self._pieces = 0
-            self._begun = self._is_untold = False
+            self._sent = self._safe = 0
+            self._begun = False
+            self.forget()
         else:
             self.half.on_worker_failed(self.port, worker)
         return []
 
     def on_worker_restored(self, worker: WorkerId) -> list[Block]:
+        """A new life of it is up."""
         if worker != self.to:
             self.half.on_worker_restored(self.port, worker)
-        return []
-
-    def fill_silent(self) -> list[Block]:
-        """Fill up a row that nothing came for, and tell of it."""
-        left_s = self._dealt_at + LINGER_S - self.port.now()
-        if (self._pieces or self._is_untold) and left_s > SLACK_S:
-            self._alarms.set(self.fill_silent, left_s)
-        else:
-            self._fill()
-            self._tell()
         return []
 
     def admits(self, block: Block) -> bool:
@@ -206,3 +128,115 @@ class Encoder:
             return True  # of a life that is over, which its link knows
         safe = block.meta.get("safe", 0)
         return safe.__class__ is int and 0 <= safe <= self._sent and self.half.admits(block)
+
+
+class PackedEncoder(Encoder):
+    """Each block is a piece, packed whole (packing.py), and a row has k of them always. One that nothing more comes for
+    is filled up with empty ones, at the end of a window and when the encoder has been silent for LINGER_S, so that no
+    block waits for others."""
+
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int) -> None:
+        rows_max = min(ROWS_MAX, window // 2)
+        k = SPREADS[segment.options["scheme"]].dealer(segment.layout, segment.options).k
+        super().__init__(segment, port, alarms, life, rows_max, min(window, rows_max * k))
+        self._pieces = 0  # of the row that is open
+        self._dealt_at = 0.0
+
+    def deal(self, block: Block) -> bool:
+        if not self._pieces and not self.open_row(self.half.k):
+            return False
+        self._deal(pack(block))
+        if block.kind == Kind.PUNCTUATION:
+            self._fill()
+        return True
+
+    def _deal(self, piece: np.ndarray) -> None:
+        self._pieces += 1
+        self._dealt_at = self.port.now()
+        self.half.on_emit(self.port, Block(Kind.DATA, self.row, items=len(piece), arrays=(piece,)))
+        if self._pieces == self.half.k:
+            self._pieces = 0
+            self.half.on_epoch(self.port, self.row)
+        elif self._pieces == 1:
+            self.alarms.set(self.fill_silent, LINGER_S)
+
+    def _fill(self) -> None:
+        while self._pieces:
+            self._deal(PAD)
+
+    def fill_silent(self) -> list[Block]:
+        """Fill up a row that nothing came for."""
+        left_s = self._dealt_at + LINGER_S - self.port.now()
+        if self._pieces and left_s > SLACK_S:
+            self.alarms.set(self.fill_silent, left_s)
+        else:
+            self._fill()
+        return []
+
+    def forget(self) -> None:
+        self._pieces = 0
+
+
+class RowsEncoder(Encoder):
+    """Each block is a matrix of items and makes a row, whose pieces are parts of it. The end of a window goes along
+    with the word of the row before it, which waits LINGER_S for that.
+
+    `windows_max`: the most windows whose last row is not whole; where there are so many, no further row begins.
+    """
+
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, windows_max: int) -> None:
+        super().__init__(segment, port, alarms, life, ROWS_MAX, 2 * ROWS_MAX)
+        self._windows_max = windows_max
+        self._ends: deque[Epoch] = deque()
+        """Rows not known to be whole with which windows end."""
+        self._is_untold = False
+        """True when the word of the newest row waits for what may go along."""
+        self._dealt_at = 0.0
+
+    def deal(self, block: Block) -> bool:
+        if block.kind == Kind.PUNCTUATION:
+            return self._end_window(block)
+        self.tell()
+        if self._is_crowded:
+            return False
+        rows, piece = block.arrays[0], int(block.arrays[1][1])
+        count = -(-len(rows) // piece)
+        if not self.open_row(count):
+            return False
+        self._dealt_at = self.port.now()
+        self.half.beside = [head_of(block)]
+        for start in range(0, len(rows), piece):
+            items = rows[start : start + piece]
+            meta = {"window": block.epoch}
+            self.half.on_emit(self.port, Block(Kind.DATA, self.row, items=len(items), arrays=(items,), meta=meta))
+        self._is_untold = True
+        self.alarms.set(self.tell, LINGER_S)
+        return True
+
+    def _end_window(self, block: Block) -> bool:
+        if not self._is_untold:  # an empty window, or a late end
+            if self._is_crowded or not self.open_row(0):
+                return False
+            self.half.beside = [[]]
+            self._is_untold = True
+        self.half.beside.append(head_of(block))
+        self._ends.append(self.row)
+        self.tell()
+        return True
+
+    @property
+    def _is_crowded(self) -> bool:
+        while self._ends and self._ends[0] <= self.half.committed:
+            self._ends.popleft()
+        return len(self._ends) >= self._windows_max
+
+    def tell(self) -> list[Block]:
+        """Tell the decoder of the newest row."""
+        if self._is_untold:
+            self._is_untold = False
+            self.half.on_epoch(self.port, self.row)
+        return []
+
+    def forget(self) -> None:
+        self._is_untold = False
+        self._ends.clear()

@@ -13,8 +13,8 @@ from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.task import DataflowTask
-from riprap.engine.spreads.decoder import Decoder
-from riprap.engine.spreads.encoder import Encoder
+from riprap.engine.spreads.decoder import Decoder, RowsDecoder
+from riprap.engine.spreads.encoder import Encoder, RowsEncoder
 
 End = Encoder | Decoder
 
@@ -71,8 +71,8 @@ class SegmentEndTask(DataflowTask):
         """Set the ends of its segments. Before anything comes in."""
         self.alarms, self.ends = alarms, ends
         self._by_edge = ends_of(ends)
-        self.counts_lost = any(isinstance(end, Decoder) and end.cargo.has_heads for end in ends)
-        self._trained = [end for end in ends if isinstance(end, Decoder) and end.segment.stale is not None]
+        self.counts_lost = any(isinstance(end, RowsDecoder) for end in ends)
+        self._trained = [end for end in ends if isinstance(end, RowsDecoder) and end.segment.stale is not None]
         self.port.on_alarm = self.scheme_alarm
         for end in ends:
             self.port.join(end)
@@ -105,6 +105,8 @@ class SegmentEndTask(DataflowTask):
 
     def on_worker_failed(self, worker: WorkerId) -> None:
         super().on_worker_failed(worker)
+        if any(isinstance(end, RowsEncoder) and end.to == worker for end in self.ends):
+            self.begin_again()
         for end in self.ends:
             self._take_through(end, end.on_worker_failed(worker))
 

@@ -11,15 +11,15 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.segment import CodedSegment
-from riprap.engine.spreads.cargo import Rows
 from riprap.engine.spreads.coded_stage import StatelessTask
 from riprap.engine.spreads.half import Ready, Whole
+from riprap.engine.spreads.rows import Matrices
 from riprap.operators import returns
 from riprap.operators.base import Processor
 
 UNKNOWN = Epoch(-1)
-At = tuple[Epoch, int]
-"""Row and s_index of a piece."""
+At = tuple[Epoch, int, int]
+"""Row of the segment, and row and s_index of a piece in it."""
 
 
 class Pair:
@@ -47,14 +47,14 @@ class TrainedStageTask(StatelessTask):
     row is whole, because a new life of the decoder has none of the results that were sent to the life before.
     """
 
-    def __init__(self, segment: CodedSegment, port: Port, cargo: Rows, make_operator: Callable[[], Processor]) -> None:
+    def __init__(self, segment: CodedSegment, port: Port, columns: int, make_operator: Callable[[], Processor]) -> None:
         super().__init__(segment, port)
-        self.cargo, self.make_operator = cargo, make_operator
+        self._matrices, self.make_operator = Matrices(columns), make_operator
         self.linear = segment.options.get("attachment") == "hybrid"
         self.pairs = [Pair(make_operator()) for _ in segment.layout.sinks]
 
     def admits(self, block: Block) -> bool:
-        if block.kind in (Kind.DATA, Kind.PARITY) and not self.cargo.fits(block.arrays[0]):
+        if block.kind in (Kind.DATA, Kind.PARITY) and not self._matrices.hold(block.arrays[0]):
             return False
         return super().admits(block)
 
@@ -97,7 +97,7 @@ class TrainedStageTask(StatelessTask):
             if piece.epoch <= pair.whole:
                 self.port.count("stale_blocks")
                 continue
-            at = (piece.epoch, piece.key.s_index)
+            at = (piece.epoch, piece.key.row, piece.key.s_index)
             pair.pieces[at] = piece
             pair.computed.discard(at)  # it comes a second time because the decoder has no result of it
             if self._is_due(pair, piece):
@@ -124,13 +124,11 @@ class TrainedStageTask(StatelessTask):
             parity = self._linear(operator, items) if self.linear else items
             return Block(Kind.PARITY, piece.epoch, piece.key, arrays=(parity,), meta=piece.meta)
         linear = self._linear(operator, items) if self.linear else None
-        arrays = self._nonlinear(operator, linear, items) if len(items) else ()
+        arrays = self._nonlinear(operator, linear, items)
         self.items += len(items)
         return Block(Kind.RESULT, piece.epoch, piece.key, len(items), arrays, linear, piece.meta)
 
     def _linear(self, operator: Processor, items: np.ndarray) -> np.ndarray:
-        if not len(items):  # a piece without a block: operators need not take that
-            return self._linear(operator, np.zeros((1, items.shape[1])))[:0]
         return returns.matrix(operator, "process_linear", operator.process_linear(items), len(items))
 
     def _nonlinear(self, operator: Processor, linear: np.ndarray | None, items: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.alarms import Alarms
-from riprap.engine.flow.epoch_reader import EpochReader
+from riprap.engine.flow.epoch_reader import EpochReader, RowsReader
 from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import DataflowLayout
@@ -29,10 +28,9 @@ from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import scheme_class
 from riprap.engine.spreads import SPREADS
-from riprap.engine.spreads.cargo import Cargo, Packed, Rows
 from riprap.engine.spreads.coded_stage import CodedStageTask, StatelessTask
-from riprap.engine.spreads.decoder import Decoder
-from riprap.engine.spreads.encoder import Encoder
+from riprap.engine.spreads.decoder import PackedDecoder, RowsDecoder
+from riprap.engine.spreads.encoder import PackedEncoder, RowsEncoder
 from riprap.engine.spreads.end import End, SegmentEndTask, SegmentPort
 from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.worker.from_savepoint import beginning_of
@@ -102,7 +100,7 @@ def coded_task(topology: Topology, schema: Mapping[str, Any], segment: CodedSegm
     me = segment.layout.me
     if _is_staged(schema):
         staged = Staged(topology, schema, me, port.empty)
-        return TrainedStageTask(segment, port, Rows(staged.columns), staged.processor)
+        return TrainedStageTask(segment, port, staged.columns, staged.processor)
     return CodedStageTask(segment, port, opened_dataflow(topology, me), segment.layout.sources[0].stage)
 
 
@@ -132,16 +130,16 @@ def end_of(
     topology: Topology, segment: CodedSegment, port: OwnPort, alarms: Alarms, window: Window, hosted: Hosted
 ) -> End:
     """A worker's end of a segment that starts or ends at it."""
+    if segment.encodes and hosted.columns:
+        return RowsEncoder(segment, port, alarms, port.life, topology.links.window_epochs)
     if segment.encodes:
-        cargo: Cargo = Rows(hosted.columns) if hosted.columns else Packed()
-        windows_max = topology.links.window_epochs if hosted.columns else math.inf
-        return Encoder(segment, port, alarms, port.life, window.blocks, cargo, windows_max)
+        return PackedEncoder(segment, port, alarms, port.life, window.blocks)
     if isinstance(hosted.operator, SinkStage):
-        is_linear = segment.options.get("attachment") == "hybrid"
-        sends_linear = is_linear and hosted.operator.sink.processor.is_linear
-        return Decoder(segment, port, alarms, Rows(hosted.columns, is_linear, sends_linear))
+        linear = segment.options.get("attachment") == "hybrid"
+        sends_linear = linear and hosted.operator.sink.processor.is_linear
+        return RowsDecoder(segment, port, alarms, hosted.columns, linear, sends_linear)
     made = opened_dataflow(topology, segment.layout.processors[0])
-    return Decoder(segment, port, alarms, Packed(made, segment.layout.sources[0].stage))
+    return PackedDecoder(segment, port, alarms, made, segment.layout.sources[0].stage)
 
 
 def block_unit(topology: Topology) -> int:
@@ -186,7 +184,9 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowL
     unit, coded = block_unit(topology), bool(layout.segments)
     rows = SourceRows(staged.source(), staged.columns)
     rate = rate_of(topology.input.rate, len(layout.sinks), topology.micro_batch)
-    reader = EpochReader(rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, unit, rate)
+    reader = (RowsReader if coded else EpochReader)(
+        rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, unit, rate
+    )
     return Hosted(SourceStage(None if coded else reader.turn), reader, staged.columns)
 
 

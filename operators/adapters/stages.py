@@ -1,8 +1,9 @@
 """The adapters: what a task of a general topology calls, in terms of `Source`, `Processor` and `Sink` (LEC III-B).
 
-The blocks between them carry an array more than the operators see (`aside`): the number of the block's first item in
-its source task's stream, and what the other arrays are. By the number results are put in the order of the stream, so
-that a model does not depend on who was faster.
+The blocks between them carry an array more than the operators see. Behind items it says the number of the first in its
+source task's stream, and how many of them a coded stage gets at a time. Behind results it has a row for each, with the
+number of its first item, its form and its number of arrays. By the numbers results are put in the order of the stream,
+so that a model does not depend on who was faster.
 """
 
 from __future__ import annotations
@@ -24,12 +25,7 @@ ITEM_BYTES = 8.0
 Turn = Callable[[int, int], int]
 """(epoch, number of a block's first item) -> the task of the next stage that gets the block."""
 RESULT, ITEMS, LINEAR = range(3)
-"""A block's arrays as a sink gets them: a result; items whose result was lost; the linear part of a block."""
-
-
-def aside(start: int, form: int = ITEMS) -> np.ndarray:
-    """The array beside those of a block; items unless it says otherwise."""
-    return np.array([start, form])
+"""What a sink gets: a result; items whose result was lost; the linear part of items."""
 
 
 class SourceRows:
@@ -44,7 +40,7 @@ class SourceRows:
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """Items start <= item < stop; WrongReturn where the source gives others than it was asked for."""
         rows = returns.items(self._source, start, stop, self._source.read(start, stop), self._columns)
-        return rows, aside(start)
+        return rows, np.array([start, stop - start])
 
 
 class SourceStage(DataflowOperator):
@@ -72,7 +68,7 @@ class ProcessorStage(DataflowOperator):
         rows, (start, _) = items.arrays
         operator = self.operators[items.task]
         result = returns.result(operator, "process_data", operator.process_data(rows))
-        out.send([*result, aside(start, RESULT)], items.count, to=items.task)
+        out.send([*result, np.array([[start, RESULT, len(result)]])], items.count, to=items.task)
         return items.count
 
     def process_feedback(self, items: Items, out: Emitter) -> None:
@@ -96,9 +92,12 @@ class SinkStage(DataflowOperator):
         self._columns: int | None = None
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """A result as a processor stage sends it, or what it can be recomputed from (LEC's Recompute)."""
-        *arrays, (start, form) = items.arrays
-        self.state.add(items.epoch, int(start), self._result(arrays, form))
+        """Results as a processor stage sends them, or what they can be recomputed from (LEC's Recompute)."""
+        *arrays, results = items.arrays
+        at = 0
+        for start, form, count in results.tolist():
+            self.state.add(items.epoch, start, self._result(arrays[at : at + count], form))
+            at += count
         return items.count
 
     def _result(self, arrays: Sequence[np.ndarray], form: int) -> Sequence[np.ndarray]:

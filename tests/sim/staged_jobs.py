@@ -15,15 +15,14 @@ from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, L
 
 from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.flow.epoch_reader import EpochReader
+from riprap.engine.flow.epoch_reader import EpochReader, RowsReader
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.engine.spreads.cargo import Rows
 from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.worker.build import Hosted, block_unit, hosting_task
 from riprap.engine.worker.operators import graph_of_stages
-from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceStage, aside
+from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceStage
 from riprap.operators.base import Processor, Sink
 
 PRIME = 2**31 - 1
@@ -36,7 +35,7 @@ class NumberedRows:
         self.rows, self.items, self.item_bytes = rows, len(rows), float(rows[:1].nbytes)
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
-        return self.rows[start:stop], aside(start)
+        return self.rows[start:stop], np.array([start, stop - start])
 
 
 class Weigh(Processor):
@@ -139,7 +138,7 @@ class StagedSimulation(DataflowSimulation):
     def make_task(self, node: DataflowNode) -> Runs:
         layout, me = self.layouts[node.me], node.me
         if coded := [segment for segment in layout.segments if segment.computes]:
-            return TrainedStageTask(coded[0], node, Rows(1), self.case.weigh)
+            return TrainedStageTask(coded[0], node, 1, self.case.weigh)
         hosted = self.hosted(me.stage, me.index)
         files = WindowFiles(Path("/nonexistent"), me.index, type(hosted.operator))
         journal = Ledger(self.announced[me]) if layout.is_sink else None
@@ -150,8 +149,11 @@ class StagedSimulation(DataflowSimulation):
         if stage == "source":
             case, me = self.case, WorkerId("source", index)
             rows, unit = NumberedRows(self.rows[me]), block_unit(self.topology)
-            reader = EpochReader(rows, case.windows, case.micro_batch, case.block_bytes, unit)
-            return Hosted(SourceStage(None if self.layouts[me].segments else reader.turn), reader, 1)
+            coded = bool(self.layouts[me].segments)
+            reader = (RowsReader if coded else EpochReader)(
+                rows, case.windows, case.micro_batch, case.block_bytes, unit
+            )
+            return Hosted(SourceStage(None if coded else reader.turn), reader, 1)
         if stage == "processor":
             return Hosted(ProcessorStage(self.case.weigh, len(self.sinks)), None)
         return Hosted(SinkStage(Fold(self.case.weigh()), True, False), None, 1)
