@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from riprap.codec.blocks import Block
 from riprap.engine.flow.rate import UNLIMITED, InputRate
 from riprap.engine.flow.reader import InputPart, Reader
@@ -66,13 +68,21 @@ class EpochReader(Reader):
 
 
 class RowsReader(EpochReader):
-    """Epochs cut alike, read in rows: `unit` blocks are one here, and the last array says how many items each of them
-    would have."""
+    """Epochs cut alike, read in rows: what would be `row_blocks` blocks is one here, with an array for each of them,
+    and behind those the number of the first item and how many make an array."""
+
+    def __init__(
+        self, source: InputPart, epochs: int | None, micro_batch: int, block_bytes: int, unit: int,
+        rate: InputRate = UNLIMITED, row: int = 1,
+    ) -> None:  # fmt: skip
+        super().__init__(source, epochs, micro_batch, block_bytes, unit, rate)
+        self.row_blocks = row
 
     def next(self, now: float) -> Block:
-        piece = self._cut_of(self.epoch)[2]
-        self.block_items = piece * self.unit
-        block = Reader.next(self, now)
-        if block.arrays:
-            block.arrays[-1][-1] = piece
-        return block
+        self.block_items = self._cut_of(self.epoch)[2] * self.row_blocks
+        return Reader.next(self, now)
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        piece = self.block_items // self.row_blocks
+        pieces = (self.source.read(first, min(first + piece, stop))[0] for first in range(start, stop, piece))
+        return (*pieces, np.array([start, piece]))

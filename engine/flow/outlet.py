@@ -156,6 +156,10 @@ class Outlet:
         arrays, count = returns.sent("out.send", arrays, count)
         self._emit(Kind.DATA, self._joint(self._forward, stage), arrays, count, to)
 
+    def send_row(self, pieces: tuple[np.ndarray, ...], count: int) -> None:
+        """Items for a coded stage, cut into its pieces: more arrays than a message carries."""
+        self._emit(Kind.DATA, self._joint(self._forward, None), pieces, count, None)
+
     def send_by_key(self, keys: Keys, columns: Sequence[np.ndarray] = (), stage: str | None = None) -> None:
         arrays, _ = returns.sent("out.send_by_key", columns, 0)
         joint = self._joint(self._forward, stage)

@@ -159,6 +159,10 @@ class Reader:
         """Seconds until the next block may be read."""
         return self.rate.wait_s(self.position, now)
 
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        """The arrays of a block of these items."""
+        return self.source.read(start, stop)
+
     def next(self, now: float) -> Block:
         """The next block, or the punctuation of the window that is read to its end."""
         start, end = self.end(self.epoch - 1), self.end(self.epoch)
@@ -170,7 +174,7 @@ class Reader:
             meta = {"items": end - start, "last": self.finished} | opened(self._opened_at or now, now)
             return Block(Kind.PUNCTUATION, epoch, Key(0, 0, self.row(epoch), 0), meta=meta)
         stop = min(self.position + self.block_items, end)
-        arrays = self.source.read(self.position, stop)
+        arrays = self.read(self.position, stop)
         block = Block(Kind.DATA, epoch, Key(0, 0, stop + epoch - 1, 0), stop - self.position, arrays)
         self.position = stop
         return block

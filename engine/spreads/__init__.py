@@ -25,18 +25,18 @@ Options = Mapping[str, Any]
 
 
 class Halves(NamedTuple):
-    """What makes the halves of a spread at encoder, coded stage and decoder; and into multiples of how many blocks an
-    epoch is best cut, by the options and the tasks of the coded stage."""
+    """Makers of the halves of a spread at encoder, coded stage and decoder; and the number of blocks of a row, by the
+    options and the tasks of the coded stage."""
 
     dealer: Callable[[SegmentLayout, Options], Dealer]
     relay: Callable[[SegmentLayout, Options], Relay]
     collector: Callable[[SegmentLayout, Options], Collector]
-    unit: Callable[[Options, int], int]
+    row: Callable[[Options, int], int]
 
 
 SPREADS: dict[str, Halves] = {
-    "erasure": Halves(striped.StripingSource, striped.make_processor, striped.make_sink, striped.unit),
-    "replication": Halves(copied.CopyingSource, copied.CopyingProcessor, copied.CopyingSink, copied.unit),
-    "dealt": Halves(dealt.DealingSource, dealt.DealingProcessor, dealt.DealingSink, dealt.unit),
+    "erasure": Halves(striped.StripingSource, striped.make_processor, striped.make_sink, striped.row),
+    "replication": Halves(copied.CopyingSource, copied.CopyingProcessor, copied.CopyingSink, copied.row),
+    "dealt": Halves(dealt.DealingSource, dealt.DealingProcessor, dealt.DealingSink, dealt.row),
 }
 """By the scheme of the coded stage."""

@@ -58,6 +58,6 @@ class CopyingSink(Collector):
         return ()
 
 
-def unit(options: Mapping[str, Any], tasks: int) -> int:
+def row(options: Mapping[str, Any], tasks: int) -> int:
     """A block for each group of tasks."""
     return int(tasks // options["copies"])

@@ -54,6 +54,6 @@ class DealingSink(Collector):
         return ()
 
 
-def unit(options: Mapping[str, Any], tasks: int) -> int:
+def row(options: Mapping[str, Any], tasks: int) -> int:
     """A block for each task."""
     return tasks

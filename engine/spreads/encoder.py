@@ -178,8 +178,8 @@ class PackedEncoder(Encoder):
 
 
 class RowsEncoder(Encoder):
-    """Each block is a matrix of items and makes a row, whose pieces are parts of it. The end of a window goes along
-    with the word of the row before it, which waits LINGER_S for that.
+    """Each block makes a row: its arrays are the pieces, but for the last (flow/epoch_reader.py). The end of a window
+    goes along with the word of the row before it, which waits LINGER_S for that.
 
     `windows_max`: the most windows whose last row is not whole; where there are so many, no further row begins.
     """
@@ -199,14 +199,12 @@ class RowsEncoder(Encoder):
         self.tell()
         if self._is_crowded:
             return False
-        rows, piece = block.arrays[0], int(block.arrays[1][1])
-        count = -(-len(rows) // piece)
-        if not self.open_row(count):
+        pieces = block.arrays[:-1]
+        if not self.open_row(len(pieces)):
             return False
         self._dealt_at = self.port.now()
         self.half.beside = [head_of(block)]
-        for start in range(0, len(rows), piece):
-            items = rows[start : start + piece]
+        for items in pieces:
             meta = {"window": block.epoch}
             self.half.on_emit(self.port, Block(Kind.DATA, self.row, items=len(items), arrays=(items,), meta=meta))
         self._is_untold = True

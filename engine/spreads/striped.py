@@ -418,6 +418,6 @@ def make_sink(layout: SegmentLayout, options: Mapping[str, Any]) -> Collector:
     return SINKS[options["attachment"]](layout, options)
 
 
-def unit(options: Mapping[str, Any], tasks: int) -> int:
-    """An epoch has at least so many rows of k blocks."""
-    return int(options["k"] * options.get("rows", 1))
+def row(options: Mapping[str, Any], tasks: int) -> int:
+    """k data blocks."""
+    return int(options["k"])

@@ -142,11 +142,17 @@ def end_of(
     return PackedDecoder(segment, port, alarms, made, segment.layout.sources[0].stage)
 
 
-def block_unit(topology: Topology) -> int:
-    """What the number of an epoch's blocks is a multiple of, in a graph of Source, Processor and Sink."""
+def row_of(topology: Topology) -> int:
+    """Blocks of a row, in a graph of Source, Processor and Sink."""
     (name,) = topology.processors
     tasks, options = topology.stages[name].parallelism, topology.stages[name].fault_tolerance
-    return SPREADS[options["scheme"]].unit(options, tasks) if options else tasks
+    return SPREADS[options["scheme"]].row(options, tasks) if options else tasks
+
+
+def block_unit(topology: Topology) -> int:
+    """Multiple that the number of an epoch's blocks is cut into."""
+    (name,) = topology.processors
+    return row_of(topology) * int((topology.stages[name].fault_tolerance or {}).get("rows", 1))
 
 
 def pace_of(topology: Topology, layout: DataflowLayout) -> Pace:
@@ -181,13 +187,13 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowL
         return Hosted(SinkStage(staged.sink(), trains, not topology.keeps_bad_rows), None, staged.columns)
     if not layout.is_source:
         return Hosted(ProcessorStage(staged.processor, len(layout.sinks)), None)
-    unit, coded = block_unit(topology), bool(layout.segments)
     rows = SourceRows(staged.source(), staged.columns)
     rate = rate_of(topology.input.rate, len(layout.sinks), topology.micro_batch)
-    reader = (RowsReader if coded else EpochReader)(
-        rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, unit, rate
-    )
-    return Hosted(SourceStage(None if coded else reader.turn), reader, staged.columns)
+    cut = (rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, block_unit(topology), rate)
+    if layout.segments:
+        return Hosted(SourceStage(None), RowsReader(*cut, row=row_of(topology)), staged.columns)
+    reader = EpochReader(*cut)
+    return Hosted(SourceStage(reader.turn), reader, staged.columns)
 
 
 def _is_staged(schema: Mapping[str, Any]) -> bool:

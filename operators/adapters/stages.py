@@ -44,15 +44,17 @@ class SourceRows:
 
 
 class SourceStage(DataflowOperator):
-    """A source: hands each block to the task whose turn it is, where there are turns."""
+    """A source: hands each block to the task whose turn it is; without turns, rows to a coded stage."""
 
     def __init__(self, turn: Turn | None) -> None:
         self._turn = turn
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """Rows, and the number of the first."""
-        to = None if self._turn is None else self._turn(items.epoch, int(items.arrays[1][0]))
-        out.send(items.arrays, items.count, to=to)
+        """Items, and the number of the first; or a row of pieces."""
+        if self._turn is None:
+            out.send_row(items.arrays, items.count)  # type: ignore[attr-defined]  # the engine's own emitter
+        else:
+            out.send(items.arrays, items.count, to=self._turn(items.epoch, int(items.arrays[1][0])))
         return items.count
 
 

@@ -20,7 +20,7 @@ from riprap.engine.flow.links import Window
 from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.spreads.trained_stage import TrainedStageTask
-from riprap.engine.worker.build import Hosted, block_unit, hosting_task
+from riprap.engine.worker.build import Hosted, block_unit, hosting_task, row_of
 from riprap.engine.worker.operators import graph_of_stages
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceStage
 from riprap.operators.base import Processor, Sink
@@ -149,11 +149,11 @@ class StagedSimulation(DataflowSimulation):
         if stage == "source":
             case, me = self.case, WorkerId("source", index)
             rows, unit = NumberedRows(self.rows[me]), block_unit(self.topology)
-            coded = bool(self.layouts[me].segments)
-            reader = (RowsReader if coded else EpochReader)(
-                rows, case.windows, case.micro_batch, case.block_bytes, unit
-            )
-            return Hosted(SourceStage(None if coded else reader.turn), reader, 1)
+            cut = (rows, case.windows, case.micro_batch, case.block_bytes, unit)
+            if self.layouts[me].segments:
+                return Hosted(SourceStage(None), RowsReader(*cut, row=row_of(self.topology)), 1)
+            reader = EpochReader(*cut)
+            return Hosted(SourceStage(reader.turn), reader, 1)
         if stage == "processor":
             return Hosted(ProcessorStage(self.case.weigh, len(self.sinks)), None)
         return Hosted(SinkStage(Fold(self.case.weigh()), True, False), None, 1)
