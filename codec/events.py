@@ -1,4 +1,4 @@
-"""The log of what happened to a job: one JSON line an event, appended by every process to `RUN_DIR/events.jsonl`."""
+"""The log of a job's events: one JSON line each, appended by every process to `RUN_DIR/events.jsonl`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BYTES_MAX = 1 << 25
 
 
 def old_of(path: str | os.PathLike[str]) -> str:
-    """Where a log is kept until the next one is full too."""
+    """The path under which a log is kept until the next one is full too."""
     return f"{os.fspath(path)}.old"
 
 
@@ -62,7 +62,7 @@ class EventLog:
         self._fd, self._torn = open_to_append(self._path), False
 
     def sync(self) -> None:
-        """Have what was written on disk."""
+        """Force all that was written to disk."""
         os.fsync(self._fd)
 
     def close(self) -> None:

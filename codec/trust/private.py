@@ -13,7 +13,7 @@ from riprap.codec.errors import ConfigError
 
 
 def exposure(found: os.stat_result) -> str:
-    """Who else may open a file or folder with such an entry (its own, not that of a link); empty for nobody."""
+    """Others who may open a file or folder with such an entry (its own, not that of a link); empty for nobody."""
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid == os.geteuid() and not mode & 0o077:
         return ""

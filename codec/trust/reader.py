@@ -1,4 +1,4 @@
-"""A reader's keys: with them one asks how the jobs of a cluster are, and nothing else."""
+"""A reader's keys: they let one ask for the state of a cluster's jobs, and nothing else."""
 
 from __future__ import annotations
 
