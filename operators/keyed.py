@@ -1,4 +1,4 @@
-"""Items dealt out by key, for all that takes an operator's output."""
+"""Items dealt out by key, for every receiver of an operator's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riprap.operators.states.checks import count_of, is_pair, key_column, keys_a
 
 
 class Share(NamedTuple):
-    """What one task gets: its keys (one array, or bytes and offsets) and the columns that belong to them."""
+    """The share of one task: its keys (one array, or bytes and offsets) and the columns that belong to them."""
 
     task: int
     items: int

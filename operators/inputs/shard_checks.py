@@ -1,4 +1,4 @@
-"""What is asked of shards before they are streamed: the bytes that their manifest names, and finite numbers."""
+"""Checks of shards before they are streamed: the bytes that their manifest names, and finite numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOTHING = Checks()
 
 
 class Found(NamedTuple):
-    """The arrays of all shards without the rows that were dropped, and how many these are."""
+    """The arrays of all shards without the rows that were dropped, and the number of these."""
 
     arrays: list[np.ndarray]
     maps: list[mmap.mmap]

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 import numpy as np
 
 FULL_MAX = 128
-"""More weights than that get a diagonal matrix: what is sent to the workers grows with the number of its entries."""
+"""More weights than this get a diagonal matrix: the message to the workers grows with the number of its entries."""
 WORK_MAX = 1 << 27
-"""Multiplications at most, that is some tenths of a second: of a wide item fewer are looked at."""
+"""The most multiplications, some tenths of a second: of a wide item fewer are looked at."""
 DAMPING = 1e-3
-"""Of the diagonal, that is added to it: the inverse magnifies no direction by more than its reciprocal."""
+"""The share of the diagonal that is added to it: the inverse magnifies no direction by more than its reciprocal."""
 ITEMS_PER_WEIGHT = 30
 """A mean gradient of fewer items is mostly noise; a step along it is shorter."""
 POWER_STEPS = 20
@@ -53,7 +53,7 @@ def second_moments(blocks: Iterable[np.ndarray], features: Iterable[int]) -> np.
 
 
 def constant_features(moments: np.ndarray) -> list[int]:
-    """Which of the features are the same in all rows that the moments are of."""
+    """The features that are the same in all rows that the moments are of."""
     return np.flatnonzero(np.isinf(_diagonal(moments))).tolist()
 
 
@@ -64,7 +64,7 @@ def packed_moments(moments: np.ndarray) -> str:
 
 
 def unpacked_moments(text: str | None) -> np.ndarray | None:
-    """What `packed_moments` made the text of; None for None."""
+    """The moments that `packed_moments` made the text of; None for None."""
     if text is None:
         return None
     values = np.frombuffer(base64.b64decode(text[2:]), "<f8")
@@ -97,7 +97,7 @@ def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def step_size(items: float, weights: int, epoch: int) -> float:
-    """What is taken of a whole step in an epoch (from 1): all at first, less with time, and where items are few."""
+    """The part of a whole step taken in an epoch (from 1): all at first, less with time and where items are few."""
     return math.sqrt(min(1.0, items / (ITEMS_PER_WEIGHT * weights)) / epoch)
 
 

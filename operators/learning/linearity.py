@@ -1,4 +1,4 @@
-"""Tries whether a processor's `process_linear` is what its name says, before a job relies on it.
+"""Tries that a processor's `process_linear` is linear, before a job relies on it.
 
 Under hybrid coded computation it is called with parity, sums of items times coefficients, and its results are decoded
 as if they were items (LEC III-D). A linear part that is not linear would go unnoticed until a processor is lost, and

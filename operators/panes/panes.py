@@ -150,7 +150,7 @@ class Panes(DataflowOperator):
         return {}
 
     def results(self) -> dict[str, np.ndarray]:
-        """How many rows were put out, and items too late."""
+        """The number of rows that were put out, and of items too late."""
         return {"fired": np.array([self.state.fired]), "late": np.array([self.state.late])}
 
     def metrics(self) -> dict[str, float]:

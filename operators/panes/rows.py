@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 NEVER, EARLY, ON_TIME, LATE, RETRACTION = range(5)
-"""What was put out of a pane last, and the kinds of rows that are put out."""
+"""The last output of a pane, and the kinds of rows that are put out."""
 
 
 class Rows(NamedTuple):
@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     pending: np.ndarray
     """Items since the pane was put out last."""
     fired: np.ndarray
-    """What it was put out as last."""
+    """The kind of its last output."""
     parts: np.ndarray
     last: np.ndarray
     """The value that was put out last."""
