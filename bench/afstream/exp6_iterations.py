@@ -1,4 +1,4 @@
-"""Exp#6 (AFX 6.2): what fault tolerance costs, against the number of items in an iteration.
+"""Exp#6 (AFX 6.2): the cost of fault tolerance, against the number of items in an iteration.
 
 python -m bench.afstream.exp6_iterations [--runs N] [--quick]
 """
