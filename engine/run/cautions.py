@@ -1,4 +1,4 @@
-"""What a sound job does not promise, said to its user before it starts."""
+"""The limits of a sound job's promises, told to its user before it starts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def stands(run_dir: Path) -> Iterator[str]:
 
 
 def tell(texts: Iterable[str]) -> None:
-    """Say them on stderr."""
+    """Print them on stderr."""
     for text in texts:
         click.secho(f"warning: {text}", fg="yellow", err=True)
 

@@ -1,4 +1,4 @@
-"""What can be wrong with an input that is followed or comes from a server, before anything is started."""
+"""Checks of an input that is followed or comes from a server, before anything is started."""
 
 from __future__ import annotations
 
