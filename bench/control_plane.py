@@ -77,7 +77,7 @@ class SimulatedAgent:
                 child.show(job.view)
 
     def starting(self) -> list[Child]:
-        """Those that are not ready yet."""
+        """The workers that are not ready yet."""
         return [child for child in self.children.values() if child.report.state not in (UP, EXITED)]
 
     def get_ready(self, child: Child) -> None:

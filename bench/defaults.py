@@ -107,7 +107,7 @@ SYNTHESIZED: dict[str, Callable[[], np.ndarray]] = {
 
 
 def scores(data: str, rows: np.ndarray) -> Iterator[Score]:
-    """Of all algorithms on rows whose first column is the label."""
+    """The scores of all algorithms on rows whose first column is the label."""
     cut = int(len(rows) * TRAINED)
     standard = standardised(rows, cut)
     for algorithm in RIVALS:

@@ -51,7 +51,7 @@ class Found(Generic[T]):
         return f"{len(self.done)} of {len(self.rounds)}"
 
     def median(self, value: Callable[[T], float]) -> float:
-        """Of the rounds that completed; NaN when none did."""
+        """The median of the rounds that completed; NaN when none did."""
         return statistics.median(map(value, self.done)) if self.done else float("nan")
 
 

@@ -91,7 +91,7 @@ def save(
 ) -> None:  # fmt: skip
     """Print the tables and keep them, the figures behind them and the environment in `bench/results/NAME.json`.
 
-    `data` says what was streamed and whether it is real, semi-real or synthesized; `load` is what the machine bore when
+    `data` describes the stream, which is real, semi-real or synthesized; `load` is what the machine bore when
     the bench began (bench.rounds.await_quiet).
     """
     for caption, text in tables.items():

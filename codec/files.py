@@ -92,7 +92,7 @@ def replace(path: StrPath, data: bytes | str) -> None:
 
 
 def cut_torn_line(path: StrPath) -> None:
-    """Cut off what follows the last whole line; nothing to do where there is no file. Nobody else may write it."""
+    """Cut off the bytes behind the last whole line, if there is a file. Nobody else may write it."""
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -85,7 +85,7 @@ def scheme_problems(parts: Parts) -> Iterator[Problem]:
 
 
 def fitting_schemes(names: Iterable[str], shape: Shape | None) -> list[str]:
-    """Those of some schemes that can work with a shape by their defaults; all where there is no shape."""
+    """The schemes among `names` that can work with a shape by their defaults; all where there is no shape."""
     made = {name: read_options({"scheme": name}) for name in names}
     return [name for name, scheme in made.items() if shape is None or not any(scheme.problems(shape))]
 

@@ -241,7 +241,7 @@ class BarrierOptions(Checkpoints):
 
 
 class StopTheWorldOptions(Checkpoints):
-    """Nobody goes on before the checkpoint is whole (Naiad's way, in ABS 6.0.4); to compare with."""
+    """All wait until the checkpoint is whole (Naiad's way, in ABS 6.0.4); to compare with."""
 
     scheme: Literal["stop_the_world"]
 

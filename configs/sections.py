@@ -42,7 +42,7 @@ class Input(TopologySection):
     follow: bool = False
     """The text file, or the files of the directory, grow: what is added is read as it comes."""
     window_seconds: Annotated[float, Bounds(gt=0, le=86_400)] | None = None
-    """Of an input that is followed or comes over TCP: a window closes after this time, if not by its items."""
+    """The time after which a window of an input that is followed or comes over TCP closes, if not by its items."""
     repeat: Annotated[int | Literal["forever"], Written(_count_or_forever, lambda found: found)] = 1
     """Number of times that the input is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None

@@ -21,7 +21,7 @@ SECTIONS: dict[str, type[TopologySection]] = {
     "cluster": JobLimits,
     "output": Output,
 }
-"""Those that stand right under a key."""
+"""The sections that stand right under a key."""
 STAGES_MAX, EDGES_MAX = 256, 1024
 """More than people write, and few enough to be checked within a fraction of a second."""
 JobName = Annotated[str, Bounds(pattern=f"^{JOB_NAME.pattern}$")]

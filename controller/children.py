@@ -64,7 +64,7 @@ class Children:
         self._injected: set[tuple[str, int, int]] = set()  # job, number and incarnation of the faults that were
 
     def want(self, jobs: dict[str, Wish]) -> None:
-        """The leader's whole wish: jobs with the incarnations that may run here, their views, and whether to stop."""
+        """Take the leader's whole wish: jobs with the incarnations that may run here, views, and an order to stop."""
         self._wanted = jobs
         self._starts.ask_for({name: job.submission for name, job in jobs.items()})
         self._injected = {done for done in self._injected if done[0] in jobs}

@@ -28,7 +28,7 @@ class Handover:
 
     def begin(self, ticket: Any, secret: bytes, cluster: Cluster, now: float) -> None:
         """Tell all agents; `step` answers with their hosts, and with those that have not said in time that they have
-        it. Who asked before is not answered any more."""
+        it. An earlier request is not answered any more."""
         self._id, self._message = Authority(secret).id, {"type": "next", "secret": secret}
         self._ticket, self._until, self._told_at = ticket, now + PATIENCE_S, {}
         self._hosts = set(_present(cluster))

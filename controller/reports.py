@@ -43,7 +43,7 @@ class WorkerReport:
     items: int = 0
     done: bool = False
     accounted: int = 0
-    """Of a sink: the items of its committed epochs, those that stay lost among them."""
+    """The items of a sink's committed epochs, those that stay lost among them."""
     checkpoint: int = 0
     """The newest checkpoint of which its part is safe."""
     call: str = ""

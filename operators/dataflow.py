@@ -59,11 +59,11 @@ class Emitter(Protocol):
 
     def watermark(self, at: int) -> None:
         """Promise that nothing older than the event time `at` will be sent: a whole number, of any unit. It holds from
-        the end of the window on, and never goes back. Who never promises anything passes on what was promised to it.
+        the end of the window on, and never goes back. A task that never promises anything passes on the promises to it.
         """
 
     def idle(self) -> None:
-        """Nobody need wait for this task's promise at the end of this window, unless it has made one in it."""
+        """Excuse this task from a promise at the end of this window, unless it has made one in it."""
 
     @property
     def event_time(self) -> int | None:

@@ -21,7 +21,7 @@ class Share(NamedTuple):
 
 
 def shares(keys: Any, columns: Sequence[np.ndarray], tasks: int) -> Iterator[Share]:
-    """The part of each of so many tasks in these keys and columns; tasks without one are left out.
+    """The part of each of `tasks` tasks in these keys and columns; tasks without one are left out.
 
     Called by what an operator calls, as `returns.sent` is. WrongReturn for keys that are none, and for columns of
     another length than theirs.

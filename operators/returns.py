@@ -72,14 +72,14 @@ def result(owner: Any, method: str, found: Any) -> Arrays:
 
 
 def matrix(owner: Any, method: str, found: Any, rows: int) -> np.ndarray:
-    """A float64 matrix of so many rows."""
+    """A float64 matrix of `rows` rows."""
     if isinstance(found, np.ndarray) and found.dtype == FLOAT64 and found.ndim == 2 and len(found) == rows:
         return found
     raise wrong(owner, method, found, f"a float64 matrix with a row for each of the {rows:,} items")
 
 
 def items(source: Source, start: int, stop: int, found: Any, columns: int) -> np.ndarray:
-    """Items [start, stop) of a stream whose items have so many columns."""
+    """Items [start, stop) of a stream, of as many columns as it has."""
     if isinstance(found, np.ndarray) and found.dtype == FLOAT64 and found.shape == (stop - start, columns):
         return found
     expected = f"a float64 matrix of {stop - start:,} rows and {columns} columns"
@@ -88,7 +88,7 @@ def items(source: Source, start: int, stop: int, found: Any, columns: int) -> np
 
 
 def sampled(source: Source, found: Any, columns: int) -> tuple[int, np.ndarray]:
-    """A run of items of so many columns, with the number of its first."""
+    """A run of items of the stream's columns, with the number of its first."""
     start, rows = found if isinstance(found, tuple) and len(found) == 2 else (None, None)
     if (
         isinstance(start, int)
@@ -182,7 +182,7 @@ def parts(processor: Processor, method: str, found: Any) -> list[np.ndarray]:
 
 
 def outputs(sink: Sink, found: Any, columns: int | None) -> np.ndarray | None:
-    """Rows for the job's output file, of so many columns where that is known; None for no rows."""
+    """Rows for the job's output file, of `columns` columns where that is known; None for no rows."""
     if found is None:
         return None
     if isinstance(found, np.ndarray) and found.dtype == FLOAT64 and found.ndim == 2:

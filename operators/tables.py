@@ -41,7 +41,7 @@ class Schema:
     label: str | None = None
 
     def features(self, count: int) -> list[str]:
-        """Names for so many features: those of the input where it has as many, else x0, x1, ..."""
+        """Names for `count` features: those of the input where it has as many, else x0, x1, ..."""
         names = [name for name in self.columns if name != self.label]
         return names if len(names) == count else [f"x{number}" for number in range(count)]
 

@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef inline bint skip(Span *span, size_t count) noexcept nogil:
-    """Step over some bytes; False when there are not so many."""
+    """Step over `count` bytes; False when there are not as many."""
     if span.left < count:
         return False
     span.at += count

@@ -60,7 +60,7 @@ def generator(seed: int, city: int) -> Callable[[int], bytes]:
 
 
 def _flows(seed: int, city: int) -> np.ndarray:
-    """Of each flow source, destination, protocol and ports; the most frequent first."""
+    """The flows: source, destination, protocol and ports of each; the most frequent first."""
     rng = np.random.default_rng((seed, city, 1))
     hosts = np.random.default_rng((seed, 2)).choice(1 << 24, DESTINATIONS, replace=False)
     ranks = np.searchsorted(_zipf(DESTINATIONS, DESTINATION_SKEW), rng.random(FLOWS))

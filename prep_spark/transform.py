@@ -171,7 +171,7 @@ def pairs_as_records(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def record_type(features: int) -> np.dtype:
-    """The type of records of so many sparse features: label, indexes, values."""
+    """The type of records of `features` sparse features: label, indexes, values."""
     return np.dtype([("label", "<f4"), ("indexes", "<u4", (features,)), ("values", "<f4", (features,))])
 
 

@@ -14,7 +14,7 @@ from bench.afstream.settings import NONE, PAPER_ITERATION_LOSS, approximate
 from bench.runs import table
 
 SIZES = (0.5, 1.0, 1.5)
-"""Of the paper's usual iteration."""
+"""Sizes of an iteration, as multiples of the paper's usual one."""
 THETAS = (0.1, 1.0, 10.0)
 
 

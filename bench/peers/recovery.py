@@ -38,7 +38,7 @@ class Disturbable(Protocol):
     """A rival's running job."""
 
     def outputs(self) -> list[Output]:
-        """Of all micro-batches so far."""
+        """The outputs of all micro-batches so far."""
 
     def kill(self) -> float:
         """Kill a worker; returns the moment, in seconds on the clock of the outputs."""

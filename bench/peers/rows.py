@@ -64,7 +64,7 @@ class Row:
         return bool(self.runs) and not self.why
 
     def median(self, name: str) -> float:
-        """Of an attribute of the runs, NaN when there are none."""
+        """The median of an attribute of the runs, NaN when there are none."""
         values = [float(getattr(one, name)) for one in self.runs]
         return statistics.median(values) if values else math.nan
 

@@ -30,7 +30,7 @@ class Killed:
 
     @property
     def worst_latencies_ms(self) -> list[float]:
-        """Of each kill."""
+        """The worst latency of each kill."""
         return measures.worst_latencies_ms(self.epochs, self.kills)
 
     def parts_ms(self) -> dict[str, list[float | None]]:

@@ -80,7 +80,7 @@ def measure(
 
 
 def ratio_of(ours: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> Ratio:
-    """Of the throughputs, round by round."""
+    """The ratios of the throughputs, round by round."""
     return ratio(Found(list(ours)), Found(list(others)), lambda summary: summary["items_per_second"])
 
 

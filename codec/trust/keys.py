@@ -70,7 +70,7 @@ def read_keys(texts: object) -> list[bytes]:
 
 
 class Authority:
-    """Whoever holds the secret: the owner's launchers, controllers, agents, backup servers and clients."""
+    """A holder of the secret: one of the owner's launchers, controllers, agents, backup servers and clients."""
 
     def __init__(self, secret: bytes) -> None:
         self.secret = secret

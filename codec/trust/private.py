@@ -21,7 +21,7 @@ def exposure(found: os.stat_result) -> str:
 
 
 def read_private(path: Path, bytes_max: int) -> bytes:
-    """The content of a file, links followed, of at most so many bytes.
+    """The content of a file, links followed, of at most `bytes_max` bytes.
 
     ConfigError when others may open it, or it is larger or no file; OSError when it cannot be read.
     """

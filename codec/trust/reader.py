@@ -36,7 +36,7 @@ class ReaderKeys(NamedTuple):
 
     @classmethod
     def of(cls, authority: Authority) -> ReaderKeys:
-        """Those of all readers of a cluster."""
+        """The keys of all readers of a cluster."""
         return cls(authority.pair(READER), authority.pair(CONTROLLER).public, authority.password(READER))
 
     @classmethod

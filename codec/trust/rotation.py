@@ -49,7 +49,7 @@ class Keyring(NamedTuple):
 
     @property
     def valid(self) -> list[Authority]:
-        """Those whose holders belong to the cluster, or will."""
+        """The authorities whose holders belong to the cluster, or will."""
         return [self.own, *self.coming]
 
     @property

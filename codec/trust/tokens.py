@@ -60,14 +60,14 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """Those that a leader has issued, each with what it is good for. Any thread may use it."""
+    """The tokens that a leader has issued, each with its grant. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._issued: dict[bytes, tuple[float, str]] = {}
 
     def issue(self, lifetime_s: float, gets: str) -> bytes:
-        """The secret half of a new key, which is let in for so long; ConfigError when there are too many.
+        """The secret half of a new key, which is let in for `lifetime_s`; ConfigError when there are too many.
 
         `gets`: SECRET or READER.
         """

@@ -158,7 +158,7 @@ def _keep_traceback(error: BaseException) -> str:
 
 
 def _discard_output_if_closed() -> None:
-    """Whoever read our output may be gone (`riprap logs | head`): let the interpreter's last flush go nowhere."""
+    """Let the interpreter's last flush go nowhere when the reader of our output is gone (`riprap logs | head`)."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

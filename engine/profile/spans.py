@@ -23,7 +23,7 @@ NETWORK = ("upstream", "downstream")
 WAIT = KINDS.index("wait")
 KIND_BITS = 8
 EDGE_SHARE = 0.1
-"""Of the epochs, at the beginning and at the end each: they are no typical ones."""
+"""The part of the epochs, at the beginning and at the end each, that is not typical."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.names import newer_name
 
 CONDITION_MAX = 1e8
-"""Beyond it a decoded value has fewer than 8 of its 16 digits."""
+"""The condition number beyond which a decoded value has fewer than 8 of its 16 digits."""
 DIGITS = 15.95
-"""Of a float64."""
+"""The decimal digits of a float64."""
 
 
 def cautions(topology: Topology) -> Iterator[str]:

@@ -61,7 +61,7 @@ class Facts:
     before: Before = NOTHING_BEFORE
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
     checkpoints: Sequence[Checkpoint] = ()
-    """Those of all attempts, where the scheme makes any."""
+    """The checkpoints of all attempts, where the scheme makes any."""
     first_item_at: float | None = None
     """The time of the first item, as far as the watcher of the job has heard."""
     one_host: bool = True
@@ -232,7 +232,7 @@ def _first_emit(
     every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0, known: float | None = None
 ) -> float | None:
     """The earliest of what workers say, of what is `known`, and of when the first epoch began: its latency before its
-    commit. Of the lives before a change of controllers nobody may know any more.
+    commit. The lives before a change of controllers may be forgotten.
 
     A sink that goes on where an earlier attempt ended also remembers the beginning of that, and announces epochs that
     were committed then; both lie before `since`.

@@ -36,7 +36,7 @@ class Checkpoint:
 
 
 def read_checkpoints(run_dir: Path) -> list[Checkpoint]:
-    """Those that ended, in the order of their numbers, as far as they are kept; empty for a job that makes none."""
+    """The checkpoints that ended, in the order of their numbers, as far as kept; empty for a job that makes none."""
     found: dict[int, Checkpoint] = {}
     for event in _events(run_dir):
         number = event.get("checkpoint")

@@ -81,7 +81,7 @@ class Quantity:
 
 
 def pilot_items(asked: int | None, items: int, micro_batch: int, failures: int) -> int:
-    """The items of a pilot's largest source. ConfigError when its windows are too few to kill so many workers in."""
+    """The items of a pilot's largest source. ConfigError when its windows are too few for that many kills."""
     usual = max(min(PILOT_WINDOWS * micro_batch, PILOT_ITEMS), (failures + 1) * micro_batch)
     chosen = min(items, asked or usual)
     windows = math.ceil(chosen / micro_batch)

@@ -28,7 +28,7 @@ class Setting(NamedTuple):
     gamma: float
 
     def scaled(self, factor: float, acting: Collection[str] = THRESHOLDS) -> Setting:
-        """Those that act larger or smaller; 0 and infinity stay, and Gamma is at least 1."""
+        """The thresholds, those that act larger or smaller; 0 and infinity stay, and Gamma is at least 1."""
         larger = Setting(self.theta * factor, self.l * factor, max(1.0, self.gamma * factor))
         return self._replace(**{name: getattr(larger, name) for name in acting})
 

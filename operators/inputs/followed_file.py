@@ -9,7 +9,7 @@ from typing import NamedTuple
 from riprap.operators.inputs.live_lines import LINE_BYTES_MAX, Report, whole_bytes
 
 HEAD_BYTES = 256
-"""The start of a file tells whether it still is the file that was read: an inode is used again soon."""
+"""Bytes at the start of a file that tell it from another: an inode is used again soon."""
 
 
 class FilePlace(NamedTuple):

@@ -33,7 +33,7 @@ class Checks(NamedTuple):
 
     @classmethod
     def of(cls, source_input: Mapping[str, Any]) -> Checks:
-        """Those of a job's input, as `Context.input` has it."""
+        """The checks of a job's input, as `Context.input` has it."""
         given = (source_input.get(name, default) for name, default in cls._field_defaults.items())
         return cls(*given)
 

@@ -86,7 +86,7 @@ class SamplePackets(DataflowOperator):
         return stop
 
     def _room(self, count: int) -> int:
-        """Number of packets, of so many, that may be taken in: up to and with the one that exceeds theta."""
+        """The number of packets, out of `count`, that may be taken in: up to and with the one that exceeds theta."""
         room = self.state.theta - self.state.state_divergence()
         return count if room >= count else max(math.floor(room), 0) + 1
 

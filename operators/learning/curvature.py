@@ -106,7 +106,7 @@ def _diagonal(moments: np.ndarray) -> np.ndarray:
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
-    """Of a positive definite matrix, by Gauss-Jordan elimination in place on one that is scaled to a diagonal of 1."""
+    """The inverse of a positive definite matrix, by Gauss-Jordan elimination in place, scaled to a diagonal of 1."""
     roots = np.sqrt(matrix.diagonal())
     found = matrix / roots / roots[:, np.newaxis]
     for i in range(len(found)):
@@ -119,7 +119,7 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 def _largest_eigenvalue(rows: np.ndarray) -> float:
-    """Of the second moments of rows of mean square 1, by the power method; a little more, as it comes from below."""
+    """The largest eigenvalue of the second moments of rows of mean square 1, or a little more, by the power method."""
     vector, value = np.ones(rows.shape[1]), 1.0
     for _ in range(POWER_STEPS):
         along = (rows * vector).sum(axis=1)

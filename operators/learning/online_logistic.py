@@ -154,7 +154,7 @@ class GlobalModel(DataflowOperator):
         self._agreed = self.state.values.copy()
         self._is_changed = np.zeros(len(self._agreed), np.bool_)
         self._changed: list[np.ndarray] = []
-        """Of each report since, the parameters that no earlier one has."""
+        """For each report since, the parameters that no earlier one has."""
 
     def _note_changed(self, indexes: np.ndarray) -> None:
         """Each parameter once: flags are cheaper than sorting."""

@@ -16,7 +16,7 @@ from riprap.operators.learning.hidden_layer import HiddenLayer
 OPSET, IR_VERSION = 18, 9
 """Of 2022: runtimes since onnxruntime 1.14 read them."""
 ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid"}
-"""Of a hidden layer, by their names among ONNX's operators."""
+"""The activations of a hidden layer, by their names among ONNX's operators."""
 
 
 def to_onnx(model: Model, columns: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> Any:

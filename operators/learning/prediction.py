@@ -69,7 +69,7 @@ class Prediction(Processor):
     def predict(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions (rows, columns) from the linear part (rows, outputs), and what the label is compared with.
 
-        The latter, of the same shape: whether class 1 is predicted for `accuracy`, the value for `mse`. `linear` must
+        The latter, of the same shape: 1 where class 1 is predicted for `accuracy`, the value for `mse`. `linear` must
         stay as it is. An item's predictions must be the same bits in whatever block: no product of BLAS.
         """
         raise NotImplementedError

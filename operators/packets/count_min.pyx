@@ -231,7 +231,7 @@ class CountMin(State):
         return left
 
     def compensate(self, amount):
-        """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of so many."""
+        """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of that many."""
         self._compensation += int(np.ceil(amount))
 
     def columns(self, flows):

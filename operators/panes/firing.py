@@ -27,7 +27,7 @@ class Plan:
     lateness: int = 0
     """A pane takes items until event time is so far behind its end."""
     early_items: float = math.inf
-    """An open pane is put out when so many items have come since the last time."""
+    """Items since its last output after which an open pane is put out."""
     late_items: int = 1
     """The same for a pane that was put out on time; all that is left when it is dropped."""
 

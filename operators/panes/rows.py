@@ -31,7 +31,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def none(cls, width: int) -> Rows:
-        """No panes, of parts of so many numbers."""
+        """No panes, of parts of `width` numbers."""
         empty = np.empty(0, np.int64)
         return cls.new(empty, empty, empty, empty, np.empty((0, width)))
 
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         return np.column_stack([self.keys, self.starts])
 
     def without(self, ids: np.ndarray) -> Rows:
-        """Those that have none of these ids."""
+        """The panes that have none of these ids."""
         return self if not len(ids) or not len(self.keys) else self.take(~are_among(self.ids, ids))
 
 

@@ -1,4 +1,4 @@
-"""A state of the last windows alone: hopping, begun anew every so many, or sliding, without the oldest (AF 3.5.2)."""
+"""A state of the last windows alone: hopping, begun anew every few, or sliding, without the oldest (AF 3.5.2)."""
 
 from __future__ import annotations
 

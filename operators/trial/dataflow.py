@@ -26,8 +26,8 @@ _AGAIN = "the same bits each time: what is sent again after a failure must be wh
 class OperatorCase:
     """Makes the operator, started, and its outbox; with the calls that it got in a run, with what it sent.
 
-    Of the job's scheme: whether it saves states, and promises that a restored operator sends the same (`is_exact`).
-    `is_destination`: whether its results are the job's.
+    The job's scheme may save states, and promise that a restored operator sends the same (`is_exact`).
+    `is_destination`: its results are the job's.
     """
 
     make: Callable[[], DataflowOperator]

@@ -175,5 +175,5 @@ def _frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
 
 
 def _short_name(qualified: str) -> str:
-    """Of a method its class and name: without the function that the class stands in."""
+    """The class and name of a method, without the function that the class stands in."""
     return qualified.rpartition("<locals>.")[2]

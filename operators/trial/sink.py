@@ -44,7 +44,7 @@ class SinkCase:
 
     @property
     def blocks(self) -> list[np.ndarray]:
-        """Those of all epochs."""
+        """The blocks of all epochs."""
         return [block for blocks in self.epochs for block in blocks]
 
     @property

@@ -78,7 +78,7 @@ def score(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 def score_weights(weights: np.ndarray, intercept: float, test: Path) -> dict[str, float]:
-    """Of a linear model, on shards that it was not trained on."""
+    """The scores of a linear model, on shards that it was not trained on."""
     rows = np.concatenate(shards(test))
     return score(1 / (1 + np.exp(-(rows[:, 1:] @ np.asarray(weights, float) + intercept))), rows[:, 0])
 
