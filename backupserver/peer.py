@@ -32,7 +32,7 @@ class Saved(NamedTuple):
     body: list[Any]
     size: int
     floor: int = 0
-    """Parts of checkpoints below this one are needed no more."""
+    """Parts of checkpoints below this one are no longer needed."""
 
 
 class Answer(NamedTuple):

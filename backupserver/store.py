@@ -96,7 +96,7 @@ class Store:
             self._index(LiveRecord(head, place))
 
     def release(self, name: str, floor: int) -> None:
-        """A worker's parts of checkpoints below `floor` are needed no more.
+        """A worker's parts of checkpoints below `floor` are no longer needed.
 
         It is not written: after a restart the server knows them again, until the worker saves its next part.
         """

@@ -24,7 +24,7 @@ def old_of(path: str | os.PathLike[str]) -> str:
 class EventLog:
     """Appends events; safe to share one file between processes, for each line is a single O_APPEND write.
 
-    What is larger than BYTES_MAX becomes `NAME.old`, in the place of the one before, and the log begins anew; a process
+    A log larger than BYTES_MAX becomes `NAME.old`, in place of the one before, and begins anew; a process
     that has not noticed yet writes to the old one.
 
     The folder of `path` is made when it is not there. Raises OSError when the file cannot be opened, or is another's.

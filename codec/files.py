@@ -110,7 +110,7 @@ def cut_torn_line(path: StrPath) -> None:
 
 
 def bound_log(path: StrPath, bytes_max: int) -> bool:
-    """Move the content of a log that is larger than that to `NAME.old`, in the place of what was there; True when done.
+    """Move the content of a log that is larger than that to `NAME.old`, in place of the former one; True when done.
 
     Its writers, who append, go on without noticing. A line that is written at that moment may be lost.
     """

@@ -1,6 +1,6 @@
 """A topology as it is submitted: the loader's, with the launchers' additions for workers and controllers.
 
-Who submits holds the clients' key, but may be of another version, or wrong. What passes here can be read by
+A submitter holds the clients' key, but may be of another version, or wrong. What passes here can be read by
 `Topology.from_dict`, and workers find in it what they ask for. No operator is imported, and no file is looked at.
 """
 

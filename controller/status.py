@@ -12,7 +12,7 @@ from riprap.controller.phases import Phase
 
 
 def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
-    """The answer to `status`. All moments are on the controller's clock, but for failures and faults of another
+    """The answer to `status`. All moments are on the controller's clock, except failures and faults of another
     `clock`; `started_at` is None where that is another's.
 
     `past` holds the last statistics of dead incarnations under `WORKER#INCARNATION`.

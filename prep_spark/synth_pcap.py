@@ -81,7 +81,7 @@ def _zipf(count: int, skew: float) -> np.ndarray:
 
 
 def _put_times(frames: np.ndarray, first: int, rng: np.random.Generator) -> None:
-    """Evenly spaced but for some jitter, in order."""
+    """Put the packets' times, evenly spaced except for some jitter, in order."""
     numbers = first + np.arange(len(frames)) + rng.random(len(frames))
     microseconds = (numbers * (1_000_000 / PACKETS_PER_SECOND)).astype(np.int64)
     frames["seconds"] = START_SECONDS + microseconds // 1_000_000

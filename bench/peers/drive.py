@@ -110,7 +110,7 @@ def rounds(
 ) -> dict[Key, Row]:
     """All in turn, so that a slow minute is slow for all; no round begins that would not end within the budget.
 
-    Who gave no measurement once is not asked again.
+    A contender that gave no measurement once is not asked again.
     """
     runs: dict[Key, list[Measurement]] = {(workload.name, name): [] for workload, name in keys}
     why: dict[Key, str] = {}

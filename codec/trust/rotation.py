@@ -92,7 +92,7 @@ def adopt_after(former: Collection[str], secret: bytes, folder: Path) -> None:
 
 
 def keep_next(secret: bytes, folder: Path) -> None:
-    """Keep a secret that is not in use yet, in the place of another such. No effect when it is in use; ConfigError."""
+    """Keep a secret that is not in use yet, in place of another such. No effect when it is in use; ConfigError."""
     with _alone_in(folder):
         if secret != _read(folder / SECRET_FILE):
             replace_private(folder / NEXT_FILE, secret)

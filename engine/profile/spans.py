@@ -171,7 +171,7 @@ def interval_of(row: EpochRow) -> Interval:
 
 
 def typical(rows: Sequence[EpochRow], threads: Sequence[ThreadSpans]) -> EpochRow | None:
-    """The epoch of median length among those that all threads recorded, but for the first and the last ones.
+    """The epoch of median length among those that all threads recorded, except the first and the last ones.
 
     Where none was recorded whole, the last one; None where none was committed.
     """

@@ -171,7 +171,7 @@ def processes() -> Check:
 
 
 def memory() -> Check:
-    """Memory that can be had without swapping."""
+    """Memory available without swapping."""
     text = Path("/proc/meminfo").read_text()
     available_mb = int(re.search(r"MemAvailable:\s+(\d+)", text)[1]) >> 10  # type: ignore[index]
     good = available_mb >= MEMORY_MIN_MB

@@ -39,7 +39,7 @@ def metrics(run: RunFiles) -> Table:
 
 
 def failures(run: RunFiles) -> Table:
-    """Each failure: the worker, how it ended, and when it was noticed and made good."""
+    """Each failure: the worker, how it ended, and when it was noticed and repaired."""
     return Table(_columns(read_summary(run.path).get("failures") or (), FAILURE), _note(run))
 
 

@@ -77,7 +77,7 @@ def unpacked_moments(text: str | None) -> np.ndarray | None:
 
 
 def inverse(moments: np.ndarray, l2: float, curvature: float, intercept: bool = True) -> np.ndarray:
-    """Of curvature * moments, and l2 on the diagonal but for an intercept's: a matrix, or the diagonal of one.
+    """The inverse of curvature * moments, with l2 on the diagonal except an intercept's: a matrix, or a diagonal.
 
     It is 0 for a feature that is the same in all rows, whose weight so stays as it is.
     """

@@ -19,7 +19,7 @@ class TransactionalSink(DataflowOperator):
     def pre_commit(self, checkpoint: int) -> str | None:
         """Make the items since the last call durable and invisible; returns a name, or None where none came.
 
-        Numbers of checkpoints grow and are never used twice, but for those of checkpoints that were aborted before the
+        Numbers of checkpoints grow and are never used twice, except those of checkpoints that were aborted before the
         job was resumed. Nothing else is called between this and the copy of the state.
         """
         raise NotImplementedError

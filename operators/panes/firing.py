@@ -67,7 +67,7 @@ class Step(NamedTuple):
 def step(plan: Plan, kept: Rows, items: TimedItems, before: int, now: int, hurry: bool = False) -> Step:
     """Add items that came while event time was `before`; then it is `now`. `hurry`: open panes with new items are due.
 
-    What is put out does not depend on the order of items, but for the rounding of sums.
+    The output does not depend on the order of items, except for the rounding of sums.
     """
     new = plan.assigner.panes(*items, plan.aggregate)
     rows, touched, moved = plan.assigner.merged(kept, new, plan.aggregate)
