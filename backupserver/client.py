@@ -1,4 +1,4 @@
-"""A worker's end: sends what is saved to all backup servers on a thread of its own, and knows what is durable.
+"""A worker's end: sends saved records to all backup servers on a thread of its own, and knows which are durable.
 
 A record is durable when every server in sync has acknowledged it. A server that stays silent for a while, or is full,
 leaves the in-sync set as long as another one remains. When it is back it gets all live records again, and is in sync
@@ -95,7 +95,7 @@ class BackupClient:
         return point
 
     def save(self, kind: str, epoch: int, meta: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> int:
-        """Take a record; its number, or 0 when the window is full. A state supersedes records up to its epoch."""
+        """Take a record; returns its number, or 0 if the window is full. A state supersedes records up to its epoch."""
         body = pack_body(meta, arrays)
         size = sum(map(len, body))
         with self._lock:
@@ -110,14 +110,14 @@ class BackupClient:
         return number
 
     def release(self, floor: int) -> None:
-        """Parts of checkpoints below this one are needed no more; servers hear of it with what is saved next."""
+        """Parts of checkpoints below this one are no longer needed; servers hear of it with the next record saved."""
         with self._lock:
             self._floor = floor
             self._live = deque(one for one in self._live if one.kind != "checkpoint" or one.epoch >= floor)
 
     def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
-        """What `open` would tell the next life, once all that was saved is durable; BackupUnavailable when it is not in
-        time.
+        """The next life's restore point, as `open` would give it, once all that was saved is durable; BackupUnavailable
+        when it is not in time.
 
         It is here still: a server that comes back may have to get all of it.
         """
@@ -148,11 +148,11 @@ class BackupClient:
 
     @property
     def full(self) -> str:
-        """Why servers cannot write what they are sent; empty while they can."""
+        """The reason why servers cannot write what they are sent; empty while they can."""
         return "; ".join(filter(None, (peer.full for peer in self._peers)))
 
     def use_keys(self, servers: Sequence[bytes]) -> None:
-        """The servers may have these public keys from now on."""
+        """Allow the servers these public keys from now on."""
         self._new_keys = tuple(servers)
         os.eventfd_write(self._bell, 1)
 
@@ -211,7 +211,7 @@ class BackupClient:
     def _choose(self, hurried: bool) -> Answer | None:
         """The answer to restore from, by the rule above; None while it cannot be told.
 
-        Of a damaged one it is worth to wait for what the others have, for a while.
+        After a damaged one it waits for the others' answers, for a while.
         """
         answers = [peer.answer for peer in self._peers if peer.answer is not None]
         if len(answers) < len(self._peers):

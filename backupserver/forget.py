@@ -1,4 +1,4 @@
-"""Has backup servers delete what they keep of a job that nobody will go on with."""
+"""Has backup servers delete the logs of a job that nobody will resume."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riprap.codec.trust.keys import BACKUP, CLIENT
 
 
 def forget(servers: Sequence[str], job: str, deadline_s: float) -> list[str]:
-    """Delete the logs of all workers of a job, named as its workers name it; the servers that did not confirm it."""
+    """Delete the logs of all workers of a job, named as in them; returns the servers that did not confirm it."""
     silent = []
     with zmq.Context() as context:
         deadline = time.monotonic() + deadline_s

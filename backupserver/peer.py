@@ -1,4 +1,4 @@
-"""One server, as a client's thread sees it: what it was sent, what it has, and whether records wait for it."""
+"""One server, as a client's thread sees it: the records sent to it, those it has, and those that wait for it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Saved(NamedTuple):
     body: list[Any]
     size: int
     floor: int = 0
-    """Parts of checkpoints below this one are needed no more."""
+    """Parts of checkpoints below this one are no longer needed."""
 
 
 class Answer(NamedTuple):
-    """What a server said when it was opened: its fields, and the bodies of the records of the restore point."""
+    """A server's answer when it was opened: its fields, and the bodies of the records of the restore point."""
 
     fields: dict[str, Any]
     bodies: list[memoryview]
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
     @property
     def dropped(self) -> str:
-        """What was damaged there."""
+        """The records that were damaged there."""
         return str(self.fields["dropped"])
 
     @property
@@ -76,7 +76,7 @@ class Peer:
         self.away = False
         self.fenced = False
         self.full = ""
-        """Why it could not write what it was sent last."""
+        """The reason why it could not write the last records sent."""
         self.fetch = True  # records are wanted with the answer
         self.checkpoint = 0  # of that checkpoint, if it is not 0
         self.answer: Answer | None = None
@@ -96,7 +96,7 @@ class Peer:
         return self.in_sync and self.acked >= self.sent and self._unanswered_at == float("inf")
 
     def ask(self) -> None:
-        """Shut older lives out there, and ask what it has; `hear` brings the answer."""
+        """Shut older lives out there, and ask for its records; `hear` brings the answer."""
         self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
         self._ping(time.monotonic())  # answered before it reads the restore point, which may take long
         self._asked = self._pings

@@ -1,4 +1,4 @@
-"""What clients and servers say to each other: a small msgpack map, and the bodies of records behind it, in frames.
+"""The messages of clients and servers: a small msgpack map, and the bodies of records behind it, in frames.
 
 client: open(name, fence, fetch,     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
              checkpoint)
@@ -30,15 +30,15 @@ from riprap.codec.errors import FrameError
 
 HEAD_BYTES_MAX = 1 << 22
 FRAME_BYTES_MAX = 1 << 20
-"""Of a body's frame. libzmq takes a first frame of any permitted size from strangers too, so that this is what each of
-their connections may cost. Cutting bodies to this size costs no time that can be measured; much smaller ones would."""
+"""The most bytes of a body's frame. libzmq takes a first frame of any permitted size from strangers too, so each of
+their connections may cost as much. Bodies cut to this size take no measurable time; much smaller ones would."""
 ANSWER_BYTES_MAX = 1 << 26
-"""Of a frame that a client takes: it calls a few servers, and nobody calls it. What is larger is put together there, by
-a copy."""
+"""The most bytes of a frame that a client takes: it calls a few servers, and nobody calls it. Larger bodies are put
+together there, by a copy."""
 FRAMES_MAX = 1 << 16
-"""Of one body: a few thousand full ones, and the small arrays of a state."""
+"""The most frames of one body: a few thousand full ones, and the small arrays of a state."""
 SEAL_BYTES_MAX = 256
-"""What CURVE adds to a frame: 33 bytes (https://rfc.zeromq.org/spec/26/)."""
+"""Bytes that CURVE adds to a frame: 33 (https://rfc.zeromq.org/spec/26/)."""
 
 
 def bound_frames(socket: zmq.Socket[Any], bytes_max: int) -> None:
@@ -67,7 +67,7 @@ def check_body(frames: Sequence[Any]) -> Sequence[Any]:
 
 
 def take_body(frames: deque[zmq.Frame], size: int) -> memoryview:
-    """The next body, of so many bytes, off the frames of a message; FrameError when they do not make one up.
+    """The next body, of `size` bytes, off the frames of a message; FrameError when they do not make one up.
 
     Each frame is given up when it has been copied, so that a large body does not take its memory twice.
     """

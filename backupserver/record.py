@@ -1,4 +1,4 @@
-"""A record: what a worker saved, as bytes that are checked whenever they are read.
+"""A record: a worker's saved state or items, as bytes that are checked whenever they are read.
 
     magic 2 | kind 1 | zero 1 | name length 2 | zero 2 | body length 8 | fence 8 | sequence 8 | epoch 8 | header crc 4
     name (job/worker) | body | crc of name and body 4
@@ -46,10 +46,10 @@ class Record:
 
 @dataclass(frozen=True)
 class RestorePoint:
-    """Where a new life goes on: the newest whole state, and the items of later epochs in the order saved; or its part
-    of the checkpoint that it asked for, as the state, and its parts of earlier ones as items.
+    """The point where a new life goes on: the newest whole state, and the items of later epochs in the order saved; or
+    its part of the checkpoint that it asked for, as the state, and its parts of earlier ones as items.
 
-    `dropped` says what was damaged and left out; empty when nothing was.
+    `dropped` names the damaged records left out; empty when there were none.
     """
 
     state: Record | None = None

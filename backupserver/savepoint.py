@@ -50,7 +50,7 @@ class Savepoint:
         return 0 if found is None else int(found.get("parallelism", 1))
 
     def part(self, worker: WorkerId) -> TaskPart:
-        """The part of a task. DataError when it is not there, or is not what was written."""
+        """The part of a task. DataError when it is not there, or is not as it was written."""
         path = _path(self.directory, worker)
         try:
             meta, arrays = unpack_body(_body(path, checked=True))

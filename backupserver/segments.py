@@ -14,7 +14,7 @@ SEGMENT_BYTES = 64 << 20
 
 
 class Place(NamedTuple):
-    """Where a record lies."""
+    """The place of a record in the log."""
 
     segment: str
     offset: int
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """One that is under way: of how many groups; and which segment failed, and why, once it is done."""
+    """A sync under way, of a number of groups; once it is done, the segment that failed, and the reason."""
 
     groups: int
     failed: Future[tuple[str, OSError] | None]
@@ -35,7 +35,7 @@ def number_of(segment: str) -> int:
 
 
 class Segments:
-    """Owned by the server's thread, but for the syncs, which a thread of their own does: a disk may take a second for
+    """Owned by the server's thread, except for the syncs, done on a thread of their own: a disk may take a second for
     what was written in a tenth of one. Invariant: `size` bytes of the active segment are whole records.
     """
 
@@ -54,7 +54,7 @@ class Segments:
         self._syncer = ThreadPoolExecutor(1, "sync")
 
     def scan(self) -> Iterator[tuple[Head, Place]]:
-        """All whole records, in the order of their segments; what is damaged is noted in `damage` and left out."""
+        """All whole records, in the order of their segments; damaged ones are noted in `damage` and left out."""
         for name in self.storage.names():
             self._number = max(self._number, number_of(name))
             yield from self._scan_segment(name)
@@ -81,7 +81,7 @@ class Segments:
             offset += length
 
     def _resynchronise(self, data: memoryview, offset: int) -> int | None:
-        """Where the next record whose header and body are whole begins."""
+        """The offset of the next record whose header and body are whole."""
         content = bytes(data)
         while (offset := content.find(records.MAGIC, offset)) >= 0:
             found = records.read_header(data, offset)
@@ -141,7 +141,7 @@ class Segments:
         return True
 
     def end_sync(self, wait: bool = False) -> None:
-        """Take note of a sync that is done; `wait` until it is.
+        """Take note of a sync that is done; `wait` blocks until it is.
 
         After an OSError the segment is not appended to any more: the system may have given up pages that it could not
         write (https://wiki.postgresql.org/wiki/Fsync_Errors), and what is saved again must not rely on them.
@@ -190,6 +190,6 @@ class Segments:
         return None if whole is None else (found[0]._replace(name=whole[0]), whole[1])
 
     def remove(self, name: str) -> None:
-        """Delete a segment of which nothing is needed any more."""
+        """Delete a segment none of whose records are needed any more."""
         self._unsynced.pop(name, None)
         self.storage.remove(name)

@@ -1,4 +1,4 @@
-"""The backup server's process: takes what workers save, commits it in groups, and gives it to their next lives."""
+"""The backup server's process: takes workers' records, commits them in groups, and gives them to their next lives."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def serve(listen: str, storage: str, durability: str, interval_ms: int) -> None:
 
 
 class Save(NamedTuple):
-    """A record that has come: from whom, and its place among what that one sent."""
+    """A record that has come: its sender, and its place among those of that sender."""
 
     client: bytes
     sequence: int
@@ -145,7 +145,7 @@ class Server:
         self._context.destroy(linger=0)
 
     def _look_at_clock(self) -> float:
-        """Who stood still may have been left behind: nobody is in sync here until their clients say so again."""
+        """After this process stood still nobody is in sync here until their clients say so again: it may lag behind."""
         now = time.monotonic()
         if now > self._stepped_at + STALL_S:
             self.stalls += 1
@@ -155,7 +155,7 @@ class Server:
         return now
 
     def _receive(self) -> list[Frames]:
-        """What waits, up to the size of a group."""
+        """The messages that wait, up to the size of a group."""
         group: list[Frames] = []
         size = 0
         while len(group) < GROUP_RECORDS and size < GROUP_BYTES:
@@ -232,7 +232,7 @@ class Server:
         return Head(kind, name, life, protocol.number(message, "number"), protocol.number(message, "epoch"))
 
     def _forget(self, client: bytes, job: str) -> None:
-        """Delete a job's logs; whoever still writes them is over."""
+        """Delete a job's logs; workers that still write them are over."""
         for name in [name for name in self._writers if job_of(name) == job]:
             del self._writers[name]
             self._synced.discard(name)
@@ -325,7 +325,7 @@ class Server:
         self.full = str(said.args[0] if said else error)
 
     def _make_durable(self) -> None:
-        """What was appended just now, as was asked."""
+        """Make the records appended just now durable, as was asked."""
         if self._durability == "always":
             self._sync()
         elif self._durability == "interval":
@@ -342,7 +342,7 @@ class Server:
         return begun
 
     def status(self) -> dict[str, Any]:
-        """Counters of this process, and what the store holds."""
+        """Counters of this process, and the store's contents."""
         counters = {"records": self.records, "groups": self.groups, "syncs": self.syncs, "refused": self.refused}
         more = {
             "malformed": self.malformed,

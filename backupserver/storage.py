@@ -1,4 +1,4 @@
-"""What a log needs of the place where its segments lie; `open_storage` picks it by the address."""
+"""The interface of a log's storage; `open_storage` picks the class by the address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Storage(Protocol):
     """Named segments of bytes. Errors of the medium are OSError."""
 
     appends: bool
-    """True when a segment can grow; where not, each group of records becomes a segment of its own."""
+    """True when a segment can grow; otherwise each group of records becomes a segment of its own."""
 
     def names(self) -> list[str]:
         """All segments, oldest first."""
@@ -19,7 +19,7 @@ class Storage(Protocol):
         """Bytes of a segment, to its end without a length."""
 
     def append(self, name: str, buffers: Sequence[Any], at: int) -> None:
-        """Write buffers behind the first `at` bytes of a segment; what an error leaves behind is cut by the caller."""
+        """Write buffers behind the first `at` bytes of a segment; the caller cuts off what an error leaves behind."""
 
     def sync(self, name: str) -> None:
         """Return when what was appended survives the machine's crash; called on a thread of its own."""

@@ -1,4 +1,4 @@
-"""What of the log is live: per worker its fence, its two newest states, the items that either of them needs, and its
+"""The live part of the log: per worker its fence, its two newest states, the items that either of them needs, and its
 parts of checkpoints that are not released."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Store:
         return self.logs[name].fence if name in self.logs else 0
 
     def forget(self, job: str) -> int:
-        """Drop the logs of all workers of a job; how many there were. OSError, with nothing dropped, if that cannot be
+        """Drop the logs of all workers of a job; returns their number. OSError, with nothing dropped, if that cannot be
         written.
 
         A record says so as long as there are segments that may hold records of the job; its epoch is the last of these.
@@ -96,7 +96,7 @@ class Store:
             self._index(LiveRecord(head, place))
 
     def release(self, name: str, floor: int) -> None:
-        """A worker's parts of checkpoints below `floor` are needed no more.
+        """A worker's parts of checkpoints below `floor` are no longer needed.
 
         It is not written: after a restart the server knows them again, until the worker saves its next part.
         """
@@ -140,7 +140,7 @@ class Store:
         return found, "; ".join(dropped)
 
     def compact(self) -> None:
-        """Copy what lives of one sealed segment that is mostly dead, and delete those that are wholly so.
+        """Copy the live records of one sealed segment that is mostly dead, and delete the segments that are wholly so.
 
         They are deleted by a later call, when what supersedes their records, and the copies, have been synced; a crash
         before that leaves both copies, which are one for the index. OSError loses nothing.

@@ -1,4 +1,4 @@
-"""How many items a second the operators of the join and of online learning take: `python -m bench.algorithms`."""
+"""Items a second of the operators of the join and of online learning: `python -m bench.algorithms`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPARSE = np.dtype([("label", "<f4"), ("impressions", "<u4"), ("indexes", "<u4", 
 
 
 class Kept:
-    """Keeps what is sent."""
+    """An outlet that keeps its blocks."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[list[np.ndarray], int]] = []

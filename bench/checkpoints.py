@@ -1,4 +1,4 @@
-"""What consistent checkpoints cost while nothing fails, how long they take, and what a kill costs under them (ABS).
+"""The cost of consistent checkpoints while nothing fails, their durations, and the cost of a kill under them (ABS).
 
     python -m bench.checkpoints [--rounds N] [--kills N] [--quick]
 
@@ -70,7 +70,7 @@ def slow_rows(found: Mapping[str, Found[Outcome]]) -> list[list[Any]]:
 
 
 def kill_row(name: str, kills: int, items: int) -> tuple[list[Any], dict[str, Any]]:
-    """One job that trains, with a kill each so many epochs, always of another processor."""
+    """One job that trains, with kills at equal distances, always of another processor."""
     every = items // 100_000 // (kills + 1)
     victims = {(number + 1) * every: [f"processor.{number % 4}"] for number in range(kills)}
     sets = [f"input.path={ready('kdd12', 2_000_000)}", f"input.limit={items}", "input.repeat=1000"]

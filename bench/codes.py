@@ -101,7 +101,7 @@ def decoder(code: Code, rows: list[list[np.ndarray]], lost: int) -> Candidate:
 
 
 def candidates(code: Code, rows: list[list[np.ndarray]]) -> dict[str, Candidate]:
-    """What is measured of every code."""
+    """The candidates that are measured of every code."""
     return {
         "memcpy": copier(rows),
         "encode": lambda turn: code.encode(rows[turn % len(rows)]),

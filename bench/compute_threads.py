@@ -1,4 +1,4 @@
-"""What several compute threads of one worker gain a stage of text operators: `python -m bench.compute_threads`."""
+"""The gain of several compute threads in a worker of text operators: `python -m bench.compute_threads`."""
 
 from __future__ import annotations
 

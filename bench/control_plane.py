@@ -37,7 +37,7 @@ SILENT = {"heartbeat_timeout_s": 1e6, "startup_timeout_s": 1e6, "deployment_time
 
 
 class Wire:
-    """A worker's end of its channel: counts what is sent to it."""
+    """A worker's end of its channel: counts the messages to it."""
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
@@ -77,7 +77,7 @@ class SimulatedAgent:
                 child.show(job.view)
 
     def starting(self) -> list[Child]:
-        """Those that are not ready yet."""
+        """The workers that are not ready yet."""
         return [child for child in self.children.values() if child.report.state not in (UP, EXITED)]
 
     def get_ready(self, child: Child) -> None:
@@ -152,7 +152,7 @@ class Plane:
         self.get_ready()
 
     def _report(self, agents: Iterable[SimulatedAgent]) -> None:
-        """One pass of the leader over the reports of these agents, and of those that have applied what it said last."""
+        """One pass of the leader over the reports of these agents, and of those that have applied its last message."""
         self.now += 0.01
         told, self._told = self._told, {}
         for agent in told | dict.fromkeys(agents):
@@ -176,7 +176,7 @@ class Plane:
 
 
 def peers_of(workers: Sequence[WorkerId]) -> dict[str, list[str]]:
-    """Whom each worker of the three-stage form knows."""
+    """The workers that each worker of the three-stage form knows."""
     processors = [str(worker) for worker in workers if worker.stage == "processor"]
     ends = {"source.0": [*processors, "sink.0"], "sink.0": [*processors, "source.0"]}
     return ends | {name: ["source.0", "sink.0"] for name in processors}

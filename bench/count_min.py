@@ -1,4 +1,4 @@
-"""How many packets a second the count-min sketch takes, hashing included: `python -m bench.count_min`."""
+"""Packets a second that the count-min sketch takes, hashing included: `python -m bench.count_min`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def packets(flows: str) -> np.ndarray:
 
 
 LIMITS = [(math.inf, 0.0), (1e6, 0.0), (1e6, 1e5), (1e5, 0.0), (1e5, 1e4)]
-"""Theta, and up to which difference a counter stays out of a backup; in bytes."""
+"""Theta, and the difference up to which a counter stays out of a backup; in bytes."""
 
 
 class Pass(NamedTuple):
-    """What one window took."""
+    """The measurements of one window."""
 
     seconds: float
     backups: int

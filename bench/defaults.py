@@ -1,4 +1,4 @@
-"""How near the defaults of the learning operators come to scikit-learn: `python -m bench.defaults`, two minutes.
+"""The defaults of the learning operators beside scikit-learn's: `python -m bench.defaults`, two minutes.
 
 Each operator learns from the first 80 % of the rows in micro-batches of 1 % of them, without a single option given, and
 is judged on the rest; beside it scikit-learn's best estimator for the same loss, on the same standardised columns.
@@ -60,7 +60,7 @@ class Score:
 
     @property
     def gap(self) -> float:
-        """By how much the worse of ours falls short of theirs."""
+        """The shortfall of the worse of ours against theirs."""
         return self.theirs - min(self.as_they_are, self.standardised)
 
 
@@ -107,7 +107,7 @@ SYNTHESIZED: dict[str, Callable[[], np.ndarray]] = {
 
 
 def scores(data: str, rows: np.ndarray) -> Iterator[Score]:
-    """Of all algorithms on rows whose first column is the label."""
+    """The scores of all algorithms on rows whose first column is the label."""
     cut = int(len(rows) * TRAINED)
     standard = standardised(rows, cut)
     for algorithm in RIVALS:
@@ -144,7 +144,7 @@ def train(algorithm: str, rows: np.ndarray, epochs: int = EPOCHS, passes: int = 
 
 
 def sampled(rows: np.ndarray) -> list[np.ndarray]:
-    """What a job looks at of these rows before it starts."""
+    """The part of these rows that a job looks at before it starts."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "part-00000.npy"
         np.save(path, rows)

@@ -40,7 +40,7 @@ class HostsCluster:
 
     @property
     def zookeeper(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return self._server.connect_string
 
     def __enter__(self) -> HostsCluster:
@@ -94,7 +94,7 @@ class HostsCluster:
         self._backup = [f"backup.servers=[{', '.join(addresses)}]"]
 
     def submit(self, config: str, sets: list[str]) -> tuple[str, Path]:
-        """Submit a job; its name and run directory."""
+        """Submit a job; returns its name and run directory."""
         sets = [*self._backup, *sets]
         self._jobs += 1
         name, out = f"job{self._jobs}", self.folder / f"job{self._jobs}"
@@ -109,7 +109,7 @@ class HostsCluster:
     def run_killing(
         self, config: str, sets: list[str], kills: Mapping[int, Sequence[str]]
     ) -> tuple[dict[str, Any], list[EpochRow], list[float]]:
-        """Run a job and kill workers once so many epochs are committed; summary, epochs, and moments of the kills."""
+        """Run a job, killing workers once enough epochs are committed; returns summary, epochs, and times of kills."""
         name, out = self.submit(config, sets)
         tail, moments = EpochTail(out / "epochs.csv"), []
         deadline = time.monotonic() + JOB_TIMEOUT_S
@@ -128,7 +128,7 @@ class HostsCluster:
         return summary, tail.rows(), moments
 
     def wait(self, name: str, out: Path) -> dict[str, Any]:
-        """Wait for a job's end; its summary. RuntimeError when it did not complete."""
+        """Wait for a job's end; returns its summary. RuntimeError when it did not complete."""
         deadline = time.monotonic() + JOB_TIMEOUT_S
         with Client(self.zookeeper, timeout_s=30) as client:
             while (status := client.status(name))["phase"] not in TERMINAL and time.monotonic() < deadline:
@@ -141,7 +141,7 @@ class HostsCluster:
         return compose(Facts(name, "", status, committed.between([0] * sinks)))
 
     def run(self, config: str, sets: list[str], slow: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
-        """Submit and wait; the links of the workers in `slow` are limited to so many Mbit/s for this job."""
+        """Submit and wait; the links of the workers in `slow` are limited to that many Mbit/s for this job."""
         name, out = self.submit(config, sets)
         hosts = {self.host_of(name, worker): rate for worker, rate in slow.items()}
         for host, rate in hosts.items():

@@ -1,4 +1,4 @@
-"""The worker's hot path: what a hop costs, how many small blocks pass in a second, and what an idle job uses.
+"""The worker's hot path: the cost of a hop, small blocks per second, and the CPU use of an idle job.
 
     python -m bench.hotpath [--rounds N]
 

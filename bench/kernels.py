@@ -46,7 +46,7 @@ class Rates:
 
 
 def ours(algorithm: str, columns: int, label: int) -> Work:
-    """What a processor does with a block."""
+    """A processor's work on a block."""
     rng = np.random.default_rng(0)
     if algorithm == "kmeans":
         features = np.ones(columns)

@@ -1,4 +1,4 @@
-"""What keys cost between two processes of this machine: bytes and messages a second, and the time to connect.
+"""The cost of keys between two processes of this machine: bytes and messages a second, and the time to connect.
 
     python -m bench.keys [--rounds N]
 

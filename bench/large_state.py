@@ -1,4 +1,4 @@
-"""Checkpoints of a large state of which little changes: bytes, pauses and durations, and what a kill costs.
+"""Checkpoints of a large state of which little changes: bytes, pauses and durations, and the cost of a kill.
 
     python -m bench.large_state [--keys N] [--rounds N] [--seconds N]
 

@@ -1,4 +1,4 @@
-"""How often a job with small micro-batches commits, and how long an epoch takes from first emission to commit.
+"""Gaps between commits of a job with small micro-batches, and the time of an epoch from first emission to commit.
 
 python -m bench.latency
 """

@@ -1,4 +1,4 @@
-"""What the words of the tables mean, once for all benches: gap, stall, bytes.
+"""The words of the tables, defined once for all benches: gap, stall, bytes.
 
 throughput   `items_per_second` of the summary: from the first item emitted to the last epoch committed.
 latency      of an epoch: from its opening at the source to its commit. The worst one of a kill: the longest of the
@@ -28,7 +28,7 @@ class Gap(NamedTuple):
 
     @property
     def ms(self) -> float:
-        """How long it is."""
+        """Its length."""
         return (self.end - self.begin) * 1000
 
 

@@ -104,7 +104,7 @@ class Hosts:
 
 
 def _check_permitted() -> None:
-    """ConfigError with what to do when this process may not make namespaces."""
+    """ConfigError with the remedy when this process may not make namespaces."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
         raise ConfigError("there is no ip or tc command", "install iproute2 (Debian: apt-get install iproute2)")
     if os.geteuid() != 0:
@@ -120,7 +120,7 @@ def _remove_leftovers() -> None:
 
 
 def _delete(name: str) -> None:
-    """Remove a namespace and kill what runs in it: a process would keep it alive without a name."""
+    """Remove a namespace and kill the processes in it: they would keep it alive without a name."""
     inside = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()
     for pid in map(int, inside):
         if pid != os.getpid():
@@ -130,7 +130,7 @@ def _delete(name: str) -> None:
 
 
 def _enter(fd: int) -> None:
-    """Move the calling thread, and what it starts from now on, into a network namespace."""
+    """Move the calling thread, and all that it starts from now on, into a network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     failed = libc.setns(fd, CLONE_NEWNET)
     os.close(fd)

@@ -1,4 +1,4 @@
-"""What the network moves between two processes, without and with keys, beside raw pyzmq and plain sockets:
+"""Bytes and messages that the network moves between two processes, without and with keys, beside raw pyzmq and
 `python -m bench.network`.
 
 Throughput is bytes received over the time from the first message to the last, with at most WINDOW_BYTES in flight;
@@ -40,7 +40,7 @@ KEYS = Authority(b"of this bench".ljust(32)).life("bench", 1)
 
 
 def window(size: int) -> int:
-    """How many messages of `size` bytes may be in flight."""
+    """The number of messages of `size` bytes that may be in flight."""
     return max(2, min(4096, WINDOW_BYTES // size))
 
 

@@ -1,4 +1,4 @@
-"""How many items a second one core sums up in panes of event time: `python -m bench.panes`."""
+"""Items a second that one core sums up in panes of event time: `python -m bench.panes`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riprap.operators.dataflow import Items
 from riprap.operators.panes.panes import Panes
 
 ITEMS, BLOCK, WINDOW, RATE, DISORDER = 4_000_000, 16_384, 500_000, 100, 100
-"""Of the stream, of a block, between two punctuations, and in a ms; and how many ms times are out of order."""
+"""Items of the stream, of a block, between two punctuations, and in a ms; and the disorder of times in ms."""
 KEYS = (100, 10_000)
 SHAPES: dict[str, dict[str, Any]] = {
     "fixed": {"panes": "fixed", "size": 10_000},

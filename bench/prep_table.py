@@ -1,4 +1,4 @@
-"""How fast `riprap prep table` turns CSV into shards, and whether its memory stays flat at ten times the rows.
+"""The speed of `riprap prep table` on CSV, and its memory, which should stay flat at ten times the rows.
 
     python -m bench.prep_table [--rows 500000] [--rounds 3]
 
@@ -39,7 +39,7 @@ class Taken(NamedTuple):
 
 
 def write_csv(path: Path, rows: int) -> None:
-    """A file of so many rows."""
+    """A file of `rows` rows."""
     rng = np.random.default_rng(1)
     block = np.column_stack([rng.normal(size=(BLOCK_ROWS, FEATURES)), rng.integers(0, 2, BLOCK_ROWS)])
     lines = [",".join(f"{value:.6g}" for value in row) + "\n" for row in block]

@@ -1,4 +1,4 @@
-"""What `riprap run --profile` costs: items per second, and CPU time of the workers, with and without it in turn.
+"""The cost of `riprap run --profile`: items per second, and CPU time of the workers, with and without it in turn.
 
     python -m bench.profile_cost [--rounds N] [--items N]
 

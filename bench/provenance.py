@@ -1,4 +1,4 @@
-"""Which code a result was measured on, and whether that code is still what stands here."""
+"""The code that a result was measured on, and its differences from the code that stands here."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PRODUCT = ("codec", "configs", "operators", "backupserver", "controller", "engin
 
 
 def provenance(speaks_of: Sequence[str] = PRODUCT) -> dict[str, Any]:
-    """The commit, whether files differ from it, and git's name of the content of each folder spoken of."""
+    """The commit, the files that differ from it, and git's name of the content of each folder spoken of."""
     trees = {folder: _git("rev-parse", "--short", f"HEAD:{folder}") for folder in speaks_of}
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", *speaks_of)
     return {"commit": _git("rev-parse", "--short", "HEAD"), "dirty": bool(changed), "trees": trees}
 
 
 def mark(measured: Mapping[str, Any] | None) -> str:
-    """What a reader of a table must know of its age: nothing where the code is what it was."""
+    """A note for a reader of a table about its age: nothing where the code is unchanged."""
     if not measured or not measured.get("commit"):
         return "measured on an older commit, which was not noted"
     changed = [
@@ -33,7 +33,7 @@ def mark(measured: Mapping[str, Any] | None) -> str:
 
 
 def _git(*words: str) -> str:
-    """What git prints; nothing where this is no checkout."""
+    """The output of git; nothing where this is no checkout."""
     try:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""From kill -9 to detected, restored and caught up; and how long nothing is committed.
+"""From kill -9 to detected, restored and caught up; and the time for which nothing is committed.
 
     python -m bench.recovery [--kills N]
 
@@ -18,7 +18,7 @@ MEASURED = ("erasure (5,1)", "erasure (4,2)", "replication 2x", "replication 3x"
 
 
 def measure(scheme: str, kills: int, shards: str, items: int) -> dict[str, Any]:
-    """One run with a kill each so many epochs, always of another processor."""
+    """One run with kills at equal distances, always of another processor."""
     every = items // 100_000 // (kills + 1)
     victims = {(number + 1) * every: [f"processor.{number % 6}"] for number in range(kills)}
     sets = [f"input.path={shards}", f"input.limit={items}", "input.repeat=1000", *SCHEMES[scheme]]
@@ -27,7 +27,7 @@ def measure(scheme: str, kills: int, shards: str, items: int) -> dict[str, Any]:
 
 
 def row(name: str, found: dict[str, Any], kills: int) -> list[Any]:
-    """Medians, and of how many kills."""
+    """Medians, and the number of kills."""
     cells: list[Any] = [name]
     for part in PARTS:
         known = [ms for ms in found[part] if ms is not None]

@@ -1,4 +1,4 @@
-"""How fast the control plane alone detects a kill and brings a replacement up.
+"""The speed at which the control plane alone detects a kill and brings a replacement up.
 
 `python bench/recovery_controller.py [KILLS]` runs toy workers on a real ZooKeeper, controller and agent. Every number
 is the median of the kills, in milliseconds since the SIGKILL. It also prints how long a killed leader is missed.
@@ -24,7 +24,7 @@ FAILOVERS = 5
 
 
 def measure_kills(cluster: Cluster, kills: int) -> list[dict[str, float]]:
-    """Kill a processor so many times; how long after each kill the steps of its recovery were reached."""
+    """Kill a processor `kills` times; returns the time from each kill to the steps of its recovery."""
     results = []
     for number in range(1, kills + 1):
         worker = f"processor.{number % 3}"
@@ -41,7 +41,7 @@ def measure_kills(cluster: Cluster, kills: int) -> list[dict[str, float]]:
 
 
 def measure_failovers(cluster: Cluster, leader: subprocess.Popen[bytes]) -> list[float]:
-    """Kill the leader while a standby waits; milliseconds until another answers."""
+    """Kill the leader while a standby waits; returns the milliseconds until another answers."""
     results = []
     for _ in range(FAILOVERS):
         before = cluster.status()["controller"]

@@ -1,4 +1,4 @@
-"""How many pointers a second the rings pass between real threads: `python -m bench.rings`."""
+"""Pointers a second that the rings pass between real threads: `python -m bench.rings`."""
 
 from __future__ import annotations
 

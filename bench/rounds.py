@@ -1,4 +1,4 @@
-"""How a bench measures: on a quiet machine, all cases in turn and in an order that changes, and medians of ratios."""
+"""The method of a bench: a quiet machine, all cases in turn and in an order that changes, and medians of ratios."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LOOK_S, LOOK_EVERY_S = 2.0, 5.0
 
 
 def busy_cores() -> float:
-    """How many cores work for others now, over two seconds. The load average still tells of the bench before."""
+    """The cores that work for others now, over two seconds. The load average still tells of the bench before."""
     return float(psutil.cpu_percent(interval=LOOK_S)) / 100 * (os.cpu_count() or 1)
 
 
 def await_quiet(load: Callable[[], float] = busy_cores, wait_s: float = WAIT_S) -> float:
-    """Wait until less than 0.3 cores are busy, four minutes at most; the load at which the bench begins."""
+    """Wait until less than 0.3 cores are busy, four minutes at most; returns the load at which the bench begins."""
     deadline = time.monotonic() + wait_s
     while (now := load()) >= LOAD_MAX and time.monotonic() < deadline:
         time.sleep(min(LOOK_EVERY_S, wait_s))
@@ -35,7 +35,7 @@ def await_quiet(load: Callable[[], float] = busy_cores, wait_s: float = WAIT_S) 
 
 @dataclass
 class Found(Generic[T]):
-    """What the rounds of one case gave: None where a round did not complete, and why."""
+    """The results of the rounds of one case: None where a round did not complete, and the reason."""
 
     rounds: list[T | None] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -47,11 +47,11 @@ class Found(Generic[T]):
 
     @property
     def n_of_n(self) -> str:
-        """How many of all."""
+        """The number of completed rounds among all, as text."""
         return f"{len(self.done)} of {len(self.rounds)}"
 
     def median(self, value: Callable[[T], float]) -> float:
-        """Of the rounds that completed; NaN when none did."""
+        """The median of the rounds that completed; NaN when none did."""
         return statistics.median(map(value, self.done)) if self.done else float("nan")
 
 
@@ -90,7 +90,7 @@ def order(names: Sequence[str], number: int) -> list[str]:
 
 
 class Ratio(NamedTuple):
-    """Of a case to another, round by round: the median, and between what the ratios lie."""
+    """The ratio of a case to another, round by round: the median, and the interval of the ratios."""
 
     median: float
     low: float

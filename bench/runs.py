@@ -1,4 +1,4 @@
-"""What the benchmarks share: jobs run through the command line, medians, tables, and results with their environment."""
+"""The base of the benchmarks: jobs through the command line, medians, tables, and results with their environment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Run:
 
 
 def riprap(*words: str) -> str:
-    """Run a subcommand to its end; what it printed. RuntimeError with its last words when it fails."""
+    """Run a subcommand to its end; returns its output. RuntimeError with its last words when it fails."""
     command = [sys.executable, "-m", "riprap.engine.cli.main", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
@@ -91,7 +91,7 @@ def save(
 ) -> None:  # fmt: skip
     """Print the tables and keep them, the figures behind them and the environment in `bench/results/NAME.json`.
 
-    `data` says what was streamed and whether it is real, semi-real or synthesized; `load` is what the machine bore when
+    `data` describes the stream, which is real, semi-real or synthesized; `load` is what the machine bore when
     the bench began (bench.rounds.await_quiet).
     """
     for caption, text in tables.items():
@@ -103,7 +103,7 @@ def save(
 
 
 def environment() -> dict[str, Any]:
-    """What a reader must know of the machine."""
+    """The facts about the machine that a reader must know."""
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
     return {

@@ -1,4 +1,4 @@
-"""What it costs to stream training rows from `.npy` shards, from Arrow files and from Parquet, all mapped.
+"""The cost of streaming training rows from `.npy` shards, from Arrow files and from Parquet, all mapped.
 
     python -m bench.shard_formats [--rows 1000000] [--rounds 7]
 

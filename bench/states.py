@@ -1,4 +1,4 @@
-"""How many updates a second the fault-tolerant states take on one core: `python -m bench.states`, half a minute.
+"""Updates a second of the fault-tolerant states on one core: `python -m bench.states`, half a minute.
 
 Random keys out of a million, in blocks of 8,192; every state starts with all of its keys. The columns of a row are
 timed in turns, so that a noisy machine disturbs all alike. Beside them stands what has no fault tolerance.
@@ -43,7 +43,7 @@ class Subject:
         return found | ({"rival": self.rival_pass} if self.rival_pass else {})
 
     def run(self, theta: float) -> int:
-        """All items once; the number of backups that theta demands."""
+        """All items once; returns the number of backups that theta demands."""
         self.state.theta, first, backups, self.saved_bytes = theta, 0, 0, 0
         self.state.save_above = self.share * self.theta
         while first < UPDATES:
@@ -121,7 +121,7 @@ def number_subject() -> Subject:
 
 
 def subjects() -> list[Subject]:
-    """What is measured; every row's memory stays while the others are measured."""
+    """The subjects to measure; every row's memory stays while the others are measured."""
     rng = np.random.default_rng(0)
     keys, indexes = rng.integers(-(2**62), 2**62, KEYS), rng.integers(0, KEYS, UPDATES)
     chosen = keys[indexes]

@@ -1,4 +1,4 @@
-"""How many bytes of text a second the kernels of word count and grep take: `python -m bench.text`."""
+"""Bytes of text a second that the kernels of word count and grep take: `python -m bench.text`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS, VOCABULARY, BLOCK_LINES, REPEATS = 2_000_000, 30_000, 8192, 7
 
 
 class Kept:
-    """Keeps what is sent."""
+    """An outlet that keeps its blocks."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[list[np.ndarray], int]] = []

@@ -29,7 +29,7 @@ SOCKETS = "links.transport=zeromq"
 CASES = SCHEMES | {f"{name}, sockets": [*SCHEMES[name], SOCKETS] for name in ("none", "erasure (4,2)")}
 CASES |= {"none, two processors": [*SCHEMES["none"], "stages.processor.parallelism=2"]}
 ASKED = {"none": 1.2, "none, two processors": 1.2, "erasure (4,2)": 0.5, "erasure (4,2), sockets": 0.24}
-"""Of the loop, on KDD12."""
+"""The speed asked of each scheme, as a multiple of the loop's on KDD12."""
 PAPER = {"erasure (5,1)": ("replication 2x", 1.23), "erasure (4,2)": ("replication 3x", 1.55)}
 
 

@@ -1,4 +1,4 @@
-"""What it costs to look at all of a shard directory before a job: seconds and CPU seconds, by what is looked for.
+"""The cost of a look at all of a shard directory before a job: seconds and CPU seconds, by the faults looked for.
 
     python -m bench.verification DIRECTORY [--rounds 5]
 
@@ -20,7 +20,7 @@ from riprap.operators.inputs.shards import open_shards
 
 
 def cases(folder: str) -> dict[str, Callable[[], object]]:
-    """What is timed."""
+    """The cases that are timed."""
     manifest = read_manifest(folder)
     files = [entry for shard in manifest["shards"] for entry in (shard, shard.get("offsets")) if entry]
     timed: dict[str, Callable[[], object]] = {

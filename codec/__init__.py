@@ -1,4 +1,4 @@
-"""What all parts share: ids, blocks and their wire form, errors, and the erasure codes."""
+"""The base that all parts share: ids, blocks and their wire form, errors, and the erasure codes."""
 
 from riprap.codec.codes import Code, Encoder, make_code
 

@@ -1,6 +1,6 @@
 """The header of a message in C; its layout stands in codec/header.py.
 
-What is read raises FrameError where nobody of ours can have written it.
+Reading raises FrameError for anything that no process of ours can have written.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ VERSION: int
 HEADER_BYTES_MAX: int
 """A punctuation names every participant: about 30 bytes each."""
 FRAMES_MAX: int
-"""Arrays of one block."""
+"""The most arrays of one block."""
 DIMENSIONS_MAX: int
 PAYLOAD_BYTES_MAX: int
 META_KEYS_MAX: int
 NAME_BYTES_MAX: int
-"""Of a job, or of a sender."""
+"""The most bytes of the name of a job, or of a sender."""
 COUNT_MAX: int
 ROUND_MAX: int
 EDGE_MAX: int
@@ -38,7 +38,7 @@ def prefix_of(header: bytes) -> bytes:
     """The part that all headers of its link begin with: equal bytes mean the same link."""
 
 def read_prefix(prefix: bytes) -> tuple[str, str, int, int, int]:
-    """Job, sender, incarnation, edge and round of what `prefix_of` has returned."""
+    """Job, sender, incarnation, edge and round, read from a prefix that `prefix_of` has returned."""
 
 def decode_behind(header: bytes, frames: Sequence[Any], fetch: Callable[[list[Any], int], Any] | None = None) -> Block:
     """See `codec.header.decode`; the names in the prefix are not read."""

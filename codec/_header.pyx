@@ -148,7 +148,7 @@ cdef Py_ssize_t put_array(uint8_t* to, object array, object refer, list frames, 
 
 
 cdef bytes tail(list references, object meta):
-    """What has no fixed form: the references, behind their length, and the meta."""
+    """The part without a fixed form: the references, behind their length, and the meta."""
     cdef bytes named = b""
     cdef uint8_t length[2]
     if references:
@@ -164,7 +164,7 @@ cdef bytes tail(list references, object meta):
 
 # reading
 cdef Py_ssize_t body_at(bytes header) except -1:
-    """Where the body begins; there is a whole one behind."""
+    """The offset of the body; there is a whole one behind."""
     cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(header)
     cdef Py_ssize_t nbytes = PyBytes_GET_SIZE(header)
     if nbytes > HEADER_BYTES_MAX:
@@ -230,7 +230,7 @@ def decode_behind(bytes header, object frames, object fetch=None):
 
 
 cdef Py_ssize_t end_of_table(const uint8_t* data, Py_ssize_t at, Py_ssize_t nbytes, int arrays) except -1:
-    """Where the table of the arrays ends; all of it is there."""
+    """The offset at which the table of the arrays ends; all of it is there."""
     cdef int i
     for i in range(arrays):
         if nbytes - at < 2 or nbytes - at < 2 + 8 * (data[at + 1] & ~BY_REFERENCE):

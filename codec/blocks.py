@@ -15,7 +15,7 @@ _nbytes = attrgetter("nbytes")
 
 
 class Kind(IntEnum):
-    """What a message is for."""
+    """The purpose of a message."""
 
     __hash__ = int.__hash__  # in C; an enumeration's own is a call of Python for each message
 
@@ -26,7 +26,7 @@ class Kind(IntEnum):
     PARITY = 3
     """Coded from a row's data blocks; same shape as the longest of them."""
     RESULT = 4
-    """What a processor made of one DATA block; may carry that block as its attachment."""
+    """A processor's result from one DATA block; may carry that block as its attachment."""
     PUNCTUATION = 5
     """A source has emitted the whole epoch; `meta` says how much and to whom."""
     FEEDBACK = 6
@@ -36,9 +36,9 @@ class Kind(IntEnum):
     RESEND = 8
     """A sink asks its source for stripe rows that it cannot complete."""
     BARRIER = 10
-    """Behind all of a link that the checkpoint of its `epoch` includes, and before the rest (ABS)."""
+    """Behind all items of a link that the checkpoint of its `epoch` includes, and before the rest (ABS)."""
     REPLY = 9
-    """Against an edge of a general topology: what has come on it, told to a sender or by a receiver that starts."""
+    """Against an edge of a general topology: items received, told to a sender or by a receiver that starts."""
 
 
 class Key(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which monotonic clock a process reads: moments of two clocks are never subtracted from one another."""
+"""The monotonic clock that a process reads: moments of two clocks are never subtracted from one another."""
 
 from __future__ import annotations
 

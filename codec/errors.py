@@ -37,4 +37,4 @@ class JobFailed(RiprapError):
 
 
 class FrameError(ValueError):
-    """A message from the network that is not well formed; it is dropped and counted."""
+    """A malformed message from the network; it is dropped and counted."""

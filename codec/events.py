@@ -1,4 +1,4 @@
-"""The log of what happened to a job: one JSON line an event, appended by every process to `RUN_DIR/events.jsonl`."""
+"""The log of a job's events: one JSON line each, appended by every process to `RUN_DIR/events.jsonl`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BYTES_MAX = 1 << 25
 
 
 def old_of(path: str | os.PathLike[str]) -> str:
-    """Where a log is kept until the next one is full too."""
+    """The path under which a log is kept until the next one is full too."""
     return f"{os.fspath(path)}.old"
 
 
 class EventLog:
     """Appends events; safe to share one file between processes, for each line is a single O_APPEND write.
 
-    What is larger than BYTES_MAX becomes `NAME.old`, in the place of the one before, and the log begins anew; a process
+    A log larger than BYTES_MAX becomes `NAME.old`, in place of the one before, and begins anew; a process
     that has not noticed yet writes to the old one.
 
     The folder of `path` is made when it is not there. Raises OSError when the file cannot be opened, or is another's.
@@ -62,7 +62,7 @@ class EventLog:
         self._fd, self._torn = open_to_append(self._path), False
 
     def sync(self) -> None:
-        """Have what was written on disk."""
+        """Force all that was written to disk."""
         os.fsync(self._fd)
 
     def close(self) -> None:

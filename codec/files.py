@@ -1,4 +1,4 @@
-"""Writes files so that what was asked for is written whole, or an OSError names the file and the old content stays."""
+"""Writes a file whole; otherwise an OSError names the file, and the old content stays."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def replace(path: StrPath, data: bytes | str) -> None:
 
 
 def cut_torn_line(path: StrPath) -> None:
-    """Cut off what follows the last whole line; nothing to do where there is no file. Nobody else may write it."""
+    """Cut off the bytes behind the last whole line, if there is a file. Nobody else may write it."""
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def cut_torn_line(path: StrPath) -> None:
 
 
 def bound_log(path: StrPath, bytes_max: int) -> bool:
-    """Move what is in a log that is larger than that to `NAME.old`, in the place of what was there; True when done.
+    """Move the content of a log that is larger than that to `NAME.old`, in place of the former one; True when done.
 
     Its writers, who append, go on without noticing. A line that is written at that moment may be lost.
     """
@@ -140,5 +140,5 @@ def full_disk(path: Path) -> RiprapError:
 
 
 def speaks_of_full_disk(text: str) -> bool:
-    """True for the last words of a process that met one, be it of ours or in Java."""
+    """True for the last words of a process that met a full disk, in our code or in Java."""
     return "no space left" in text.lower() or "quota exceeded" in text.lower()

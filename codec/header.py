@@ -58,7 +58,7 @@ CARRIED = frozenset(np.dtype(code) for code in CODES)
 
 
 class Header(NamedTuple):
-    """Who sent a block, on which edge, in which round of the job; the block itself comes beside it."""
+    """The sender of a block, the edge, and the round of the job; the block itself comes beside it."""
 
     job: str
     sender: str
@@ -68,7 +68,7 @@ class Header(NamedTuple):
 
     @property
     def prefix(self) -> bytes:
-        """What all headers of this link begin with. ValueError when a name or a number is out of bounds."""
+        """The bytes that all headers of this link begin with. ValueError when a name or a number is out of bounds."""
         return write_prefix(*self)
 
 
@@ -96,6 +96,6 @@ def decode(header: bytes, frames: Sequence[Any], fetch: Fetch | None = None) -> 
 
 
 def header_of(prefix: bytes) -> Header:
-    """What a prefix says. FrameError when its names are no text."""
+    """Read a prefix. FrameError when its names are no text."""
     job, sender, incarnation, edge, round_ = read_prefix(prefix)
     return Header(job, sender, Incarnation(incarnation), edge, Round(round_))

@@ -1,4 +1,4 @@
-"""Names and numbers that every part agrees on: who a worker is, and which life of it is meant."""
+"""Names and numbers that every part agrees on: the id of a worker, its incarnation, an epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple, NewType
 
 Incarnation = NewType("Incarnation", int)
-"""Which life of a worker: 1 for the first process, one more with each restart; 0 before any."""
+"""A process of a worker: 1 for the first, one more with each restart; 0 before any."""
 
 Epoch = NewType("Epoch", int)
 """A micro-batch of one source, counted from 1. Epoch 0 is the state before the first item."""
@@ -29,12 +29,12 @@ def records_of(job: str, run: str) -> str:
 
 
 def name_of(records: str, worker: str) -> str:
-    """The name under which a worker's records are kept, of a job of that `records_of`."""
+    """The name under which a worker's records are kept, in the job of that `records_of`."""
     return f"{records}/{worker}"
 
 
 def fence_of(attempt: int, incarnation: int) -> int:
-    """One growing number for a life of a worker: a job that is resumed counts its incarnations anew."""
+    """One growing number for an incarnation of a worker: a job that is resumed counts its incarnations anew."""
     return attempt << ATTEMPT_SHIFT | incarnation
 
 

@@ -1,4 +1,4 @@
-"""Writes JSON that every reader takes (RFC 8259): the one place, for Python's own writes NaN and Infinity too."""
+"""Writes JSON that every reader takes (RFC 8259); Python's own writer lets NaN and Infinity through."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ cdef inline uint64_t mixed(uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t hashed(const uint8_t *at, int64_t length) noexcept nogil:
-    """Of a byte string: its 8-byte words, little-endian, the last one filled up with zeros, mixed in one by one."""
+    """The hash of a byte string: its 8-byte words, little-endian, the last filled with zeros, mixed in one by one."""
     cdef uint64_t state = <uint64_t>length, word
     while length >= 8:
         memcpy(&word, at, 8)

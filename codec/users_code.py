@@ -18,10 +18,10 @@ def is_installed(file: str) -> bool:
 
 
 def is_below_engine(file: str) -> bool:
-    """True of what is neither the engine's nor Python's own: operators, and what they call."""
+    """True of code that is neither the engine's nor Python's own: operators, and what they call."""
     return not file.startswith(("<", *_ENGINE)) and (is_installed(file) or not file.startswith(_PYTHON))
 
 
 def is_users(file: str) -> bool:
-    """True of what is neither ours, nor installed, nor Python's own."""
+    """True of code that is neither ours, nor installed, nor Python's own."""
     return is_below_engine(file) and not is_installed(file) and not file.startswith(_OURS)

@@ -1,4 +1,4 @@
-"""What no single value shows: whether the stages, edges, scheme and input of a topology fit together."""
+"""Checks that take more than one value: do the stages, edges, scheme and input of a topology fit together?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Parts:
     named: tuple[tuple[FieldPath, str], ...]
     """Every name of a stage that an edge mentions, sound or not, and where."""
     whole: bool
-    """All stages and all edges are sound, so that what is missing is missing from the file."""
+    """All stages and all edges are sound: anything missing is missing from the file."""
     fault_tolerance: SchemeOptions | None
     input: Input | None
     backup: BackupOptions | None
@@ -71,7 +71,7 @@ def is_whole(parts: Parts) -> bool:
 
 
 def scheme_problems(parts: Parts) -> Iterator[Problem]:
-    """What the scheme cannot work with, of parts that are whole."""
+    """Conflicts of the scheme with parts that are whole."""
     scheme = parts.fault_tolerance
     given = {name: stage.fault_tolerance for name, stage in parts.stages.items()}
     own = {name: read_options(section) for name, section in given.items() if section}
@@ -85,7 +85,7 @@ def scheme_problems(parts: Parts) -> Iterator[Problem]:
 
 
 def fitting_schemes(names: Iterable[str], shape: Shape | None) -> list[str]:
-    """Those of some schemes that can work with a shape as it stands, by their defaults; all where there is no shape."""
+    """The schemes among `names` that can work with a shape by their defaults; all where there is no shape."""
     made = {name: read_options({"scheme": name}) for name in names}
     return [name for name, scheme in made.items() if shape is None or not any(scheme.problems(shape))]
 

@@ -1,4 +1,4 @@
-"""What a stage with a scheme of its own asks of a topology; above all one that is coded (LEC III)."""
+"""Demands on a topology of a stage with a scheme of its own; above all of one that is coded (LEC III)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODED = "a coded stage: one stage sends to it, it sends to one, and nothing is f
 def stage_scheme_problems(
     shape: Shape, job: SchemeOptions | None, own: Mapping[str, SchemeOptions]
 ) -> Iterator[Problem]:
-    """What is wrong with the schemes of stages; `job` is the job's."""
+    """Faults in the schemes of stages; `job` is the job's scheme."""
     for stage, scheme in own.items():
         at: FieldPath = ("stages", stage, "fault_tolerance")
         if isinstance(job, ThreeStage):

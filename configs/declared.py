@@ -1,7 +1,7 @@
 """The base of the sections of a topology: plain dataclasses that pydantic checks as they are, bounds and all.
 
-Who checks a file hands them to pydantic (configs/validation.py). Workers rebuild what was checked, and import none of
-that: what stands here only speaks to pydantic when it asks.
+configs/validation.py hands them to pydantic. Workers rebuild a checked topology without importing pydantic: the classes
+here use it only when it asks them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TopologySection:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What a value must keep to, in the words that pydantic has for it; stands in `Annotated`, behind a bare type."""
+    """The bounds of a value, in pydantic's words; stands in `Annotated`, behind a bare type."""
 
     ge: float | None = None
     gt: float | None = None
@@ -74,7 +74,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Written:
-    """Stands in `Annotated`: in a file there is an `of()`, of which `made` makes what the section has."""
+    """Stands in `Annotated`: the file holds an `of()`, from which `made` makes the section's value."""
 
     of: Callable[[], Any]
     made: Callable[[Any], Any]

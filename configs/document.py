@@ -66,7 +66,7 @@ def read_document(path: str | PathLike[str]) -> Document:
 
 
 def parse_document(file: str, content: bytes, *, quoting: bool = True) -> Document:
-    """The same, of a content that was read; an error quotes nothing of it without `quoting`."""
+    """The same, of a content that was read; an error quotes nothing of it unless `quoting` is set."""
     try:
         tree = YAML(typ="rt").load(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""pydantic's findings in the user's words: what the file says, what was expected, what was perhaps meant."""
+"""pydantic's findings in the user's words: the value in the file, the value expected, the value perhaps meant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECTIONS: dict[FieldPath, type[TopologySection]] = {
     ("backup",): BackupOptions,
     ("cluster",): JobLimits,
 }
-"""What describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
+"""The section class that describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
 
 PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("job",): "a name of letters, digits, _ and -, at most 64, a letter or digit first",
@@ -35,10 +35,10 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("edges", "*", "from"): "the name of a stage",
     ("edges", "*", "to"): "the name of a stage",
 }
-"""What people read in place of a regular expression."""
+"""Sentences that people read in place of a regular expression."""
 
 FINDINGS_MAX = 500
-"""More than are shown; explaining each of a hundred thousand would hold a controller up."""
+"""A bound above the number shown; explaining each of a hundred thousand would hold a controller up."""
 
 TYPES = {
     "int_type": "a whole number",
@@ -73,7 +73,7 @@ def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:
 
 
 def _at(values: Any, path: FieldPath) -> Any:
-    """What stands at a path; None where nothing does."""
+    """The value at a path; None where there is none."""
     for part in path:
         values = values.get(part) if isinstance(values, Mapping) else None
     return values

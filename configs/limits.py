@@ -1,4 +1,4 @@
-"""The section `cluster`: how long each wait of a job may last."""
+"""The section `cluster`: the longest each wait of a job may last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Seconds = Annotated[float, Bounds(gt=0, le=86_400, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class JobLimits(TopologySection):
-    """The deadlines of one job, in seconds, and when restarting it again and again is given up."""
+    """The deadlines of one job, in seconds, and the bound on restarting it again and again."""
 
     heartbeat_timeout_s: Seconds = 2.0
     """A worker that does not answer for this long is lost. One that answers may compute for as long as it likes."""

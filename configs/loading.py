@@ -26,13 +26,13 @@ STAGE_NAME = TypeAdapter(StageName)
 Check = Callable[[Draft], Iterable[Problem]]
 
 STAND_INS: dict[str, Any] = {"job": "draft", "micro_batch": 1, "fault_tolerance": {"scheme": "none"}}
-"""What a draft has for sections without a default that are not sound."""
+"""Values in a draft for sections without a default that are not sound."""
 
 
 def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[Check] = ()) -> Topology:
     """Read and check a topology file, with `--set` overrides (`PATH=VALUE`) applied.
 
-    `checks` are further questions, asked of what is sound of the file; what they find is reported with the rest.
+    `checks` are further questions, asked of the sound parts of the file; their findings are reported with the rest.
     ConfigError lists every problem with its file, line and field.
     """
     given = [(*parse_set(text), text) for text in sets]
@@ -60,8 +60,8 @@ def _write_out_schemes(values: dict[str, Any]) -> None:
 
 
 def check_values(values: dict[str, Any], checks: Sequence[Check]) -> list[Problem]:
-    """All that is wrong with plain values. What a scheme cannot work with is left out where a check has found that it
-    is another job's scheme altogether."""
+    """All that is wrong with plain values. Conflicts with the scheme are left out where a check has found that it is
+    another job's scheme altogether."""
     problems = section_problems(values)
     parts = sound_parts(values)
     problems += [*check_inputs(parts), *check_parts(parts)]
@@ -114,7 +114,7 @@ class _Where:
 
 
 def _topology(file: Topology) -> Topology:
-    """What a sound file asks for, with paths that do not depend on where one stands."""
+    """The topology of a sound file, with paths that do not depend on the working directory."""
     whole = resolved(file)
     stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in whole.stages.items()}
     backup, output = file.backup, file.output

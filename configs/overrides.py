@@ -29,7 +29,7 @@ def parse_set(text: str) -> tuple[FieldPath, Any]:
 
 
 def apply_sets(values: dict[str, Any], sets: Iterable[tuple[FieldPath, Any]]) -> list[Problem]:
-    """Change `values` in place; what cannot be set is returned as problems. The scheme is set before its options."""
+    """Change `values` in place; returns what cannot be set as problems. The scheme is set before its options."""
     problems = []
     for path, value in sorted(sets, key=lambda item: item[0][-2:] != SCHEME_PATH):
         if path[-2:] == SCHEME_PATH:
@@ -61,7 +61,7 @@ def _apply(values: dict[str, Any], path: FieldPath, value: Any) -> Problem | Non
 
 
 def _unknown(values: dict[str, Any], node: dict[str, Any], path: FieldPath, depth: int) -> Problem | None:
-    """Why a key that does not stand in the file may not be set, if it may not."""
+    """The reason why a key that does not stand in the file may not be set, if there is one."""
     known = list(node) if path[:depth] in (("stages",), ("edges",)) else known_keys(path[:depth], values)
     if known is None or path[depth] in known:
         return None

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration, and the one message that lists it all."""
+"""Problems of a configuration, and the one message that lists them all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_MAX = 50
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong: where, what, what was expected, and (if known) what to do.
+    """One thing wrong: its place, the fault, the value expected, and (if known) the remedy.
 
     One that `leads` is told before all others, wherever it stands: they would mostly follow from it.
     """
@@ -37,7 +37,7 @@ def dotted(path: FieldPath) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean X?` when something of the first that are known is close to `name`, else nothing."""
+    """`did you mean X?` when one of the first of `known` is close to `name`, else nothing."""
     close = get_close_matches(name, islice(known, COMPARED_MAX), n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""
 

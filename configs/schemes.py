@@ -28,13 +28,13 @@ K_MAX = 16
 
 
 class SchemeOptions(Section):
-    """What all schemes share: they may look at the topology's shape and say what does not fit."""
+    """The base of all schemes' options: they may look at the topology's shape and say what does not fit."""
 
     needs_backup: ClassVar[bool] = False
     """True when it cannot do without backup servers."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        """What of `shape` this scheme cannot work with; called only when all stages and edges are well formed."""
+        """Conflicts of this scheme with `shape`; called only when all stages and edges are well formed."""
         yield from ()
 
     def chosen(self, shape: Shape) -> dict[str, Any]:
@@ -43,13 +43,13 @@ class SchemeOptions(Section):
 
 
 class NoScheme(SchemeOptions):
-    """Nothing is protected: what a dead worker held is lost and counted."""
+    """Nothing is protected: the items and state of a dead worker are lost and counted."""
 
     scheme: Literal["none"]
 
 
 class ThreeStage(SchemeOptions):
-    """Works on one stage of sources, one of processors, one of sinks."""
+    """Works on one stage of sources, one of processors, and one of sinks."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Exactly those stages."""
@@ -73,11 +73,11 @@ class Erasure(ThreeStage):
     """Parity blocks of a row; None: 2, or 1 where there are fewer than 4 tasks, the code is xor or k leaves no more."""
     attachment: Literal["lazy", "eager", "hybrid"] = "lazy"
     incremental: bool = True
-    """True when parity of a row is encoded as soon as the row is read, or that of all rows when the epoch is."""
+    """True when the parity of a row is encoded as soon as the row is read, or that of all rows when the epoch is."""
     rows: int = Field(default=1, ge=1, le=1024)
     """The fewest stripe rows of an epoch. With several, parity of the first leaves while the last is still read."""
     hedge: Annotated[str | int, BeforeValidator(_hedge)] = "cost"
-    """The wait for results: until a worker is known to be lost, while it pays, or so many milliseconds."""
+    """The wait for results: until a worker is known to be lost, while it pays, or a number of milliseconds."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """The code must be able to make r parities, and k + r blocks of a row need as many processors."""
@@ -95,7 +95,7 @@ class Erasure(ThreeStage):
             yield from self.width_problems(edge.downstream, shape.parallelism[edge.downstream], k, r)
 
     def code_problems(self, at: FieldPath, k: int, r: int) -> Iterator[Problem]:
-        """What the code cannot do; the section stands at `at`."""
+        """Problems of the code with k and r; the section stands at `at`."""
         if self.code == "xor" and r > 1:
             yield Problem((*at, "r"), f"is {r}", "1 with the code xor", "set r to 1 or code to gf256")
         if self.attachment == "hybrid" and self.code in CODES and self.code not in REAL_CODES:
@@ -127,7 +127,7 @@ class Erasure(ThreeStage):
         return self.counts_of(min((shape.parallelism[edge.downstream] for edge in _stripes(shape)), default=1))
 
     def counts_of(self, tasks: int) -> tuple[int, int]:
-        """The same for a stage of so many tasks."""
+        """The same for a stage of this many tasks."""
         r = self.r
         if r is None:
             most = 1 if tasks < 4 or self.code == "xor" else 2
@@ -177,7 +177,7 @@ class Dataflow(SchemeOptions):
 
 
 class ApproximateOptions(Dataflow):
-    """Backups when what would be lost exceeds a threshold (AF 3.4): Theta of state divergence, L unprocessed items,
+    """Backups when a loss would exceed a threshold (AF 3.4): Theta of state divergence, L unprocessed items,
     Gamma unacknowledged items, over all workers and failures together; within a window if there are windows.
     """
 
@@ -241,7 +241,7 @@ class BarrierOptions(Checkpoints):
 
 
 class StopTheWorldOptions(Checkpoints):
-    """Nobody goes on before the checkpoint is whole (Naiad's way, in ABS 6.0.4); to compare with."""
+    """All wait until the checkpoint is whole (Naiad's way, in ABS 6.0.4); to compare with."""
 
     scheme: Literal["stop_the_world"]
 
@@ -265,5 +265,5 @@ SCHEMES: dict[str, type[SchemeOptions]] = {
 
 
 def read_options(section: Mapping[str, Any]) -> SchemeOptions:
-    """What a sound section says, with its defaults."""
+    """The options of a sound section, with its defaults."""
     return SCHEMES[section["scheme"]].model_validate(dict(section))

@@ -35,16 +35,16 @@ def _count_or_forever() -> Any:
 
 @dataclass(frozen=True)
 class Input(TopologySection):
-    """Where the items come from. A source of the user's own may do without all this."""
+    """The origin of the items. A user's own source may do without all this."""
 
     path: Text | None = None
     """A directory of shards, or text; absolute in a loaded topology. Or tcp://HOST:PORT, one for each task."""
     follow: bool = False
     """The text file, or the files of the directory, grow: what is added is read as it comes."""
     window_seconds: Annotated[float, Bounds(gt=0, le=86_400)] | None = None
-    """Of an input that is followed or comes over TCP: a window closes after so long, if it has not by its items."""
+    """The time after which a window of an input that is followed or comes over TCP closes, if not by its items."""
     repeat: Annotated[int | Literal["forever"], Written(_count_or_forever, lambda found: found)] = 1
-    """Number of times that it is streamed."""
+    """Number of times that the input is streamed."""
     limit: Annotated[int, Bounds(ge=1)] | None = None
     """The items after which the stream is cut."""
     rate: Annotated[float, Bounds(gt=0, allow_inf_nan=False)] | None = None
@@ -56,12 +56,12 @@ class Input(TopologySection):
 
     @property
     def is_remote(self) -> bool:
-        """True when a server sends it."""
+        """True when a server sends the items."""
         return self.path is not None and self.path.startswith("tcp://")
 
     @property
     def is_live(self) -> bool:
-        """True when it has no length that could be known, so that it is logged as it is read."""
+        """True when its length cannot be known, so that it is logged as it is read."""
         return self.follow or self.is_remote
 
 
@@ -95,13 +95,13 @@ class StageOptions(TopologySection):
     options: Annotated[Mapping[str, Any], Written(_json_mapping, MappingProxyType)] = field(default_factory=_no_options)
     """The keyword arguments of the operator's constructor."""
     input: Input | None = None
-    """Of a source that does not read the job's."""
+    """The input of a source that does not read the job's."""
     threads: Annotated[int, Bounds(ge=1, le=64)] = 1
     """The compute threads of each task of a general topology."""
     cpus: Annotated[tuple[int, ...], Written(lambda: CpuList, tuple)] | None = None
-    """Task i is pinned to the CPU cpus[i modulo their number]; with several threads to the next so many of them."""
+    """Task i is pinned to the CPU cpus[i modulo their number]; a task of n threads to the next n from there."""
     fault_tolerance: Scheme | None = None
-    """Of a stage that does not go by the job's scheme."""
+    """The scheme of a stage that does not go by the job's."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -121,26 +121,26 @@ class LinkOptions(TopologySection):
     block_bytes: Annotated[int, Bounds(ge=1024, le=1 << 26)] = 262_144
     """The size of a block."""
     window_epochs: Annotated[int, Bounds(ge=1, le=1024)] = 2
-    """Most epochs that may be under way at once."""
+    """Most epochs under way at once."""
     transport: Literal["auto", "zeromq"] = "auto"
     """"auto" hands payloads from worker to worker of one host by reference, "zeromq" uses sockets alone."""
     shared_bytes: Annotated[int, Bounds(ge=1 << 20, le=1 << 36)] = 1 << 27
-    """The most memory that one worker shares for that; what finds no room goes over sockets."""
+    """The most memory that one worker shares for that; payloads that find no room go over sockets."""
 
 
 @dataclass(frozen=True)
 class BackupOptions(TopologySection):
-    """Where sinks and persisting schemes keep their states and items."""
+    """The place where sinks and persisting schemes keep their states and items."""
 
     servers: Annotated[int, Bounds(ge=0, le=5)] | Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)] = 1
     """Number that the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses of
     servers that run."""
     storage: Text | None = None
-    """A directory or an fsspec URL for those that the launcher starts."""
+    """A directory or an fsspec URL for the servers that the launcher starts."""
     durability: Literal["always", "interval", "never"] = "interval"
     interval_ms: Annotated[int, Bounds(ge=1, le=60_000)] = 100
     cpu_share: Annotated[float, Bounds(gt=0, le=1)] = 0.01
-    """Of the CPU time that a task uses, what its backups may take, where a scheme is free in when it makes them."""
+    """The share of a task's CPU time that its backups may take, under a scheme that chooses when to make them."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class BackupOptions(TopologySection):
 
 @dataclass(frozen=True)
 class Output(TopologySection):
-    """Where the rows of each window go that the destinations write, a file for each window and task."""
+    """The place of the rows that destinations write, a file for each window and task."""
 
     path: Text
     """A directory, or the name of a file with {window} in it, {task} where there are several destination tasks, {name}

@@ -1,6 +1,6 @@
-"""A topology as it is submitted: what the loader made of a file, and what launchers add for workers and controllers.
+"""A topology as it is submitted: the loader's, with the launchers' additions for workers and controllers.
 
-Who submits holds the clients' key, but may be of another version, or wrong. What passes here can be read by
+A submitter holds the clients' key, but may be of another version, or wrong. What passes here can be read by
 `Topology.from_dict`, and workers find in it what they ask for. No operator is imported, and no file is looked at.
 """
 
@@ -27,11 +27,11 @@ Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 DEPTH_MAX = 50
 JUDGED_APART = {"schema", "sinks"}
 TEXT_MAX = 16_000
-"""Of an answer that lists problems."""
+"""The most text of an answer that lists problems."""
 
 
 class MatrixSchema(Section):
-    """What the sources of a job say whose items have columns (engine/run/preflight.py)."""
+    """The sources' schema of a job whose items have columns (engine/run/preflight.py)."""
 
     items: Count | None
     columns: Annotated[list[str], Field(min_length=1)]
@@ -43,7 +43,7 @@ class MatrixSchema(Section):
 
 
 class WindowSchema(Section):
-    """What the sources of a general topology say (engine/run/dataflow_preflight.py)."""
+    """The sources' schema of a general topology (engine/run/dataflow_preflight.py)."""
 
     items: Count | None
     windows: Count | None
@@ -51,7 +51,7 @@ class WindowSchema(Section):
 
 
 class Additions(Section):
-    """What a submission has besides the topology; its faults are read by who injects them.
+    """The parts of a submission besides the topology; whoever injects the faults reads them.
 
     `restorable`: a sink that is lost can be restored from what it saves. `before`: the epochs that each sink had
     committed before this attempt and those before it. `resume`: the command that goes on with the job. `checkpoint`:
@@ -96,7 +96,7 @@ def _problems(job: str, submitted: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _topology_problems(submitted: dict[str, Any], values: dict[str, Any]) -> Iterator[Problem]:
-    """What the loader would find, and where it would have written something else."""
+    """Problems that the loader would find, and places where it would have written something else."""
     yield from _server_problems(values)
     file_values = _as_in_a_file(values)
     wrong, parts = section_problems(file_values), sound_parts(file_values)
@@ -114,7 +114,7 @@ def _topology_problems(submitted: dict[str, Any], values: dict[str, Any]) -> Ite
 
 
 def _size_problems(submitted: dict[str, Any]) -> Iterator[Problem]:
-    """What would keep the checks themselves too long."""
+    """Sizes that would make the checks themselves take too long."""
     if _is_deeper(submitted, DEPTH_MAX):
         yield Problem((), "nested without end", f"at most {DEPTH_MAX} levels of mappings and lists")
     for name, most in (("stages", STAGES_MAX), ("edges", EDGES_MAX)):
@@ -136,13 +136,13 @@ def _is_deeper(value: Any, depth: int) -> bool:
 
 
 def _server_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
-    """A launcher says which servers there are; a file may say how many are wanted."""
+    """A launcher names the servers; a file may say how many are wanted."""
     if not isinstance(_servers(values).get("servers"), list):
         yield Problem(("backup", "servers"), "no list", "the addresses of the backup servers, or an empty list")
 
 
 def _servers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the backup section what names the servers, if anything does."""
+    """The keys of the backup section that name servers, if any."""
     backup = values.get("backup")
     return {"servers": backup["servers"]} if isinstance(backup, dict) and "servers" in backup else {}
 
@@ -196,7 +196,7 @@ def _path_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _differences(given: Any, wanted: Any, at: FieldPath = ()) -> Iterator[Problem]:
-    """Where `given` is not what the loader would have made of it; what it has besides is judged elsewhere."""
+    """Places where `given` differs from the loader's `wanted`; its other keys are judged elsewhere."""
     if isinstance(wanted, dict) and isinstance(given, dict):
         for name, value in wanted.items():
             if name not in given:

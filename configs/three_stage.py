@@ -1,4 +1,4 @@
-"""What the three-stage form asks of a topology: sources, processors and sinks, a sink task for each source task."""
+"""Demands of the three-stage form on a topology: sources, processors and sinks, a sink task for each source task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANOTHER_FORM = "other topologies run under none, approximate, mini_batch or upst
 
 
 def three_stage_problems(shape: Shape) -> Iterator[Problem]:
-    """What of `shape` does not fit; its edges are well formed already."""
+    """Parts of `shape` that do not fit the form; its edges are well formed already."""
     positions = (
         ("source", "no data edge enters it", shape.sources),
         ("processor", "data edges enter and leave it", shape.processors),

@@ -21,7 +21,7 @@ SECTIONS: dict[str, type[TopologySection]] = {
     "cluster": JobLimits,
     "output": Output,
 }
-"""Those that stand right under a key."""
+"""The sections that stand right under a key."""
 STAGES_MAX, EDGES_MAX = 256, 1024
 """More than people write, and few enough to be checked within a fraction of a second."""
 JobName = Annotated[str, Bounds(pattern=f"^{JOB_NAME.pattern}$")]
@@ -82,18 +82,18 @@ class Topology(TopologySection):
         return self.shape.sinks
 
     def input_of(self, stage: str) -> Input:
-        """What a source reads."""
+        """The input that a source reads."""
         return self.stages[stage].input or self.input
 
     @property
     def input_paths(self) -> tuple[str, ...]:
-        """Where the sources read."""
+        """The paths that the sources read."""
         paths = (self.input_of(stage).path for stage in self.sources)
         return tuple(dict.fromkeys(path for path in paths if path is not None))
 
     @property
     def keeps_bad_rows(self) -> bool:
-        """True when a source may stream NaN or infinity, so that what is computed need not be finite either."""
+        """True when a source may stream NaN or infinity, so that results need not be finite either."""
         return any(self.input_of(stage).bad_rows == "keep" for stage in self.sources)
 
     def trusting_inputs(self) -> Topology:
@@ -135,8 +135,8 @@ class Topology(TopologySection):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Topology:
-        """Rebuild what `to_dict` wrote, and pass over what launchers add to it; trusts it, for it was checked when it
-        was loaded."""
+        """Rebuild a topology from `to_dict`'s result, without the launchers' additions; trusts it, for it was checked
+        when it was loaded."""
         known = cls.keys()
         values = {key: value for key, value in data.items() if key in known}
         values |= {key: section.of(values[key]) for key, section in SECTIONS.items() if values.get(key) is not None}
@@ -148,7 +148,7 @@ class Topology(TopologySection):
 
 @dataclass(frozen=True)
 class Draft:
-    """What of a file is sound, as a topology: stages and edges that are not are left out, other sections made up."""
+    """The sound part of a file, as a topology: unsound stages and edges are left out, other sections made up."""
 
     topology: Topology
     whole: bool

@@ -1,4 +1,4 @@
-"""What is wrong with the plain values of a topology, whoever wrote them: sections, names, shape, scheme."""
+"""Checks the plain values of a topology, whoever wrote them: sections, names, shape, scheme."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULT_TOLERANCE: TypeAdapter[SchemeOptions] = TypeAdapter(FaultTolerance)
 
 
 def section_problems(values: dict[str, Any]) -> list[Problem]:
-    """What no section permits."""
+    """Violations of the sections' own schemas."""
     try:
         TOPOLOGY.validate_python(values)
     except ValidationError as error:
@@ -33,7 +33,7 @@ def section_problems(values: dict[str, Any]) -> list[Problem]:
 
 
 def accepted(adapter: TypeAdapter[Any], value: Any) -> Any:
-    """The section that `value` is; None for one that is wrong."""
+    """The section that `value` is; None when it is wrong."""
     try:
         return adapter.validate_python(value)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""The file of `--zookeeper-auth`: how an ensemble of the user's is entered, checked whole before anything is opened.
+"""The file of `--zookeeper-auth`: the user's credentials for an ensemble, checked whole before anything is opened.
 
 It holds passwords, so no error shows a value that stands in it.
 """
@@ -27,7 +27,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Secretive(Section):
-    """A section whose errors do not show what was given."""
+    """A section whose errors do not show the values given."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -90,7 +90,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ZooKeeperAuth:
-    """What the file `file` says, ready for use."""
+    """The settings of the file `file`, ready for use."""
 
     file: str
     digest: Identity | None = None
@@ -123,7 +123,7 @@ def _identity(section: DigestSection | SaslSection | None) -> Identity | None:
 
 
 def _problems(values: Any) -> Iterator[Problem]:
-    """What is wrong with the values by themselves."""
+    """Faults of the values by themselves."""
     try:
         file = AuthFile.model_validate(values)
     except ValidationError as error:
@@ -134,7 +134,7 @@ def _problems(values: Any) -> Iterator[Problem]:
 
 
 def _sound(values: Any) -> AuthFile:
-    """The sections with which nothing is wrong by itself, so that the rest of what is wrong with them is told too."""
+    """The sections that are sound by themselves, so that the faults of the rest are told too."""
     sections = {}
     for name in AuthFile.keys() if isinstance(values, dict) else ():
         with suppress(ValidationError):
@@ -166,7 +166,7 @@ def _beyond_types(file: AuthFile) -> Iterator[Problem]:
 
 
 def _context(tls: TlsSection | None, folder: Path) -> tuple[ssl.SSLContext | None, list[Problem]]:
-    """The side of TLS that is ours, and why it cannot be: a file that is missing, or not what it should be."""
+    """The side of TLS that is ours, and the reasons why it cannot be: a file that is missing or wrong."""
     if tls is None:
         return None, []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -204,13 +204,13 @@ def _load_own(context: ssl.SSLContext, tls: TlsSection, certificate: Path, key: 
 
 
 def _open_to_all(name: str, path: Path, tls: TlsSection) -> Iterator[Problem]:
-    """That a key which no password protects can be read by everybody; a group may share one."""
+    """A problem when a key without a password can be read by everybody; a group may share one."""
     if tls.key_password is None and path.stat().st_mode & 0o007:
         yield Problem(("tls", name), "is a key that everybody may read", "one that others cannot read", "chmod o= it")
 
 
 def _absent(name: str, path: Path) -> Iterator[Problem]:
-    """That a file cannot be read."""
+    """A problem when a file cannot be read."""
     try:
         path.open("rb").close()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The control plane: who runs which worker, what failed, and what is done about it.
+"""The control plane: places workers on hosts, detects failures, and repairs them.
 
 ```
  client.py --submit, status, kill--> service.py (one leads, elected in ZooKeeper; the others stand by)

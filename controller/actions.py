@@ -1,4 +1,4 @@
-"""What the core may ask of the outside world; performing an action twice does no harm."""
+"""The core's actions on the outside world; performing one twice does no harm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer a client's request; `ticket` is what the request was handed in with."""
+    """Answer a client's request, by the `ticket` that it was handed in with."""
 
     ticket: Any
     result: Any

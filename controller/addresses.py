@@ -1,4 +1,4 @@
-"""Where other hosts reach this one: the address given, or the one from which ZooKeeper is reached."""
+"""The address at which other hosts reach this one: the one given, or the one from which ZooKeeper is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done when a job has ended, on a thread that may wait; what it is, the composition root puts in."""
+"""Work done once a job has ended, on a thread that may wait; the composition root supplies it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def nothing_to_do(topology: Mapping[str, Any], run_dir: str, status: Mapping[str
 
 
 class Endings:
-    """One ending after another; an error of one is logged, and no other notices."""
+    """Runs one ending after another; an error of one is logged, and does not affect the others."""
 
     def __init__(self, on_ended: OnEnded) -> None:
         self._on_ended = on_ended
         self._thread = ThreadPoolExecutor(1, "endings")
 
     def begin(self, topology: Mapping[str, Any], run_dir: str, status: Mapping[str, Any]) -> None:
-        """Do what is to be done for a job."""
+        """Do the work that follows the end of a job."""
         self._thread.submit(self._do, topology, run_dir, status)
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ class Agent:
             self._context.destroy(linger=0)
 
     def _poll(self, timeout_s: float) -> bool:
-        """Wait for something to take; whether there is."""
+        """Wait for something to take; True when there is some."""
         poller = zmq.Poller()
         for source in (self._inbox, self._spawner, self._children):
             poller.register(source.fileno(), zmq.POLLIN)
@@ -119,7 +119,7 @@ class Agent:
         return bool(poller.poll(int(timeout_s * 1000) + 1))
 
     def _step(self) -> bool:
-        """Take whatever waits; whether it is worth a report at once."""
+        """Take all that waits; True when it is worth a report at once."""
         for leader, term in self._inbox.take_all():
             self._follow(leader, term)
         changed = self._children.hear()
@@ -133,7 +133,7 @@ class Agent:
     def _follow(self, leader: Leader, term: int) -> None:
         """Turn to another leader. Terms grow, so an older one's notice that comes late changes nothing.
 
-        One that has the keys which we were told of makes them ours.
+        A leader that holds the keys announced to us makes them ours.
         """
         if term <= self._leader_term or not leader.endpoint:
             return
@@ -170,7 +170,7 @@ class Agent:
         return found
 
     def _keep_next(self, secret: bytes) -> bool:
-        """Keep the secret that is to be the cluster's; whether it is news."""
+        """Keep the secret that is to be the cluster's; True when it is news."""
         key_id = Authority(secret).id
         if key_id == self._report.next_keys:
             return False
@@ -194,7 +194,7 @@ class Agent:
         return True
 
     def _use_keys(self) -> None:
-        """Have everybody here use what the folder of the keys says now; ConfigError."""
+        """Have everybody here use the keys that their folder holds now; ConfigError."""
         self._learn_keys()
         self._children.learn_keys()
 
@@ -220,7 +220,7 @@ class Agent:
         return message["type"] == "desired" and self._take_desired(message)
 
     def _take_desired(self, message: Message) -> bool:
-        """Do what the leader wants now; whether it is news, so that it hears of it."""
+        """Apply the leader's newest wishes; True when they are news, so that it hears of it."""
         report, wishes = self._report, self._wishes
         jobs = wishes.take(message)
         if jobs is not None:
@@ -248,5 +248,5 @@ class Agent:
 
 
 def _due(reported_at: float, heard: bool) -> float:
-    """When the next report is, if nothing happens; `heard`: something has come since the last one."""
+    """The time of the next report, if nothing happens; `heard`: something has come since the last one."""
     return reported_at + (REPORT_S if heard else CALM_REPORT_S)

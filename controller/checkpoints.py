@@ -29,7 +29,7 @@ class Marks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPace:
-    """How often, in seconds, and how often in a row a checkpoint may fail to become whole in time."""
+    """The interval of checkpoints, in seconds, and how often in a row one may fail to become whole in time."""
 
     interval_s: float
     min_pause_s: float
@@ -57,7 +57,7 @@ class Pending:
     savepoint: str = ""
     """The directory where its parts are written too; empty for none."""
     saved_at: dict[str, float] = field(default_factory=dict)
-    """When it was heard that a worker's part is safe."""
+    """The time at which we heard that a worker's part is safe."""
 
 
 class Whole(NamedTuple):
@@ -75,7 +75,7 @@ class Whole(NamedTuple):
 
 
 def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is logged of a checkpoint: its duration, its parts' bytes, and the longest waits of any worker, in ms."""
+    """A checkpoint as it is logged: its duration, its parts' bytes, and the longest waits of any worker, in ms."""
     parts = [one["checkpoint"] for one in stats if isinstance(one.get("checkpoint"), dict)]
     duration_ms = (whole.whole_at - whole.triggered_at) * 1000
     return {
@@ -97,7 +97,7 @@ class Coordinator:
         self.failures = 0
         """Checkpoints in a row that were not whole in time."""
         self.wanted: dict[str, bool] = {}
-        """The directories of savepoints that were asked for and are not whole; and whether the job ends with each."""
+        """The directories of savepoints that were asked for and are not whole; True where the job ends with it."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
 
@@ -121,7 +121,7 @@ class Coordinator:
             self.marks = self.marks._replace(reserved=self._next + RESERVED)
 
     def trigger(self, durable: Marks, now: float, hurried: bool) -> int:
-        """Begin the next checkpoint if its time has come; its number, or 0. `hurried`: the end of the job waits."""
+        """Begin the next checkpoint if its time has come; returns its number, or 0. `hurried`: the job's end waits."""
         waits = self.pending is not None or durable.completed != self.marks.completed
         if waits or self._next > durable.reserved or not (hurried or self.wanted or now >= self._due_at):
             return 0
@@ -152,7 +152,7 @@ class Coordinator:
         return self.pending is not None and now - self.pending.triggered_at > self.pace.timeout_s
 
     def abort(self, now: float, failed: bool = False) -> Pending | None:
-        """Give up the one under way: what was saved of it is worth nothing. The next is due after an interval."""
+        """Give up the one under way: the parts saved of it are worth nothing. The next is due after an interval."""
         aborted, self.pending = self.pending, None
         self.failures += failed
         self._due_at = now + self.pace.interval_s

@@ -20,11 +20,11 @@ from riprap.controller.reports import EXITED, STARTING, STATS_BYTES_MAX, UP, Wor
 logger = logging.getLogger(__name__)
 
 HEAD = ("phase", "horizon", "round", "checkpoint", "savepoint")
-"""What a view says besides its workers."""
+"""The fields of a view besides its workers."""
 
 
 class Child:
-    """From the order to start it until its exit has been seen. Owned by the agent's thread."""
+    """A worker from the order to start it until its exit has been seen. Owned by the agent's thread."""
 
     def __init__(self, report: WorkerReport, end: socket.socket, order: int) -> None:
         end.setblocking(False)
@@ -34,7 +34,7 @@ class Child:
         self.order = order
         self.pidfd = -1
         self.revision = 0
-        """Of the last view that it was sent."""
+        """The revision of the last view that it was sent."""
         self._view: Message | None = None
         self._shown: dict[str, Any] = {}
         self._shown_head: dict[str, Any] = {}
@@ -59,18 +59,18 @@ class Child:
         return Victim(self.report.pid, self.report.incarnation, self.pidfd) if self.pidfd >= 0 else None
 
     def show(self, view: Message) -> None:
-        """Have it told what is new in a view; when the channel is full `flush` tells it later, from a newer view."""
+        """Tell it the news in a view; when the channel is full `flush` tells it later, from a newer view."""
         if view is not self._view:
             self._view = view
             self.flush()
 
     def tell_keys(self, servers: list[bytes]) -> None:
-        """Have it told which keys the backup servers may have; when the channel is full `flush` does it later."""
+        """Tell it the keys that the backup servers may have; when the channel is full `flush` does it later."""
         self._server_keys = servers
         self.flush()
 
     def flush(self) -> None:
-        """Tell it what is new, once it is ready and all its peers are known, if it reads."""
+        """Tell it the news, once it is ready and all its peers are known, if it reads."""
         if self._server_keys and self._send({"type": "keys", "servers": self._server_keys}):
             self._server_keys = []
         view = self._view
@@ -116,7 +116,7 @@ class Child:
                 logger.warning("%s sent a malformed %s: %s", self.report.worker, message["type"], error)
 
     def exited(self, status: int | None) -> None:
-        """Its end has been seen: close what we hold of it."""
+        """Note that its end has been seen, and close all that we hold of it."""
         self.report.state, self.report.status, self.report.exited_at = EXITED, status, time.monotonic()
         self.channel.close()
         if self.pidfd >= 0:
@@ -173,7 +173,7 @@ class Child:
 
 
 def _names(message: Message) -> list[str] | None:
-    """Whom a worker must know; None for all of its job."""
+    """The workers that it must know; None for all of its job."""
     names = message.get("peers")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise FrameError("peers must be a list of names")

@@ -1,4 +1,4 @@
-"""All workers of one agent: brings what runs in line with what the leader wants, and learns how each ends."""
+"""All workers of one agent: starts and kills them as the leader wants, and learns how each ends."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Children:
         self._injected: set[tuple[str, int, int]] = set()  # job, number and incarnation of the faults that were
 
     def want(self, jobs: dict[str, Wish]) -> None:
-        """The leader's whole wish: jobs with the incarnations that may run here, their views, and whether to stop."""
+        """Take the leader's whole wish: jobs with the incarnations that may run here, views, and an order to stop."""
         self._wanted = jobs
         self._starts.ask_for({name: job.submission for name, job in jobs.items()})
         self._injected = {done for done in self._injected if done[0] in jobs}
@@ -78,7 +78,7 @@ class Children:
             child.kill()
 
     def learn_keys(self) -> None:
-        """Tell all workers, and those to come, which keys the backup servers may have now; ConfigError."""
+        """Tell all workers, and those to come, the keys that the backup servers may have now; ConfigError."""
         self._servers = keyring().servers
         for child in self._alive.values():
             child.tell_keys(list(self._servers))
@@ -88,7 +88,7 @@ class Children:
         return self._epoll.fileno()
 
     def hear(self) -> bool:
-        """Take what workers and zygote have to say; whether more than progress has changed."""
+        """Take the messages of workers and zygote; True when more than progress has changed."""
         if self._zygote_dead:
             self._spawner.replace()
             self._zygote_dead = False
@@ -211,7 +211,7 @@ class Children:
         child.show(self._shown(job.view))
 
     def _shown(self, view: Message) -> Message:
-        """A view, but for a savepoint where no job may write here: it is a checkpoint as any other then."""
+        """A view, except that a savepoint is an ordinary checkpoint where no job may write here."""
         savepoint = view.get("savepoint", "")
         outside = savepoint and not is_under(savepoint, self._root)
         return {name: value for name, value in view.items() if name != "savepoint"} if outside else view
@@ -231,7 +231,7 @@ class Children:
             self._epoll.unregister(fd)
 
     def _hear_zygote(self, wait_s: float = 0.0) -> bool:
-        """Take the zygote's events; True when it is dead, or tells how a worker ended that was reported already."""
+        """Take the zygote's events; True when it is dead, or tells the end of a worker that was reported already."""
         events = self._spawner.events(wait_s)
         if events is None:
             self._bury_zygote()
@@ -290,7 +290,7 @@ class Children:
         self._log(key, child.report)
 
     def _find_crash(self, report: WorkerReport) -> None:
-        """Note where a process that a signal of its own making ended was, for those who have no way to its log."""
+        """Note where a process stood when a signal of its own making ended it, for those who cannot read its log."""
         job = self._wanted.get(report.job)
         if job is not None and ended_itself(report.status):
             report.crashed_at = crash_place(_log_of(job, report.worker)) if (report.status or 0) < 0 else ""

@@ -50,7 +50,7 @@ class Client:
         self._ask({"type": "submit", "job": job, "topology": topology, "run_dir": run_dir, "submission": submission})
 
     def status(self, job: str) -> dict[str, Any]:
-        """What `riprap.controller.status.describe` says of the job."""
+        """The description of a job by `riprap.controller.status.describe`."""
         return dict(self._ask({"type": "status", "job": job}))
 
     def jobs(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ class Client:
         return list(self._ask({"type": "list"}))
 
     def forget(self, job: str) -> None:
-        """Remove what ZooKeeper and the controller know of a job that has ended; ConfigError for one that has not."""
+        """Remove an ended job from ZooKeeper and the memory of the controller; ConfigError while it has not ended."""
         self._ask({"type": "forget", "job": job})
 
     def agents(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Client:
         self._ask({"type": "savepoint", "job": job, "directory": directory, "stop": stop})
 
     def kill(self, job: str, worker: str) -> dict[str, int]:
-        """SIGKILL a worker's process through its agent; the incarnation and pid that were meant."""
+        """SIGKILL a worker's process through its agent; returns the incarnation and pid that were meant."""
         return dict(self._ask({"type": "kill", "job": job, "worker": worker}))
 
     def token(self, lifetime_s: int, reader: bool = False) -> str:
@@ -97,12 +97,12 @@ class Client:
         return str(self._ask({"type": "token", "lifetime_s": lifetime_s, "reader": reader}))
 
     def revoke_tokens(self) -> int:
-        """Make all tokens worth nothing; how many there were."""
+        """Make all tokens worth nothing; returns their number."""
         return int(self._ask({"type": "revoke"}))
 
     def rotate(self, secret: bytes) -> list[str]:
-        """Have all agents keep a secret that is to be the cluster's; their hosts. RiprapError that names those which
-        have not, and nothing has changed then but that the others keep it."""
+        """Have all agents keep a secret that is to be the cluster's; returns their hosts. RiprapError names those which
+        have not, and then nothing has changed except that the others keep it."""
         answer = self._ask({"type": "rotate", "secret": secret})
         if answer["without"]:
             raise RiprapError(
@@ -184,7 +184,7 @@ class Client:
         )
 
     def _leader(self) -> Leader | None:
-        """Who leads; None when none is known now."""
+        """The leader; None when none is known now."""
         try:
             if not self._client.connected:
                 return None

@@ -1,4 +1,4 @@
-"""The agents: who is a member (ZooKeeper says so), and what each last reported."""
+"""The agents: which are members, as ZooKeeper says, and the last report of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SILENT_S_MAX = 60.0  # how long a report of an agent that is no member is kept
 
 @dataclass(slots=True)
 class KnownAgent:
-    """One agent process, and what this leader last told it."""
+    """One agent process, and the last desired state that this leader told it."""
 
     report: AgentReport
     heard_at: float

@@ -1,4 +1,4 @@
-"""Compares what the sinks have committed with the known length of the stream."""
+"""Compares the commits of the sinks with the known length of the stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from riprap.codec.errors import ConfigError
 
 
 class Account(NamedTuple):
-    """What one sink has committed: its last epoch, and the items of all its epochs, those that stay lost among them."""
+    """The commits of one sink: its last epoch, and the items of all its epochs, those that stay lost among them."""
 
     epoch: int
     items: int
@@ -29,7 +29,7 @@ class Expected:
 
     @classmethod
     def from_topology(cls, topology: Mapping[str, Any]) -> Expected:
-        """What the submitter found when it opened the input; ConfigError for what is no count."""
+        """The length that the submitter found when it opened the input; ConfigError for anything but a count."""
         schema = topology.get("schema") or {}
         given = {name: schema.get(name) for name in ("items", "windows")}
         for name, value in given.items():
@@ -40,7 +40,7 @@ class Expected:
         return cls(**given)
 
     def shortfall(self, accounts: Sequence[Account]) -> str:
-        """What is amiss with the accounts of all sinks, in words; empty when they add up."""
+        """The fault in the accounts of all sinks, in words; empty when they add up."""
         items = sum(account.items for account in accounts)
         if self.windows is not None and (behind := [a.epoch for a in accounts if a.epoch != self.windows]):
             return f"a destination has closed {behind[0]:,} of {self.windows:,} windows"

@@ -1,7 +1,7 @@
 """The controller's pure core: reports, membership, requests and ticks in, actions out.
 
 It has no clock, no socket and no ZooKeeper. Every input is taken, then every job gets a pass (`reconcile.py`), then
-what that decided is turned into actions: first the records to make durable, then what agents must be told. Same inputs,
+its decisions are turned into actions: first the records to make durable, then what agents must be told. Same inputs,
 same actions.
 """
 
@@ -66,7 +66,7 @@ class Core:
         self.jobs: dict[str, LedJob] = {}
         self.unreadable: dict[str, RiprapError] = {}
         self._forgetting: dict[str, list[tuple[Any, dict[str, str]]]] = {}  # unreadable jobs: whom to answer
-        """Why a job was set aside: nothing is decided about it, and no other job notices."""
+        """The reason why a job was set aside: nothing is decided about it, and no other job notices."""
         for name, (spec, record) in stored.items():
             self.jobs[name] = LedJob(spec, _stored_plan(plan_for, spec), record, now)
             self.jobs[name].durable = record
@@ -74,7 +74,7 @@ class Core:
 
     @property
     def takes_over(self) -> bool:
-        """True when it still waits for the agents' first reports; what it says of jobs is stale until then."""
+        """True when it still waits for the agents' first reports; its answers about jobs are stale until then."""
         return self._takeover_until is not None
 
     def members(self, members: Mapping[str, str], now: float) -> list[Action]:
@@ -88,7 +88,7 @@ class Core:
         return self._settle(now)
 
     def hear(self, report: AgentReport, now: float) -> None:
-        """An agent reported all that it knows; decided about by the next input that is answered with actions."""
+        """An agent reported all that it knows; the next input that is answered with actions decides about it."""
         if not self.cluster.hear(report, now):
             return
         for row in report.rows:
@@ -128,7 +128,7 @@ class Core:
         return []
 
     def set_aside(self, name: str, error: RiprapError) -> None:
-        """What is stored of a job cannot be read or acted on: take it out, and keep why."""
+        """Take out a job whose record cannot be read or acted on, and keep the reason."""
         logger.error("job %s is set aside, and the others go on: %s", name, error)
         self.jobs.pop(name, None)
         self.unreadable[name] = error
@@ -328,7 +328,7 @@ class Core:
         return [*actions, *self._make_durable(job, now), *self._end(job)]
 
     def _end(self, job: LedJob) -> list[Action]:
-        """When its end is durable make it known, once in this leadership; and remove the job for who asked before."""
+        """Make a job's durable end known, once in this leadership; and remove the job if that was asked for."""
         if job.final is None or not job.is_over:
             return []
         actions: list[Action] = [] if job.ended else [SumUp(job.spec, job.final)]
@@ -339,7 +339,7 @@ class Core:
         return actions
 
     def _taking_over(self, now: float) -> bool:
-        """True to hold still because agents have not reported yet: what they run is not known."""
+        """True to hold still because agents have not reported yet: their processes are not known."""
         if self._takeover_until is None:
             return False
         tasks = [task for job in self.jobs.values() if job.phase not in TERMINAL for task in job.tasks.values()]

@@ -67,7 +67,7 @@ class DeltaReader:
 
 
 def difference(before: State, after: State) -> State:
-    """What makes `after` of `before`; empty when they are equal."""
+    """The changes that turn `before` into `after`; empty when they are equal."""
     new: State = {}
     changed: State = {}
     for key, value in after.items():

@@ -1,4 +1,4 @@
-"""What an agent should run and what its workers should know. It is decided as a whole; the wire carries the changes."""
+"""The workers that an agent should run, and the view for them. It is decided whole; the wire carries the changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Hosted = Mapping[str, Mapping[str, int]]
 
 
 def hosted_by_agents(jobs: Iterable[LedJob]) -> Mapping[str, Hosted]:
-    """By the agents' instances, what each may run."""
+    """The incarnations that each agent may run, by the agents' instances."""
     hosted: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for job in jobs:
         if job.phase in TERMINAL and (job.durable is None or job.durable.phase in TERMINAL):
@@ -53,14 +53,14 @@ def desired_jobs(agent: KnownAgent, jobs: Mapping[str, LedJob], hosted: Hosted) 
 
 
 def _view(agent: KnownAgent, job: LedJob, workers: Collection[str]) -> dict[str, Any]:
-    """What the agent's workers must see of the job, under the revision at which that last changed."""
+    """The view that the agent's workers need of the job, under the revision at which that last changed."""
     view = job.view.of(_interest(agent, job.spec.name, workers))
     told = agent.told.get(job.spec.name, {}).get("view")
     return told if told is not None and {**told, "revision": 0} == {**view, "revision": 0} else view
 
 
 def _interest(agent: KnownAgent, job: str, workers: Collection[str]) -> set[str] | None:
-    """Whom its workers must know, and they themselves; None for all of them."""
+    """The workers that its workers must know, and they themselves; None for all of them."""
     names = set(workers)
     for row in agent.report.rows:
         if row.job == job and row.state == UP:

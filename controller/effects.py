@@ -35,7 +35,7 @@ class Victim:
         return True
 
     def alive(self) -> bool:
-        """True when the process has neither ended nor been killed through this object (which it obeys in a moment)."""
+        """True when the process has neither ended nor been killed through this object (which it obeys soon)."""
         if self._killed:
             return False
         poll = select.poll()
@@ -60,7 +60,7 @@ class Effect:
     since: float
     running: bool = False
     turned_at: float = 0.0
-    """When it was last stopped or continued."""
+    """The time at which it was last stopped or continued."""
     ran_s: float = 0.0
     """Time that it ran before it was last stopped; at first, as long as a period grants."""
 
@@ -80,7 +80,7 @@ class Effect:
         return self.victim.signal(signal.SIGCONT if self.running else signal.SIGSTOP)
 
     def turns_at(self) -> float:
-        """When a slowed victim is next to be stopped or continued."""
+        """The time at which a slowed victim is next to be stopped or continued."""
         cpu = self.fault.cpu
         return self.turned_at + (cpu * SLOW_PERIOD_S if self.running else self.ran_s * (1 - cpu) / cpu)
 
@@ -90,7 +90,7 @@ class Effect:
 
 
 def begin(fault: Fault, victim: Victim, now: float) -> tuple[bool, Effect | None]:
-    """Inject a fault: whether the process was still there, and what remains to be done to it by `Effect.step`."""
+    """Inject a fault; returns True when the process was still there, and the rest of the work for `Effect.step`."""
     if not victim.signal(signal.SIGKILL if fault.action == "kill" else signal.SIGSTOP):
         return False, None
     return True, None if fault.action == "kill" else Effect(fault, victim, now)

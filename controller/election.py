@@ -1,4 +1,4 @@
-"""Who leads: the owner of one ephemeral znode, whose creation number is the leader's term."""
+"""The election of the leader: the owner of one ephemeral znode, whose creation number is the leader's term."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from riprap.controller import paths, session
 
 
 class Leader(NamedTuple):
-    """What the leader says of itself: where it listens, and the id of the keys under which it does."""
+    """The leader's node: its endpoint, and the id of the keys under which it listens."""
 
     endpoint: str
     keys: str
 
     @classmethod
     def read(cls, data: bytes) -> Leader:
-        """From its node; empty texts for what is not there."""
+        """Read it from its node; empty texts for absent fields."""
         about = session.read_map(data)
         return cls(str(about.get("endpoint", "")), str(about.get("keys", "")))
 
 
 def try_to_lead(client: KazooClient, endpoint: str, pid: int, on_vacant: Callable[[], None]) -> int | None:
-    """Become the leader; the term, which is larger than that of every leader before, or None while another leads.
+    """Become the leader: the term, which is larger than that of every leader before, or None while another leads.
 
     In the latter case `on_vacant` is called (on kazoo's thread) when the other's node changes; it may not block. May
     raise KazooException when the connection is lost.

@@ -12,7 +12,7 @@ LOG_TAIL_BYTES = 16 * 1024
 OWN_SIGNALS = frozenset(
     {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP}
 )
-"""What a process brings upon itself; other signals come from outside."""
+"""Signals that a process brings upon itself; others come from outside."""
 
 _CRASHED = re.compile(r"^Current thread .*\n((?:  File .*\n)+)", re.MULTILINE)
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (\S+)')
@@ -32,7 +32,7 @@ def describe_end(status: int | None, crashed_at: str = "") -> str:
 
 
 def crash_place(log: Path) -> str:
-    """`METHOD (FILE:LINE)`: the innermost line below the engine in the last trace of the fault handler, if any."""
+    """The innermost line below the engine in the fault handler's last trace, as `METHOD (FILE:LINE)`, if any."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))

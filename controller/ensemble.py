@@ -1,6 +1,6 @@
-"""Tells the processes of one command of the file that says how to enter an ensemble of the user's.
+"""Tells the processes of one command which file holds the credentials for an ensemble of the user's.
 
-An environment variable names it, which children inherit; what stands in the file is in no command line.
+An environment variable names it, which children inherit; the file's content is in no command line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def file_in_use() -> str:
 
 
 def read() -> ZooKeeperAuth | None:
-    """What the file says, None without one; ConfigError."""
+    """The content of the file, None without one; ConfigError."""
     file = file_in_use()
     if not file:
         return None

@@ -1,4 +1,4 @@
-"""Faults that are injected into a job: what is done to which worker, and when."""
+"""Faults that are injected into a job: the action, its target, and its moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from riprap.codec.errors import ConfigError
 
 WORKER_ACTIONS = ("kill", "stop", "slow")
-"""What an agent does to its own workers."""
+"""The actions of an agent on its own workers."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Fault:
         return text + (f",cpu={self.cpu:.15g}" if self.cpu else "")
 
     def fields(self) -> dict[str, Any]:
-        """As part of a submission."""
+        """The fault as a part of a submission."""
         when = {"kind": self.when.kind, "value": self.when.value}
         return {"action": self.action, "target": self.target, "when": when, "for_s": self.for_s, "cpu": self.cpu}
 
     @classmethod
     def read(cls, fields: Any) -> Fault:
-        """What `fields` wrote; ConfigError for anything else."""
+        """Read a fault that `fields` wrote; ConfigError for anything else."""
         try:
             when = When(str(fields["when"]["kind"]), float(fields["when"]["value"]))
             for_s, cpu = float(fields["for_s"]), float(fields["cpu"])
@@ -75,5 +75,5 @@ def is_due(when: When, progress: JobProgress) -> bool:
 
 
 def read_faults(topology: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """Those that a submission orders."""
+    """The faults that a submission orders."""
     return tuple(Fault.read(fields) for fields in topology.get("faults") or ())

@@ -13,7 +13,7 @@ PATIENCE_S = 8.0  # shorter than that of clients
 
 
 class Handover:
-    """Of one leadership. Whoever joins while this leader leads is told too, unless an agent was missed.
+    """The handover of one leadership. Whoever joins while this leader leads is told too, unless an agent was missed.
 
     Invariant: a host that was there when it began is missed when it goes: it would come back without the new keys.
     """
@@ -28,13 +28,13 @@ class Handover:
 
     def begin(self, ticket: Any, secret: bytes, cluster: Cluster, now: float) -> None:
         """Tell all agents; `step` answers with their hosts, and with those that have not said in time that they have
-        it. Who asked before is not answered any more."""
+        it. An earlier request is not answered any more."""
         self._id, self._message = Authority(secret).id, {"type": "next", "secret": secret}
         self._ticket, self._until, self._told_at = ticket, now + PATIENCE_S, {}
         self._hosts = set(_present(cluster))
 
     def step(self, cluster: Cluster, now: float) -> list[Action]:
-        """Time has passed, or reports have come."""
+        """Act on the time that has passed, and on the reports that have come."""
         if not self._message:
             return []
         present = _present(cluster)

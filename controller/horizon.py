@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 AHEAD_MIN, AHEAD_MAX = 4, 1 << 20
 SHORT_S, LONG_S = 1.0, 4.0
-"""A stretch is doubled when it lasted less than the one, and halved when it lasted more than the other: each grant is a
+"""A stretch is doubled when it lasted less than the first, and halved when more than the second: each grant is a
 write to ZooKeeper, and a drain waits for the end of the stretch."""
 
 

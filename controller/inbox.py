@@ -1,4 +1,4 @@
-"""Where other threads leave things for a thread that polls sockets: a queue with a file descriptor."""
+"""A queue with a file descriptor, in which other threads leave things for a thread that polls sockets."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def order_faults(run: Moment) -> None:
 
 
 def note_faults_that_never_came(run: Moment) -> None:
-    """Log what was not injected, now that the job has ended."""
+    """Log the faults that were not injected, now that the job has ended."""
     given = {order["number"] for order in run.job.injected}
     for number, fault in enumerate(run.job.spec.faults):
         if number not in given:

@@ -1,4 +1,4 @@
-"""One job in the leader's memory: decided assignments, what was heard of them, and the view that follows."""
+"""One job in the leader's memory: decided assignments, the reports about them, and the view that follows."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class DecidedTask:
     """The assigned incarnation is shut out."""
     assigned_at: float = 0.0
     lost_at: float | None = None
-    """Since when it is being replaced; None while it is up, or before its first incarnation was lost."""
+    """The time since which it is being replaced; None while it is up, or before its first incarnation was lost."""
     restarts: int = 0
     fruitless: deque[float] = field(default_factory=deque)
-    """When incarnations died without having processed an item, since the last that did."""
+    """The times at which incarnations died without having processed an item, since the last that did."""
 
 
 class LedJob:
@@ -62,7 +62,7 @@ class LedJob:
         self.ended = False
         """True when its end was made known."""
         self.clock = record.clock
-        """On which `started_at` is."""
+        """The clock of `started_at`."""
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
         self.horizon, self._granting = record.horizon, Granting(now)
         self.round = record.round
@@ -71,7 +71,7 @@ class LedJob:
         self.checkpoint_logged = 0
         """The newest checkpoint that this leader has logged as whole."""
         self.checkpoint_fields: dict[str, Any] = {}
-        """What is to be logged of the one that is decided and not durable yet."""
+        """The log entry of the checkpoint that is decided and not durable yet."""
         self.ends_with = 0
         """The checkpoint that the job ends with, once that is durable; 0 for none."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
@@ -83,7 +83,7 @@ class LedJob:
         self.rows: dict[tuple[WorkerId, Incarnation], WorkerReport] = {}
         self.detector = Detector(spec.limits.heartbeat_timeout_s)
         self.committed = -1
-        """Epochs that the sinks have committed together, as far as was heard, and `committed_at` since when."""
+        """Epochs that the sinks have committed together, as far as was heard; `committed_at` is the last's time."""
         self.committed_at = now
         self.tickets: list[tuple[Any, Any]] = []
         """Clients to answer, each with its result, when what is decided now is durable."""
@@ -101,7 +101,7 @@ class LedJob:
         self.phase_at = now
 
     def row(self, worker: WorkerId) -> WorkerReport | None:
-        """What was last heard of the worker's assigned incarnation."""
+        """The last report of the worker's assigned incarnation."""
         return self.rows.get((worker, self.tasks[worker].assignment.incarnation))
 
     def is_up(self, worker: WorkerId) -> bool:
@@ -120,7 +120,7 @@ class LedJob:
         self.rows[row.id, incarnation] = row
 
     def record(self) -> JobRecord:
-        """What is decided now."""
+        """The decisions so far."""
         tasks = {worker: task.assignment for worker, task in self.tasks.items()}
         failures = tuple(dict(failure) for failure in self.failures[-FAILURES_MAX:])
         injected = tuple(dict(order) for order in self.injected)
@@ -143,21 +143,21 @@ class LedJob:
         return self.durable is not None and self.durable.phase in STOPPING
 
     def grant(self, now: float) -> None:
-        """Let the sources of a stream without end go further, when they come near to where they may go."""
+        """Let the sources of a stream without end go further, when they come near their limit."""
         if self.horizon is not None:
             rows = [self.row(worker) for worker in self.tasks if worker.stage in self.spec.sources]
             self.horizon = self._granting.after(self.horizon, max((row.epoch for row in rows if row), default=0), now)
 
     @property
     def expected(self) -> Expected:
-        """What must be committed before it is completed: no sink can be done before the horizon is final."""
+        """The commits that complete it: no sink can be done before the horizon is final."""
         if self.horizon is None:
             return self.spec.expected
         return replace(self.spec.expected, windows=self.horizon.windows + (not self.horizon.final))
 
     @property
     def at_end(self) -> bool:
-        """True when all destinations have closed the last window: nothing is left to do but to make that safe."""
+        """True when all destinations have closed the last window: nothing is left but to make that safe."""
         rows = [self.row(sink) for sink in self.spec.sinks]
         return all(row is not None and not row.done and row.epoch == self.expected.windows for row in rows)
 
@@ -180,7 +180,7 @@ class LedJob:
 
     @property
     def durable_marks(self) -> CheckpointMarks:
-        """What of the checkpoints is durable."""
+        """The durable part of the checkpoints' marks."""
         return self.durable.checkpoints if self.durable and self.durable.checkpoints else CheckpointMarks()
 
     def _checkpoint_seen(self) -> tuple[tuple[int, int] | None, str]:

@@ -1,4 +1,4 @@
-"""What a submitted job asks for: its workers, its sinks and its deadlines, read from the topology once."""
+"""The demands of a submitted job: its workers, its sinks and its deadlines, read from the topology once."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class JobSpec:
     submission: str = ""
     """Tells a request that is made again from a new one for the same job."""
     expected: Expected = field(default_factory=Expected)
-    """What must be committed before the job is completed."""
+    """The commits that complete the job."""
     faults: tuple[Fault, ...] = ()
-    """What is to be injected."""
+    """The faults to be injected."""
 
     @property
     def sources(self) -> frozenset[str]:
@@ -74,7 +74,7 @@ class JobSpec:
 
     @classmethod
     def read(cls, name: str, topology: Any, run_dir: str, submission: str = "") -> JobSpec:
-        """Check what the control plane needs of a topology; ConfigError names the first thing that is wrong."""
+        """Check the parts of a topology that the control plane needs; ConfigError names the first wrong one."""
         if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
             raise ConfigError(f"{name!r} is not a job name", "use letters, digits, - and _, at most 64 of them")
         if not isinstance(topology, dict) or not isinstance(run_dir, str) or not run_dir.startswith("/"):

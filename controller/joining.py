@@ -16,7 +16,7 @@ JOIN_TIMEOUT_S = 10.0
 
 
 class Joined(NamedTuple):
-    """What the leader tells a host that joins."""
+    """The leader's answer to a host that joins."""
 
     secret: bytes
     """Empty for a reader."""
@@ -29,8 +29,7 @@ class Joined(NamedTuple):
 
 
 def join(token: Token, timeout_s: float = JOIN_TIMEOUT_S) -> Joined:
-    """Ask the leader that issued the token; RiprapError when it does not answer, as one does not to a token that is
-    worth nothing."""
+    """Ask the leader that issued the token; RiprapError when it does not answer, as to a worthless token."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as caller:
         caller.setsockopt(zmq.LINGER, 0)
         caller.setsockopt(zmq.MAXMSGSIZE, messages.MESSAGE_BYTES_MAX)

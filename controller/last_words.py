@@ -1,4 +1,4 @@
-"""A sink's last words, in the run directory: what it says with `done`, for when its agent cannot pass that on."""
+"""A sink's last words, in the run directory: the content of its `done`, in case its agent cannot pass that on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "done.{}.json"
 
 
 class LastWords(NamedTuple):
-    """Said by one incarnation of a sink once all that it committed is durable and its outputs are written."""
+    """The words of one incarnation of a sink, once all that it committed is durable and its outputs are written."""
 
     worker: WorkerId
     incarnation: Incarnation
@@ -29,7 +29,7 @@ ReadLastWords = Callable[[str, WorkerId], LastWords | None]
 
 
 def write_last_words(run_dir: Path, worker: str, incarnation: int, said: Mapping[str, Any]) -> None:
-    """Leave what a sink says with `done` (`epoch`, `accounted`, `stats`), in one step; OSError."""
+    """Leave the content of a sink's `done` (`epoch`, `accounted`, `stats`), in one step; OSError."""
     replace(run_dir / NAME.format(worker), to_json({"incarnation": incarnation, **said}))
 
 

@@ -74,7 +74,7 @@ class Leadership:
         self._requests: list[tuple[bytes, str, Message]] = []
 
     def run(self, stopped: Callable[[], bool]) -> str:
-        """Lead until `stopped` or deposed; says why it ended."""
+        """Lead until `stopped` or deposed; returns the reason for the end."""
         poller = zmq.Poller()
         poller.register(self._router, zmq.POLLIN)
         poller.register(self._inbox.fileno(), zmq.POLLIN)
@@ -148,7 +148,7 @@ class Leadership:
             self._requests.append((identity, role, message))
 
     def _take_report(self, identity: bytes, message: Message, now: float) -> None:
-        """Feed one report; what follows from it is decided when all that wait have been taken."""
+        """Feed one report; its consequences are decided when all that wait have been taken."""
         try:
             report = self._reports.read(message)
         except Gap:

@@ -1,4 +1,4 @@
-"""An agent's presence in ZooKeeper: its ephemeral node, kept for as long as it lives, and who leads at present."""
+"""An agent's presence in ZooKeeper: its ephemeral node, kept for as long as it lives, and the present leader."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class HostMembership:
 
 
 def read_agents(client: KazooClient, on_change: Callable[[], None] | None = None) -> dict[str, dict[str, Any]]:
-    """What the agents have registered, by host; `on_change` is called once, on kazoo's thread, at the next change."""
+    """The entries of all agents, by host; `on_change` is called once, on kazoo's thread, at the next change."""
     watch = None if on_change is None else lambda event: on_change()
     agents = {}
     for host in client.get_children(paths.AGENTS, watch=watch):

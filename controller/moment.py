@@ -1,4 +1,4 @@
-"""A job at one moment of the controller, as all of its decisions see it: what is known, and what is worth an event."""
+"""A job at one moment of the controller, as all of its decisions see it: the facts known, and the events to log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECKPOINTS = "checkpoints.jsonl"
 
 
 class Moment:
-    """`logs` collects what is worth an event.
+    """A job, and the cluster, at one time; `logs` collects the events.
 
     `last_words` is asked before a job is failed: it may be complete without anybody having been told.
     """

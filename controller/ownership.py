@@ -32,7 +32,7 @@ def give_to(client: KazooClient, *owners: Authority) -> None:
 
 
 def depose_others(client: KazooClient, owner: Authority) -> None:
-    """Have nobody lead who has other keys, a controller of another host that stood by, say. RiprapError as above.
+    """Depose every leader that has other keys, a controller of another host that stood by, say. RiprapError as above.
 
     It cannot come back, and its successor has a higher term, so that nobody listens to it any more.
     """

@@ -1,4 +1,4 @@
-"""Where everything lies in ZooKeeper.
+"""The places of all nodes in ZooKeeper.
 
 ```
 /riprap/leader             ephemeral: {endpoint, pid, keys} of the controller that leads; its czxid is the leader's term
@@ -30,12 +30,12 @@ def job(name: str) -> str:
 
 
 def job_spec(name: str) -> str:
-    """What a job is; never changes."""
+    """The node of a job's spec; never changes."""
     return f"{JOBS}/{name}/spec"
 
 
 def job_state(name: str) -> str:
-    """What has been decided about a job."""
+    """The node of the decisions about a job."""
     return f"{JOBS}/{name}/state"
 
 

@@ -1,4 +1,4 @@
-"""What a job may be doing, which moves are legal, and why it may have lost a worker."""
+"""The phases of a job, the legal moves between them, and the reasons for losing a worker or failing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_move(old: Phase, new: Phase) -> Phase:
 
 
 class FailureReason(StrEnum):
-    """Why a worker was declared lost."""
+    """The reason why a worker was declared lost."""
 
     EXITED = "exited"
     """The process ended by itself, without having been told to stop."""
@@ -78,7 +78,7 @@ class FailureReason(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a job failed."""
+    """The reason why a job failed."""
 
     OPERATOR = "operator raised"
     """A worker reported an error of its operator; a restart would raise it again."""
@@ -93,7 +93,7 @@ class EndReason(StrEnum):
     INCOMPLETE = "incomplete"
     """All sinks said that they are done, and what they have committed is not the whole stream."""
     CHECKPOINTS = "checkpoints failed"
-    """Too many in a row were not whole in time."""
+    """Too many checkpoints in a row were not whole in time."""
     STORM = "restart storm"
     """A worker died again and again without processing an item."""
     UNRECOVERABLE = "unrecoverable loss"

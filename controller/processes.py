@@ -12,8 +12,8 @@ from collections.abc import Callable
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 CONTROL_NICENESS = -10
 SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""For the environment. Workers are many and each has its own compute threads: libraries must not start more behind
-their backs. The others compute nothing, and starting threads takes a third of the time in which NumPy is imported."""
+"""For the environment. Workers are many and each has its own compute threads: libraries must not start more. The others
+compute nothing, and starting threads takes a third of the time in which NumPy is imported."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,7 +42,7 @@ def run_before_workers() -> None:
 
 
 def begin_service(parent: bool | int) -> list[int]:
-    """What agents and controllers do first, on their main thread; returns a list that SIGTERM and SIGINT append to.
+    """The first steps of agents and controllers, on the main thread; returns a list that SIGTERM and SIGINT append to.
 
     `parent` is as in `die_with_parent`, False for a service of its own.
     """
@@ -56,7 +56,7 @@ def begin_service(parent: bool | int) -> list[int]:
 
 
 def run_as_worker() -> None:
-    """Take back, for all threads there are, what was inherited from a process that ran `run_before_workers`."""
+    """Take back, for all threads, the priority inherited from a process that ran `run_before_workers`."""
     for thread in map(int, os.listdir("/proc/self/task")):
         with contextlib.suppress(ProcessLookupError):
             if os.getpriority(os.PRIO_PROCESS, thread) < 0:

@@ -1,4 +1,4 @@
-"""One pass over one job, from what was heard to what is decided now.
+"""One pass over one job, from the reports to the decisions.
 
 It is level-triggered: any pass may be the first, as after a change of leader.
 The three functions of the phases (`_submitted`, `_active`, `_stopping`) read the job's rows and the cluster, change the
@@ -138,7 +138,7 @@ class Pass(Moment):
         return all(row is not None and row.done for row in rows)
 
     def _finish(self) -> None:
-        """All sinks say that they are done; the job is, if what they have committed adds up."""
+        """Finish a job whose sinks all say that they are done, if their commits add up."""
         rows = [row for sink in self.job.spec.sinks if (row := self.job.row(sink)) is not None]
         short = self.job.expected.shortfall([Account(row.epoch, row.accounted) for row in rows])
         if short:

@@ -1,4 +1,4 @@
-"""The durable part of a job: what must be in ZooKeeper before it is acted on."""
+"""The durable part of a job: all that must be in ZooKeeper before it is acted on."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class JobRecord:
     round: int = 0
     """Times that all workers were rolled back."""
     checkpoints: Marks | None = None
-    """Of a job whose scheme makes checkpoints."""
+    """The marks of a job whose scheme makes checkpoints."""
 
     def decides(self) -> tuple[Any, ...]:
-        """The part whose change must be stored before it is acted on."""
+        """The part of which a change must be stored before it is acted on."""
         return (
             self.phase,
             self.error,

@@ -1,4 +1,4 @@
-"""What follows a loss: the scheme's plan applied step by step, and the waits that end a job when they last too long."""
+"""The response to a loss: the scheme's plan, step by step, and the waits that end a job when they last too long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riprap.controller.phases import EndReason, FailureReason, Phase
 from riprap.controller.steps import Announce, Fence, Respawn, Rollback, Step
 
 CRASHES_MAX = 2
-"""Times that a worker is replaced that ends itself without having processed an item."""
+"""The most replacements of a worker that ends itself without having processed an item."""
 
 _TIMES = ("respawned_at", "restored_at", "first_item_at", "caught_up_at")
 
@@ -44,7 +44,7 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
 
 
 def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
-    """Enter a loss among the job's failures, once, whether or not anything will be done about it."""
+    """Enter a loss among the job's failures, once, repaired or not."""
     job, task = run.job, run.job.tasks[worker]
     task.lost_at = run.now if task.lost_at is None else task.lost_at
     incarnation = task.assignment.incarnation
@@ -136,7 +136,7 @@ def fill_in_failures(run: Moment) -> None:
 
 
 def _explain(job: LedJob, failure: dict[str, Any]) -> None:
-    """An exit is acted on at once; how it came about may be heard a moment later."""
+    """Add the reason of an exit that was acted on at once; it may be heard a moment later."""
     row = job.rows.get((WorkerId.parse(failure["worker"]), failure["incarnation"]))
     if row is None or row.status is None:
         return
@@ -174,7 +174,7 @@ def check_deadlines(run: Moment) -> None:
 
 
 def _check_stall(run: Moment) -> None:
-    """Whatever the cause, a job that commits nothing more does not hang; a call of an operator may take its time."""
+    """Fail a job that commits nothing more, whatever the cause; a call of an operator may take its time."""
     job, timeout_s = run.job, run.job.spec.limits.stall_timeout_s
     committed = sum(row.epoch for sink in job.spec.sinks if (row := job.row(sink)) is not None)
     computes = any((row := job.row(worker)) is not None and row.call for worker in job.tasks if job.is_up(worker))
@@ -190,7 +190,7 @@ def _check_stall(run: Moment) -> None:
 
 
 def _waiting_for(run: Moment, worker: WorkerId) -> str:
-    """What the worker's replacement is waiting for, in words."""
+    """The thing that the worker's replacement waits for, in words."""
     task = run.job.tasks[worker]
     if task.wanted:
         return "no agent is there to run it"

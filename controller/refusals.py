@@ -1,4 +1,4 @@
-"""Why no session with ZooKeeper came about, and what to do about it."""
+"""The reasons why no session with ZooKeeper came about, and the remedies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def final(
 ) -> ConfigError | None:
     """The error that ends the first connection at once: one that comes again however often it is tried.
 
-    A server that drops connections is talked to the other way, with TLS or without; `probed` keeps what came of it.
+    A server that drops connections is talked to the other way, with TLS or without; `probed` keeps the outcome.
     """
     for server, error in list(failures.items()):
         if server not in probed and not _is_silent(error):
@@ -48,7 +48,7 @@ def final(
 def in_time(
     failures: Mapping[Address, Exception], auth: ZooKeeperAuth | None, hosts: str, waited_s: float
 ) -> ConfigError:
-    """The error of a first connection that did not come about in so many seconds."""
+    """The error of a first connection that did not come about in the seconds given."""
     reached = [e for e in failures.values() if not (_is_silent(e) or isinstance(e, KazooTimeoutError))]
     if not reached:
         return ConfigError(
@@ -77,7 +77,7 @@ def needs_auth(auth: ZooKeeperAuth | None, hosts: str) -> ConfigError:
 
 
 def _spoken(server: Address, auth: ZooKeeperAuth | None, error: Exception) -> Exception:
-    """What stands behind a connection that a server dropped."""
+    """The error behind a connection that a server dropped."""
     if auth is not None and auth.tls is not None:
         return SpeaksNoTls() if _talks_in_clear(server) else error
     return SpeaksTls() if _talks_tls(server) else error
@@ -135,7 +135,7 @@ def _file(auth: ZooKeeperAuth | None) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """What kazoo's words for a lost connection stand for."""
+    """The cause of kazoo's error for a lost connection."""
     while isinstance(error, ConnectionDropped) and (before := error.__cause__ or error.__context__):
         error = before
     return error

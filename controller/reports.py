@@ -1,4 +1,4 @@
-"""What an agent knows. Reports travel as changes (`deltas.py`); a leader sees each as a whole."""
+"""The report of an agent. Reports travel as changes (`deltas.py`); a leader sees each as a whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WorkerReport:
     items: int = 0
     done: bool = False
     accounted: int = 0
-    """Of a sink: the items of its committed epochs, those that stay lost among them."""
+    """The items of a sink's committed epochs, those that stay lost among them."""
     checkpoint: int = 0
     """The newest checkpoint of which its part is safe."""
     call: str = ""
@@ -55,7 +55,7 @@ class WorkerReport:
     peers: list[str] | None = None
     """The workers that it must be told of; None for all."""
     started_at: float | None = None
-    """When the zygote was told to start it."""
+    """The time at which the zygote was told to start it."""
     ready_at: float | None = None
     exited_at: float | None = None
     stats: dict[str, Any] = field(default_factory=dict)
@@ -67,11 +67,11 @@ class WorkerReport:
 
     @property
     def key(self) -> tuple[str, WorkerId, Incarnation]:
-        """What a controller looks a row up by."""
+        """The key by which a controller looks a row up."""
         return self.job, self.id, Incarnation(self.incarnation)
 
     def move(self, offset_s: float) -> None:
-        """Tell all moments, those of the statistics among them, on a clock that is ahead by so much."""
+        """Move all moments, those of the statistics among them, to a clock that is ahead by `offset_s`."""
         for name in _MOMENTS:
             if (at := getattr(self, name)) is not None:
                 setattr(self, name, at + offset_s)
@@ -84,7 +84,7 @@ class WorkerReport:
 
     @classmethod
     def read(cls, row: Any) -> WorkerReport:
-        """Check a row from the wire; FrameError when `row` wrote something else."""
+        """Check a row from the wire; FrameError when `row` cannot have written it."""
         if not isinstance(row, dict) or not _REQUIRED <= row.keys() <= _KINDS.keys():
             raise FrameError("a row of a report has unknown or missing fields")
         for name, value in row.items():
@@ -107,7 +107,7 @@ class WorkerReport:
 
 
 def _moved(name: Any, value: Any, offset_s: float) -> Any:
-    """A statistic whose name ends in `_at` is a moment; 0 says that it has not come."""
+    """A statistic moved if it is a moment, by a name that ends in `_at`; 0 says that it has not come."""
     is_moment = str(name).endswith("_at") and isinstance(value, int | float) and value
     return value + offset_s if is_moment else value
 
@@ -149,7 +149,7 @@ class AgentReport:
     clock: str = ""
     sent_at: float = 0.0
     next_keys: str = ""
-    """The id of the keys that it was told will be the cluster's."""
+    """The id of the keys announced as the cluster's next."""
 
     def state(self) -> State:
         """The report as the wire carries it; rows under the names of their incarnations."""

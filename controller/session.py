@@ -54,7 +54,7 @@ def connect(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> KazooCl
 
 
 def connect_to_ask(hosts: str) -> KazooClient:
-    """The same for who only looks up who leads: readers may do that, and no more."""
+    """The same for a caller that only looks up the leader: readers may do that, and no more."""
     return open_client(hosts) if own_reader() else connect(hosts)
 
 
@@ -123,7 +123,7 @@ def acl_of(*owners: Authority) -> list[ACL]:
 
 
 def acl_with_readers(*owners: Authority) -> list[ACL]:
-    """Of the node that tells who leads: readers may read it."""
+    """The rights to the leader's node, which readers may read."""
     return acl_of(*owners) + [make_digest_acl(READERS, owner.password(READER), read=True) for owner in owners]
 
 
@@ -140,7 +140,7 @@ def _identity(owner: Authority) -> tuple[str, str]:
 
 
 def _start(client: KazooClient, connection: Connection, hosts: str, auth: ZooKeeperAuth | None) -> None:
-    """Connect, and see that the session is of use: a server grants it before it asks who we are."""
+    """Connect, and see that the session works: a server grants it before it asks who we are."""
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     client.add_listener(lambda state: connection.news.set())
     live = client.start_async()
@@ -174,7 +174,7 @@ def _sasl(auth: ZooKeeperAuth | None) -> dict[str, str] | None:
 
 
 def _make_chroot(client: KazooClient, hosts: str) -> None:
-    """Make the chroot where it lacks; what we make belongs to all identities of the session, not to Riprap alone."""
+    """Make the chroot where it lacks; its folders belong to all identities of the session, not to Riprap alone."""
     if not client.chroot or _may_be_there(client, "/"):
         return
     outside = open_client(hosts.partition("/")[0])
@@ -185,7 +185,7 @@ def _make_chroot(client: KazooClient, hosts: str) -> None:
 
 
 def _may_be_there(client: KazooClient, path: str) -> bool:
-    """False when a node is surely not there; whether it is, some servers tell only who may read it."""
+    """False when a node is surely not there; some servers tell the rest only to those who may read it."""
     try:
         return client.exists(path) is not None
     except NoAuthError:
@@ -193,7 +193,7 @@ def _may_be_there(client: KazooClient, path: str) -> bool:
 
 
 def _check_ours(client: KazooClient, hosts: str) -> None:
-    """Trust no folder that others may write: what they put there would be carried out.
+    """Trust no folder that others may write: their records would be carried out.
 
     While a cluster changes its keys, it belongs to the holders of both; never to those of former ones alone.
     """

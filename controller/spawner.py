@@ -71,7 +71,7 @@ class Spawner:
                 channel.send(self._channel, {"type": "spares", "count": count})
 
     def events(self, wait_s: float = 0.0) -> list[Started | Exited] | None:
-        """What the zygote has said, waiting for it at most so long; None when it is dead."""
+        """The zygote's events, waiting for the first at most `wait_s`; None when it is dead."""
         said: list[Started | Exited] = []
         while _readable(self._channel, 0.0 if said else wait_s):
             received = channel.receive(self._channel)

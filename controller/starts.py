@@ -1,4 +1,4 @@
-"""What an agent has started, so that no incarnation is started twice, whatever was lost of its reports."""
+"""The incarnations that an agent has started, so that none is started twice, whatever was lost of its reports."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ class Starts:
         return incarnation > self._highest[job].get(worker, 0)
 
     def note(self, job: str, worker: str, incarnation: int) -> None:
-        """It is being started. Invariant: noted incarnations of a worker grow."""
+        """Note that it is being started. Invariant: noted incarnations of a worker grow."""
         assert self.may(job, worker, incarnation), f"{worker} #{incarnation} of {job} was started before"
         self._highest[job][worker] = incarnation

@@ -1,4 +1,4 @@
-"""What a client is told about a job: phase, workers, failures, and the statistics of every incarnation."""
+"""The answer to a client about a job: phase, workers, failures, and the statistics of every incarnation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riprap.controller.phases import Phase
 
 
 def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
-    """The answer to `status`. All moments are on the controller's clock, but for failures and faults of another
+    """The answer to `status`. All moments are on the controller's clock, except failures and faults of another
     `clock`; `started_at` is None where that is another's.
 
     `past` holds the last statistics of dead incarnations under `WORKER#INCARNATION`.
@@ -39,7 +39,7 @@ def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
 
 
 def _servers(topology: Mapping[str, Any]) -> Sequence[str]:
-    """The backup servers that keep what the job's workers save."""
+    """The backup servers that keep the job's records."""
     servers = (topology.get("backup") or {}).get("servers")
     return servers if isinstance(servers, list) else ()
 

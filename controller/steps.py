@@ -1,4 +1,4 @@
-"""What can be done about lost workers: the steps that a scheme's plan is made of."""
+"""The steps that a scheme's plan for lost workers is made of."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rollback:
 Step = Fence | Respawn | Announce | Rollback
 
 Plan = Callable[[View, Collection[WorkerId]], list[Step]]
-"""What to do when the workers in `lost` are found lost: a pure function, called once per loss, never with none lost.
+"""The plan after the loss of the workers in `lost`: a pure function, called once per loss, never with none lost.
 
 `view` is the state of the job just before. Raises Unrecoverable when the scheme cannot restore one of them.
 """
@@ -62,7 +62,7 @@ class Unrecoverable(JobFailed):
 
 
 def restart_lost(view: View, lost: Collection[WorkerId]) -> list[Step]:
-    """The plan of schemes that restart what was lost and let the links heal the rest."""
+    """The plan of schemes that restart the lost workers and let the links heal the rest."""
     return [step for worker in sorted(lost) for step in (Fence(worker), Respawn(worker), Announce(worker))]
 
 

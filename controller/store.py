@@ -32,7 +32,7 @@ class JobStore:
         self._term = term
         self._versions: dict[str, int] = {}
         self.unreadable: dict[str, DataError] = {}
-        """Why a job that is there was not loaded."""
+        """The reason why a job that is there was not loaded."""
 
     def load(self) -> dict[str, tuple[JobSpec, JobRecord]]:
         """All jobs that can be read, those that have not ended marked with our term. Raises Deposed."""
@@ -59,7 +59,7 @@ class JobStore:
         raise KazooException(f"the state of job {spec.name} changed {TRIES} times while it was written")
 
     def purge(self, name: str) -> None:
-        """Remove a job that has ended, or what is there in its place; no effect when that was done. Raises Deposed."""
+        """Remove a job that has ended, or the remains in its place; no effect when that was done. Raises Deposed."""
         try:
             self._adopt(name)
         except NoNodeError:

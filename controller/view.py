@@ -1,4 +1,4 @@
-"""What workers are told about the workers of their job: who is up, in which incarnation, and where."""
+"""The workers of a job as they are told of each other: their state, incarnation, and address."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class View:
         }
 
     def of(self, names: Collection[str] | None) -> dict[str, Any]:
-        """The part of the view that tells of these workers, of all for None."""
+        """The part of the view that tells of these workers; of all for None."""
         known = self.entries
         workers = known if names is None else {name: known[name] for name in names if name in known}
         view = {"revision": self.revision, "phase": str(self.phase), "workers": workers}

@@ -1,4 +1,4 @@
-"""Who may talk to a controller, and how another host comes to be one of them."""
+"""The peers of a controller, and the way in which another host becomes one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from riprap.controller.messages import Message
 LIFETIME_S_MAX = 24 * 3600
 REQUESTS = ("token", "revoke", "join")
 QUESTIONS = ("status", "jobs", "list", "agents")
-"""What readers may ask."""
+"""The requests that readers may make."""
 
 
 class Welcome:
@@ -32,7 +32,7 @@ class Welcome:
         return self._role(key) or (f"{JOINER} {key.hex()}" if self._tokens.gets(key) else "")
 
     def may(self, role: str, kind: str) -> bool:
-        """True when who was let in under that role may send messages of that kind."""
+        """True when a peer let in under that role may send messages of that kind."""
         role, _, token = role.partition(" ")
         if role == JOINER and not self._tokens.gets(bytes.fromhex(token)):
             return False  # it has expired, or was revoked, since its holder came
@@ -55,7 +55,7 @@ class Welcome:
         return Token(endpoint, self._authority.pair(CONTROLLER).public, secret).text()
 
     def _keys_for(self, joiner: str) -> dict[str, Any]:
-        """What the token of one that joins is good for."""
+        """The keys that the token of `joiner` gives."""
         match self._tokens.gets(bytes.fromhex(joiner.partition(" ")[2])):
             case "":
                 raise FrameError("the token has just expired")

@@ -32,7 +32,7 @@ class Wish(NamedTuple):
     """The incarnation of each worker that may run here."""
     stopping: bool
     view: Message
-    """Its revision, its phase, and `workers`: whom workers of this host must know."""
+    """Its revision, its phase, and `workers`: those that workers of this host must know."""
     faults: tuple[Order, ...] = ()
 
 
@@ -43,7 +43,7 @@ class Wishes:
         self.term = 0
         self.sequence = 0
         self.behind = False
-        """A later one has been missed: the leader must send the whole."""
+        """True when a later one has been missed: the leader must send the whole."""
         self._reader = DeltaReader()
 
     def take(self, message: Message) -> dict[str, Wish] | None:

@@ -55,7 +55,7 @@ class EmbeddedZooKeeper:
 
     @property
     def connect_string(self) -> str:
-        """What clients connect to; port 0 until the first start."""
+        """The address that clients connect to; port 0 until the first start."""
         return f"{self.address}:{self.port}"
 
     @property
@@ -65,7 +65,7 @@ class EmbeddedZooKeeper:
 
     @property
     def log_path(self) -> Path:
-        """What the server printed."""
+        """The server's output."""
         return self.data_dir / "zookeeper.log"
 
     def start(self, timeout_s: float = 20.0) -> None:
@@ -117,7 +117,7 @@ class EmbeddedZooKeeper:
         self.stop()
 
     def _command(self) -> list[str]:
-        """What runs the server, but for the path of its settings."""
+        """The command that runs the server, without the path of its settings."""
         return [find_java(), *JVM_FLAGS, "-cp", ":".join(map(str, find_jars())), SERVER_CLASS]
 
     def _settings(self) -> str:

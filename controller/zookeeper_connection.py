@@ -57,7 +57,7 @@ class Handler(SequentialThreadingHandler):
 
 
 class Connection(ConnectionHandler):
-    """Connects for ever, and keeps by server why the last attempt failed."""
+    """Connects for ever, and keeps by server the reason why the last attempt failed."""
 
     failures: dict[Address, Exception]
     rounds: int
@@ -109,7 +109,7 @@ class Connection(ConnectionHandler):
 
 
 def _bring_forward(pending: deque[Any], xid: int) -> None:
-    """Put first what an answer belongs to: requests are answered in their order, but identities as soon as they come.
+    """Put first the request that an answer belongs to: requests are answered in order, identities at once.
 
     `pending` has (request, result, xid) of what was sent. No effect for what was not asked for.
     """

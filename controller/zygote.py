@@ -86,7 +86,7 @@ class Zygote:
         os.close(pidfd)
 
     def _fork_spare(self, foreign: Sequence[int] = ()) -> None:
-        """Have one spare more, which shall not inherit the `foreign` descriptors."""
+        """Have one spare more, which does not inherit the `foreign` descriptors."""
         zygote, (ours, theirs) = os.getpid(), channel.pair()
         pid = os.fork()
         if pid == 0:

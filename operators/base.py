@@ -223,7 +223,7 @@ class Sink(Operator):
 
     @classmethod
     def output_columns(cls, count: int) -> list[str]:
-        """Names of the so many columns of `outputs`."""
+        """The names of the `count` columns of `outputs`."""
         return ["output"] if count == 1 else [f"output{number}" for number in range(count)]
 
     def snapshot(self) -> dict[str, np.ndarray]:

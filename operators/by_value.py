@@ -35,7 +35,7 @@ SAVE = (
 
 
 def find(name: str) -> Any:
-    """What `__main__:NAME` means here: in the file that the launcher named, else in the program itself.
+    """The class that `__main__:NAME` means here: in the file that the launcher named, else in the program itself.
 
     ConfigError when there is no such class.
     """
@@ -50,7 +50,7 @@ def find(name: str) -> Any:
 
 
 def write(folder: Path, classes: Mapping[str, type]) -> Path:
-    """Pickle classes by value into a new file in `folder`, which is the user's alone; the file's path.
+    """Pickle classes by value into a new file in `folder`, which is the user's alone; returns the file's path.
 
     ConfigError when cloudpickle is not installed, or a class refers to what cannot be pickled.
     """

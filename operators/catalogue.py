@@ -1,4 +1,4 @@
-"""What the package's operators are called, and what their code says about them: options, metrics, results."""
+"""The catalogue of operators: their names, and their options, metrics and results as their code describes them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from riprap.operators.shipped import SHIPPED
 KINDS: dict[type[Operator], str] = {
     Source: "source", Processor: "processor", Sink: "sink", DataflowOperator: "dataflow",
 }  # fmt: skip
-"""By base class. Operators of general topologies, `dataflow`, stand wherever the edges put them."""
+"""An operator's kind by its base class. Those of general topologies, `dataflow`, stand wherever the edges put them."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of `metrics()`: what it says, and how those of several tasks become the job's."""
+    """A number of `metrics()`: its meaning, and the way in which those of several tasks become the job's."""
 
     name: str
     says: str
@@ -79,7 +79,7 @@ def named(text: str) -> list[str]:
 
 
 def option_row(option: Parameter) -> Mapping[str, str]:
-    """What a table says of an option, all as text."""
+    """A table's row of an option, all as text."""
     meaning = option.option
     null = " or null" if option.nullable else ""
     return {
@@ -107,7 +107,7 @@ def _metrics(operator: type[Operator]) -> Iterator[Metric]:
 
 
 def _results(operator: type[Operator]) -> str:
-    """What the docstring of the method says that hands the results over, where the class or a parent of it has one."""
+    """The docstring of the method that hands the results over, where the class or a parent of it has one."""
     method = operator.model if issubclass(operator, Sink) else getattr(operator, "results", None)
     if method is None or method in (Sink.model, DataflowOperator.results):
         return ""

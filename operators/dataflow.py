@@ -34,7 +34,7 @@ class Items(NamedTuple):
 
 
 class Emitter(Protocol):
-    """Where an operator's output goes. Arrays are handed over: they must not change any more."""
+    """The outlet of an operator. Arrays are handed over: they must not change any more."""
 
     def send(self, arrays: Arrays, count: int, to: int | None = None, stage: str | None = None) -> None:
         """A block of `count` items to the next stage (`stage`, where there are several).
@@ -59,11 +59,11 @@ class Emitter(Protocol):
 
     def watermark(self, at: int) -> None:
         """Promise that nothing older than the event time `at` will be sent: a whole number, of any unit. It holds from
-        the end of the window on, and never goes back. Who never promises anything passes on what was promised to it.
+        the end of the window on, and never goes back. A task that never promises anything passes on the promises to it.
         """
 
     def idle(self) -> None:
-        """Nobody need wait for this task's promise at the end of this window, unless it has made one in it."""
+        """Excuse this task from a promise at the end of this window, unless it has made one in it."""
 
     @property
     def event_time(self) -> int | None:
@@ -124,7 +124,7 @@ class DataflowOperator(Operator):
 
     @property
     def prepares(self) -> bool:
-        """True when its class defines `prepare`; without, several threads would be of no use."""
+        """True when its class defines `prepare`; without it, several threads would not help."""
         return type(self).prepare is not DataflowOperator.prepare
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
@@ -136,7 +136,7 @@ class DataflowOperator(Operator):
         raise NotImplementedError
 
     def process_feedback(self, items: Items, out: Emitter) -> None:
-        """Take in what came back from downstream."""
+        """Take in feedback from downstream."""
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         """All upstream tasks have closed this window. Each window comes once, in order."""

@@ -1,4 +1,4 @@
-"""Says of a model whether all of its numbers are finite: one that is not predicts nothing, and never recovers."""
+"""Checks that all numbers of a model are finite: one that is not predicts nothing, and never recovers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riprap.codec.ids import Epoch
 def are_finite(arrays: Iterable[np.ndarray]) -> bool:
     """True when no floating-point array holds NaN or infinity.
 
-    A sum tells at the speed of memory, but where it overflows.
+    A sum tells at the speed of memory, unless it overflows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return all(

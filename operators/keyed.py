@@ -1,4 +1,4 @@
-"""Items dealt out by key, for all that takes an operator's output."""
+"""Items dealt out by key, for every receiver of an operator's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riprap.operators.states.checks import count_of, is_pair, key_column, keys_a
 
 
 class Share(NamedTuple):
-    """What one task gets: its keys (one array, or bytes and offsets) and the columns that belong to them."""
+    """The share of one task: its keys (one array, or bytes and offsets) and the columns that belong to them."""
 
     task: int
     items: int
@@ -21,7 +21,7 @@ class Share(NamedTuple):
 
 
 def shares(keys: Any, columns: Sequence[np.ndarray], tasks: int) -> Iterator[Share]:
-    """The part of each of so many tasks in these keys and columns; tasks without one are left out.
+    """The part of each of `tasks` tasks in these keys and columns; tasks without one are left out.
 
     Called by what an operator calls, as `returns.sent` is. WrongReturn for keys that are none, and for columns of
     another length than theirs.

@@ -1,4 +1,4 @@
-"""By which names operators are known: import paths in full, short ones of those that are shipped, and old ones.
+"""The names of operators: import paths in full, short ones of those that are shipped, and old ones.
 
 A user's own module always comes before a shipped one of its name.
 """
@@ -31,7 +31,7 @@ def full_name(path: str) -> str:
 
 
 def newer_name(path: str) -> str | None:
-    """What to write in place of a shipped operator's former import path; None if that is not one."""
+    """The name to write in place of a shipped operator's former import path; None if the path is not one."""
     full = full_name(path)
     return short_name(full) if path.startswith((OLD_HOME, HOME)) and full != path else None
 

@@ -1,4 +1,4 @@
-"""What an option of an operator means and may be, written once: in the signature of the constructor.
+"""The meaning and the bounds of an operator's option, written once: in the signature of the constructor.
 
 def __init__(self, *, k: Annotated[int, Option("How many centres", low=1)] = 10) -> None:
     options.check(self, k=k)
@@ -100,7 +100,7 @@ class Parameter:
         return " ".join(words) + (", or null" if self.nullable else "")
 
     def admits(self, value: Any) -> bool:
-        """True when the option may have this value. What is not described may have any."""
+        """True when the option may have this value; an option that is not described may have any."""
         if self.option is None or (value is None and self.nullable):
             return True
         return _is_of(self.type, value) and self.option.admits(value)

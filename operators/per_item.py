@@ -1,4 +1,4 @@
-"""Base classes for users who do not vectorise: override what happens to one item.
+"""Base classes for users who do not vectorise: override the work on one item.
 
 A block is then a Python loop, some hundred times slower than the operators that work on whole blocks.
 """

@@ -1,4 +1,4 @@
-"""Says of what a user's method returned whether the engine can go on with it; if not, in one message with their line.
+"""Checks the return values of a user's methods before the engine goes on; faults are one message with the user's line.
 
 Types, dtypes and shapes alone are looked at, once a block: nothing is copied and no number is read. The engine and the
 trial of operators (operators/trial) ask the same questions.
@@ -29,23 +29,23 @@ FOREVER = 2**62
 LISTS, WHOLE = (list, tuple), (int, np.integer)
 """Made once: a union of types would be made anew with each question."""
 RESULT_ARRAYS_MAX = FRAMES_MAX - 1
-"""Of a result; its items may be attached to it, which are an array too."""
+"""The most arrays of a result; its items may be attached to it, which are an array too."""
 WORDS_MAX, ENTRIES_MAX = 60, 8
-"""Longest text and list of what was found, in letters and entries, that is shown."""
+"""The longest text and list of a found value, in letters and entries, that is shown."""
 
 _PASSED_ON: dict[Any, str] = {
     Processor.process_data: "process_nonlinear",
     Processor.process_nonlinear: "process_linear",
 }
 _RECOMPUTED: dict[Any, str] = {Sink.recompute: "process_data", Sink.recompute_linear: "process_nonlinear"}
-"""What the interfaces' own methods hand on: results of a method of the same operator, or of the sink's processor."""
+"""Methods of the interfaces that hand on another's result: of the same operator, or of the sink's processor."""
 
 _DTYPES = "float64, float32, int64, int32, uint64, uint32, uint8, int8 or bool"
 _CARRIED = f"of {_DTYPES}, with at most {DIMENSIONS_MAX} dimensions"
 
 
 class WrongReturn(JobFailed):
-    """What a method returned, what was expected instead, and the place (FILE:LINE) where the method is defined."""
+    """A method's wrong return value, the value expected, and the place (FILE:LINE) where the method is defined."""
 
     def __init__(
         self, method: str, found: str, expected: str, place: str, remedy: str = "", verb: str = "returned"
@@ -72,14 +72,14 @@ def result(owner: Any, method: str, found: Any) -> Arrays:
 
 
 def matrix(owner: Any, method: str, found: Any, rows: int) -> np.ndarray:
-    """A float64 matrix of so many rows."""
+    """A float64 matrix of `rows` rows."""
     if isinstance(found, np.ndarray) and found.dtype == FLOAT64 and found.ndim == 2 and len(found) == rows:
         return found
     raise wrong(owner, method, found, f"a float64 matrix with a row for each of the {rows:,} items")
 
 
 def items(source: Source, start: int, stop: int, found: Any, columns: int) -> np.ndarray:
-    """Items [start, stop) of a stream whose items have so many columns."""
+    """Items [start, stop) of a stream, of as many columns as it has."""
     if isinstance(found, np.ndarray) and found.dtype == FLOAT64 and found.shape == (stop - start, columns):
         return found
     expected = f"a float64 matrix of {stop - start:,} rows and {columns} columns"
@@ -88,7 +88,7 @@ def items(source: Source, start: int, stop: int, found: Any, columns: int) -> np
 
 
 def sampled(source: Source, found: Any, columns: int) -> tuple[int, np.ndarray]:
-    """A run of items of so many columns, with the number of its first."""
+    """A run of items of the stream's columns, with the number of its first."""
     start, rows = found if isinstance(found, tuple) and len(found) == 2 else (None, None)
     if (
         isinstance(start, int)
@@ -182,7 +182,7 @@ def parts(processor: Processor, method: str, found: Any) -> list[np.ndarray]:
 
 
 def outputs(sink: Sink, found: Any, columns: int | None) -> np.ndarray | None:
-    """Rows for the job's output file, of so many columns where that is known; None for no rows."""
+    """Rows for the job's output file, of `columns` columns where that is known; None for no rows."""
     if found is None:
         return None
     if isinstance(found, np.ndarray) and found.dtype == FLOAT64 and found.ndim == 2:
@@ -225,7 +225,7 @@ def backup(state: Any, method: str, found: T, kind: type[T]) -> T:
 
 
 def sent(method: str, found: Any, count: Any) -> tuple[tuple[np.ndarray, ...], int]:
-    """What an operator hands to `out.send` or `out.feed_back`: arrays that links carry, and their number of items."""
+    """The arguments of `out.send` or `out.feed_back`: arrays that links carry, and their number of items."""
     if not isinstance(found, LISTS) or len(found) > FRAMES_MAX or not all(map(_is_carried, found)):
         raise given_wrongly(method, _odd(found, FRAMES_MAX), _list_of_arrays(found, FRAMES_MAX))
     if not isinstance(count, WHOLE) or isinstance(count, bool) or count < 0:
@@ -234,7 +234,7 @@ def sent(method: str, found: Any, count: Any) -> tuple[tuple[np.ndarray, ...], i
 
 
 def written(name: Any, arrays: Any) -> dict[str, np.ndarray]:
-    """What an operator hands to `out.write`: the name of a file, and its arrays by name."""
+    """The arguments of `out.write`: the name of a file, and its arrays by name."""
     if not isinstance(name, str) or not name or "/" in name:
         raise given_wrongly("out.write", f"the name {describe(name)}", "a file's name, without a folder")
     if isinstance(arrays, Mapping) and all(isinstance(key, str) for key in arrays):
@@ -255,7 +255,7 @@ def watermark(found: Any, before: int | None) -> int:
 
 
 def wrong(owner: Any, method: str, found: Any, expected: str, remedy: str = "", called: str = "") -> WrongReturn:
-    """The error of a method that returned something else than expected; `called` is how, "(0, 10)" say."""
+    """The error of a method that returned something else than expected; `called` are its arguments, "(0, 10)" say."""
     kind = type(owner)
     return WrongReturn(
         f"{kind.__name__}.{method}{called}", describe(found), expected, defined_at(kind, method), remedy or _hint(found)
@@ -319,7 +319,7 @@ def shortened(text: str) -> str:
 
 
 def culprit(owner: Any, method: str) -> tuple[Any, str]:
-    """Whose method made it: one that an interface defines itself hands on what another one returned."""
+    """The operator whose method made it: one that an interface defines itself hands on another's result."""
     function = getattr(type(owner), method, None)
     if function in _PASSED_ON:
         return culprit(owner, _PASSED_ON[function])
@@ -330,7 +330,7 @@ def culprit(owner: Any, method: str) -> tuple[Any, str]:
 
 
 class _Entry:
-    """One entry of a dictionary, which is what is wrong with it."""
+    """One entry of a dictionary, the one that is wrong."""
 
     def __init__(self, name: Any, value: Any) -> None:
         self.name, self.value = name, value
@@ -354,7 +354,7 @@ def _list_of_arrays(found: Any, most: int) -> str:
 
 
 def _odd(found: Any, most: int) -> str:
-    """What of a supposed list of arrays is not as it should be."""
+    """The fault in a supposed list of arrays."""
     if not isinstance(found, LISTS):
         return describe(found)
     if len(found) > most:
@@ -364,7 +364,7 @@ def _odd(found: Any, most: int) -> str:
 
 
 def _hint(found: Any) -> str:
-    """What to do about the commonest slips; empty for others."""
+    """The remedy for the commonest slips; empty for others."""
     if found is None:
         return "Is a `return` missing?"
     if isinstance(found, LISTS) and not all(map(_is_array, found)):
@@ -403,7 +403,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Also of an array without dimensions, which NumPy's sums may be."""
+    """True of numbers, and of an array without dimensions, which NumPy's sums may be."""
     if isinstance(value, np.ndarray | np.generic):
         return value.ndim == 0 and value.dtype.kind in "fiub"
     return isinstance(value, Real)

@@ -1,4 +1,4 @@
-"""Results as people read them: tables with named columns, and how arrays become some."""
+"""Results as people read them: tables with named columns, made from arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
-"""What a task computed or wrote, by name."""
+"""The arrays that a task computed or wrote, by name."""
 Columns = Mapping[str, np.ndarray]
 """1-D arrays of equal length, by name."""
 
@@ -35,13 +35,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of the job's input, as far as they are known (else none), and which of them is the label."""
+    """The columns of the job's input, as far as they are known (else none), and the label among them."""
 
     columns: tuple[str, ...] = ()
     label: str | None = None
 
     def features(self, count: int) -> list[str]:
-        """Names for so many features: those of the input where it has as many, else x0, x1, ..."""
+        """Names for `count` features: those of the input where it has as many, else x0, x1, ..."""
         names = [name for name in self.columns if name != self.label]
         return names if len(names) == count else [f"x{number}" for number in range(count)]
 
@@ -67,7 +67,7 @@ def joined(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
 
 
 def of_tasks(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
-    """The same, with a column `task` that says from which of several each row is."""
+    """The same, with a column `task` that names the task that each row is from."""
     if len(tables) == 1:
         return dict(tables[0])
     return joined([{"task": np.full(length_of(table), task), **table} for task, table in enumerate(tables)])
@@ -103,7 +103,7 @@ def plain_columns(arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def plain_tables(results: Sequence[Arrays]) -> dict[str, Table]:
-    """The results of all tasks, of an operator that says nothing about them.
+    """The results of all tasks, of an operator that does not describe them.
 
     Arrays of one length are the columns of one table, `result`; others are a table each, by their names.
     """

@@ -33,7 +33,7 @@ def write_parts(
 ) -> dict[str, Any]:
     """Write `target`, or its train and test with a holdout; returns the counts: rows {part: rows}, shards.
 
-    The sources hold rows of so many `columns`, at least one in all; `fields` go into each manifest. PrepError when a
+    The sources hold rows of `columns` columns, at least one in all; `fields` go into each manifest. PrepError when a
     part would have no row.
     """
     kept = sum(source.rows for source in sources)

@@ -1,4 +1,4 @@
-"""Parses captures of packets, pcap and pcapng, into one fixed record a packet, and counts what gives none by reason.
+"""Parses captures of packets, pcap and pcapng, into one fixed record a packet, and counts the others by reason.
 
 One pass over the bytes. Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 """
@@ -136,7 +136,7 @@ cdef class Capture:
             used[0] += step
 
     cdef size_t begin(self, const uint8_t *data, size_t size) noexcept nogil:
-        """Learn the format from the first bytes; the bytes used up."""
+        """Learn the format from the first bytes; returns the bytes used up."""
         cdef uint32_t magic
         if size < PCAP_HEADER_BYTES:
             return 0
@@ -188,7 +188,7 @@ cdef class Capture:
             made[0] += 1
 
     cdef size_t block(self, const uint8_t *data, size_t size, Packet *out, size_t *made) noexcept nogil:
-        """One block of pcapng; the bytes used up, 0 when it is not there whole."""
+        """One block of pcapng; returns the bytes used up, 0 when it is not there whole."""
         cdef uint32_t type, length
         if size < BLOCK_BYTES_MIN:
             return 0

@@ -47,7 +47,7 @@ class CaptureFile:
             self._cut = True
 
     def _parsed(self, data: bytes) -> tuple[bytes, list[np.ndarray]]:
-        """What is left of the data behind its last whole packet, and the records."""
+        """The rest of the data behind its last whole packet, and the records."""
         batches = []
         view = memoryview(data)
         while True:
@@ -61,5 +61,5 @@ class CaptureFile:
 
     @property
     def counts(self) -> Counter[str]:
-        """Number of packets, by what became of them (packet_records.REASONS)."""
+        """Number of packets, by outcome (packet_records.REASONS)."""
         return Counter({reason: count for reason, count in zip(REASONS, self._capture.counts) if count})

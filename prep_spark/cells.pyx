@@ -70,7 +70,7 @@ cdef const char *quoted(const char *p, const char *stop, bint *doubled) noexcept
 
 
 cdef int cell_value(const char *begin, const char *end, bint doubled, table, frozenset missing, double *value):
-    """What the text of one cell means; a reason when it means nothing."""
+    """The number that the text of one cell stands for; a reason when it stands for none."""
     cdef const char *stop
     cdef bytes cell = begin[:end - begin]
     if doubled:

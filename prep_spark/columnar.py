@@ -60,7 +60,7 @@ class ColumnarParser:
         return self._converter.rows(batch.columns)
 
     def explain(self, line: int, reason: Reason, place: int) -> Fault:
-        """Why a row of the batch that was parsed last gives none."""
+        """The reason why a row of the batch that was parsed last gives none."""
         try:
             found = str(self._batch.column(place)[line].as_py())
         except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The columns of a table: what each is taken for, and where its number stands in a parsed row."""
+"""The columns of a table: the kind of each, and the place of its number in a parsed row."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Layout:
     used: int
 
     def slot(self, place: int) -> int | None:
-        """Where a parsed row has the file's column `place`; None where it has not."""
+        """The place in a parsed row of the file's column `place`; None where it has none."""
         return next((slot for slot, column in enumerate(self.columns) if column.place == place), None)
 
 
 class Wishes(NamedTuple):
-    """What the user said of columns, by name; `features` empty: all but the label."""
+    """The user's wishes for columns, by name; `features` empty: all but the label."""
 
     label: str
     features: tuple[str, ...] = ()

@@ -33,8 +33,8 @@ SETTINGS = {
     # The JVM lives for seconds and only cuts text into lines: compiling less halves its CPU time and its memory.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
-"""What Spark is started with. The variable PYSPARK_SUBMIT_ARGS overrides it, for example to name a cluster:
-`--master spark://host:7077 --conf spark.driver.host=10.0.0.1 pyspark-shell`."""
+"""The settings that Spark is started with. The variable PYSPARK_SUBMIT_ARGS overrides them, for example to name a
+cluster: `--master spark://host:7077 --conf spark.driver.host=10.0.0.1 pyspark-shell`."""
 
 SPLIT_BYTES = 32 << 20
 SESSION_SETTINGS = {
@@ -102,7 +102,7 @@ def spark_context(extra: Mapping[str, str] | None = None) -> Iterator[SparkConte
 
 
 def settings(extra: Mapping[str, str]) -> dict[str, str]:
-    """What Spark is started with; on a cluster the driver must be reached by its own name, not by the loopback's."""
+    """The settings that Spark is started with; a cluster reaches the driver by its own name, not the loopback's."""
     chosen = SETTINGS | dict(extra)
     if not chosen["spark.master"].startswith("local"):
         for key in {"spark.driver.host", "spark.driver.bindAddress"} - extra.keys():

@@ -87,7 +87,7 @@ class DelimitedParser:
         return [cell.strip() for cell in cells]
 
     def explain(self, line: int, reason: Reason, place: int) -> Fault:
-        """Why a line of the batch that was parsed last gives no row."""
+        """The reason why a line of the batch that was parsed last gives no row."""
         reading = self._reader.reading
         text = self._lines.line(line).decode("utf-8", "replace")
         if reason == Reason.COLUMNS:

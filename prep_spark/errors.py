@@ -24,7 +24,7 @@ class PrepError(Exception):
 
 
 def cannot_write(path: str, error: OSError, remedy: str) -> PrepError:
-    """The error of what could not be written; a full disk has a remedy of its own."""
+    """The error of a file that could not be written; a full disk has a remedy of its own."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         folder, name = os.path.split(os.path.abspath(path))
         return PrepError(f"no space left in {folder} ({name})", "free some space")

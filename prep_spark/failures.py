@@ -1,4 +1,4 @@
-"""Turns what Spark throws into one message for the user: the only place that reads Java's texts."""
+"""Turns Spark's exceptions into one message for the user: the only place that reads Java's texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a raw text format promises: its columns, its delimiter, and which rows are refused for which reason."""
+"""The promises of a raw text format: its columns, its delimiter, and the rows refused for each reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Reason(IntEnum):
-    """Why a line of a raw file gives no row. The numbers are those that the parsers write."""
+    """The reason why a line of a raw file gives no row. The numbers are those that the parsers write."""
 
     NONE = 0
     """The line gives a row."""
@@ -71,7 +71,7 @@ class RowFormat:
         return self.columns[0]
 
     def explain(self, line: bytes, reason: Reason) -> tuple[str, str]:
-        """What was expected on a refused line, and what was found there."""
+        """The value expected on a refused line, and the one found there."""
         text = line.decode("utf-8", "replace")
         fields = text.split(self.delimiter)
         between = {",": "commas", "\t": "tabs"}[self.delimiter]

@@ -21,7 +21,7 @@ from riprap.prep_spark.tables import UNSEEN, Codes
 
 @dataclass(frozen=True)
 class Task:
-    """What every worker needs to know. `staging` is a directory that driver and workers share."""
+    """The request to each worker. `staging` is a directory that driver and workers share."""
 
     reader: Reader
     reading: Reading | None
@@ -31,7 +31,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Fragment:
-    """What became of one split: `kept` rows of little-endian float64 in `path`, and counts.
+    """The outcome of one split: `kept` rows of little-endian float64 in `path`, and counts.
 
     Invariant: lines == skipped + kept + the sum of `dropped`, unless there is a `fault`. `unseen` counts by column the
     categories that a transform does not know. Without a path the split was not read: an earlier one has a fault.
@@ -129,7 +129,7 @@ def save_codes(path: str, parser: Parser) -> None:
 
 
 def load_codes(path: str) -> dict[int, list[str]]:
-    """What `save_codes` kept."""
+    """Read the categories that `save_codes` kept."""
     with open(f"{path}.codes", encoding="utf-8") as file:
         return {int(slot): cells for slot, cells in json.load(file).items()}
 

@@ -61,7 +61,7 @@ def splits_of(frame: DataFrame) -> list[Split]:
 
 
 def attempted(work: Work[T], place: int, split: Split, batches: Iterable[Any]) -> T | PrepError:
-    """What `work` makes, or what it refuses."""
+    """The result of `work`, or its refusal."""
     try:
         return work(place, split, batches)
     except PrepError as error:
@@ -69,7 +69,7 @@ def attempted(work: Work[T], place: int, split: Split, batches: Iterable[Any]) -
 
 
 def results(made: Iterable[Any]) -> list[Any]:
-    """What was made, unless something was refused: then the first such PrepError is raised."""
+    """The results, unless something was refused: then the first such PrepError is raised."""
     found = list(made)
     for one in found:
         if isinstance(one, PrepError):

@@ -1,4 +1,4 @@
-"""Turns lists of edges into line shards, `from to` or `from to length`: whatever else the lists hold is dropped.
+"""Turns lists of edges into line shards, `from to` or `from to length`: the rest of the lists is dropped.
 
 Lists come as SNAP, KONECT and the like give them: columns between spaces, tabs, commas or semicolons, comments behind #
 or %, and in further columns weights, signs or times.

@@ -1,4 +1,4 @@
-"""Reads the headers of one packet, from its link's to its ports, and nothing outside what was captured.
+"""Reads the headers of one packet, from its link's to its ports, and nothing outside the captured bytes.
 
 Link types: www.tcpdump.org/linktypes.html. Sizes are those that the IP header states. The outermost IP header counts:
 tunnels are not entered.
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef inline bint skip(Span *span, size_t count) noexcept nogil:
-    """Step over some bytes; False when there are not so many."""
+    """Step over `count` bytes; False when there are not as many."""
     if span.left < count:
         return False
     span.at += count
@@ -66,7 +66,7 @@ cdef int of_mpls(Span *span) noexcept nogil:
 
 
 cdef int of_ethertype(int ethertype, Span *span) noexcept nogil:
-    """What is behind an Ethernet type: IPV4, IPV6, BY_VERSION, NOTHING, or a reason below 0. Tags are stepped over."""
+    """The kind behind an Ethernet type: IPV4, IPV6, BY_VERSION, NOTHING, or a reason below 0. Tags are stepped over."""
     while ethertype == 0x8100 or ethertype == 0x88A8 or ethertype == 0x9100 or ethertype == 0x9200:
         if span.left < 4:
             return -TRUNCATED
@@ -143,7 +143,7 @@ cdef inline size_t transport_header(uint8_t protocol, Span span) noexcept nogil:
 
 
 cdef void read_transport(Packet *packet, Span span) noexcept nogil:
-    """Ports and TCP's flags, where they were captured, and what of the payload so far is the transport header."""
+    """Ports and TCP's flags, where they were captured, and the part of the payload that is the transport header."""
     cdef uint8_t protocol = packet.protocol
     packet.payload -= <uint32_t>min(<size_t>packet.payload, transport_header(protocol, span))
     if protocol != 6 and protocol != 17 and protocol != 132 and protocol != 33 and protocol != 136:
@@ -245,7 +245,7 @@ cdef int read_ipv6(Packet *packet, Span span, size_t wire_bytes) noexcept nogil:
 
 
 cdef int read_packet(Packet *packet, uint32_t link, Span span, size_t wire_bytes) noexcept nogil:
-    """Fill in a record but for its time; returns KEPT, or why there is none."""
+    """Fill in a record except for its time; returns KEPT, or the reason why there is none."""
     cdef const uint8_t *start = span.at
     cdef int kind = of_link(link, &span)
     cdef int found

@@ -1,4 +1,4 @@
-"""Finds out of which kind the columns of a text table are, from the first lines of its first file."""
+"""Finds the kinds of the columns of a text table, from the first lines of its first file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Delimited(NamedTuple):
 def infer_delimited(
     lines: Sequence[bytes], file: str, delimiter: str | None, header: bool | None, missing: Collection[str]
 ) -> Delimited:
-    """Columns, delimiter and header of a file from its first lines; what is given is taken as it is.
+    """Columns, delimiter and header of a file from its first lines; values that are given are taken as they are.
 
     A first line with a number in it is no header.
 
@@ -69,7 +69,7 @@ def decoded(lines: Sequence[bytes], file: str) -> list[str]:
 
 
 def _delimiter(line: str) -> str:
-    """The one that cuts the line into most cells."""
+    """The delimiter that cuts the line into most cells."""
     return max(DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark))))
 
 

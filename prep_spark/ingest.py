@@ -25,7 +25,7 @@ WAVE_SPLITS_PER_CORE = 4  # a faulty row or a limit is noticed after at most so 
 
 @dataclass(frozen=True)
 class Request:
-    """What every worker needs to know. `staging` is a directory that driver and workers share."""
+    """The request to each worker. `staging` is a directory that driver and workers share."""
 
     form: RowFormat
     staging: str
@@ -43,7 +43,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """What became of one split: `kept` rows of little-endian float64 in `path`, and counts.
+    """The outcome of one split: `kept` rows of little-endian float64 in `path`, and counts.
 
     Invariant: lines == kept + the sum of `dropped`, unless there is a `fault`.
     """
@@ -73,7 +73,7 @@ class Rows(NamedTuple):
 
 
 def ingest(context: SparkContext, source: str, request: Request, limit: int | None) -> Rows:
-    """Parse the first `limit` lines of what `source` names (a path, a glob, a URL that Spark reads; None for all).
+    """Parse the first `limit` lines (None: all) of `source`, a path, a glob or a URL that Spark reads.
 
     Raises PrepError for the first faulty row unless `request.bad_rows` is "drop", Py4JError for what Spark cannot read.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose; every field but `input` and `out` is written into the manifest.
+    """The user's choices; every field but `input` and `out` is written into the manifest.
 
     `holdout` is the fraction of kept rows held back, 0 for none. `limit` is how many lines of the input are read,
     None for all. `settings` are the data set's own options.
@@ -57,11 +57,11 @@ def _demand(true: bool, option: str, value: object, expected: str) -> None:
 
 
 Scale = Callable[[np.ndarray], np.ndarray]
-"""From the maxima of the kept rows' columns to what the columns are divided by."""
+"""From the maxima of the kept rows' columns to the divisors of the columns."""
 
 
 class Conversion(NamedTuple):
-    """What becomes of parsed rows: the form of the shards (None: rows as they are), and what divides the columns."""
+    """The conversion of parsed rows: the form of the shards (None: rows as they are), and the columns' divisors."""
 
     form: ShardForm | None
     divisor: np.ndarray | None

@@ -86,7 +86,7 @@ class JsonParser:
         return [table.column(name).combine_chunks() for name in names] if table.num_rows == len(good) else None
 
     def _flaw(self, line: bytes) -> tuple[str, str, str] | None:
-        """What is wrong with one line: the place, what was expected, and what was found."""
+        """The fault of one line: the place, the value expected, and the value found."""
         try:
             text = line.decode()
             value = json.loads(text)
@@ -104,7 +104,7 @@ class JsonParser:
         return None
 
     def explain(self, line: int, reason: Reason, place: int) -> Fault:
-        """Why a line of the batch that was parsed last gives no row."""
+        """The reason why a line of the batch that was parsed last gives no row."""
         if reason == Reason.JSON:
             where, expected, found = self._flaw(self._lines[line]) or ("column 1", "an object of JSON", "another")
             return Fault(line + 1, where, expected, found)

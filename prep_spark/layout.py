@@ -20,7 +20,7 @@ class ShardPlan(NamedTuple):
 
 
 def held_back(start: int, stop: int, fraction: float, seed: int) -> np.ndarray:
-    """Which of the kept rows start <= row < stop are held back, as bools.
+    """A mask, as bools, of the kept rows start <= row < stop that are held back.
 
     A hash of the row's number and the seed decides, so it neither depends on how the input was split nor follows the
     stream's order. The hash is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
@@ -35,7 +35,7 @@ def held_back(start: int, stop: int, fraction: float, seed: int) -> np.ndarray:
 
 
 def chosen(plan_part: str, start: int, stop: int, fraction: float, seed: int) -> np.ndarray | None:
-    """Which of these rows belong to a part; None for all of them."""
+    """A mask of these rows that belong to a part; None for all of them."""
     if plan_part == "all":
         return None
     held = held_back(start, stop, fraction, seed)

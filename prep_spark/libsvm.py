@@ -32,7 +32,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True)
 class LibsvmReader:
-    """`first` is the lowest index, `features` how many there are; `pairs` most pairs of a row, 0 for dense rows.
+    """The lowest index `first`, the number of `features`, and the most `pairs` of a row, 0 for dense rows.
 
     Dense rows are the label and each feature; sparse ones the label, `pairs` indexes from 0, and as many values.
     Features beyond are left out and counted: a transform made elsewhere does not know them.
@@ -89,7 +89,7 @@ class LibsvmParser:
         return Parsed(rows[finite], reasons, places)
 
     def explain(self, line: int, reason: Reason, place: int) -> Fault:
-        """Why a line of the batch that was parsed last gives no row."""
+        """The reason why a line of the batch that was parsed last gives no row."""
         text = self._lines.line(line).decode("utf-8", "replace")
         remedy = "give --zero-based if the indexes of the file begin at 0" if reason == Reason.INDEX else ""
         found = text if reason == Reason.FINITE else (text[place:].split() or [""])[0]

@@ -62,7 +62,7 @@ def part_of(file: IO[bytes], start: int, stop: int, chunk_bytes: int) -> Iterato
 
 
 def _line_start(file: IO[bytes], place: int) -> int:
-    """Where the first line begins that begins at `place` or later; the file's end when none does."""
+    """The place where the first line begins that begins at `place` or later; the file's end when none does."""
     if place == 0:
         return 0
     file.seek(place - 1)

@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Moments:
-        """Those of some rows, at least one."""
+        """The moments of some rows, at least one."""
         there = ~np.isnan(rows)
         count = there.sum(axis=0)
         mean = np.where(there, rows, 0).sum(axis=0) / np.maximum(count, 1)
@@ -40,14 +40,14 @@ class Moments(NamedTuple):
 
     @classmethod
     def nothing(cls, columns: int) -> Moments:
-        """Those of no rows."""
+        """The moments of no rows."""
         none = np.zeros(columns, int)
         return cls(
             none, np.zeros(columns), np.zeros(columns), np.full(columns, np.inf), np.full(columns, -np.inf), none
         )
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
-        """Those of the rows of both (Chan, Golub, LeVeque: "Updating formulae", 1979, section 2)."""
+        """The moments of the rows of both (Chan, Golub, LeVeque: "Updating formulae", 1979, section 2)."""
         count = self.numbers + other.numbers
         weight = other.numbers / np.maximum(count, 1)
         step = other.mean - self.mean

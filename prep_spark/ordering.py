@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 RUN_ROWS = 250_000
-"""What a task sorts in memory at once."""
+"""The rows that a task sorts in memory at once."""
 
 
 def ordered(context: SparkContext, sources: Sequence[Source], columns: int, slot: int) -> list[Source]:

@@ -1,4 +1,4 @@
-"""What a packet becomes: one record of 64 bytes, and the reasons why some packets become none."""
+"""The record of a packet, 64 bytes, and the reasons why some packets have none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LATER_FRAGMENT = 0x8000
 
 KEPT = "kept"
 REASONS = (KEPT, "link", "not_ip", "truncated", "malformed", "cut", "broken")
-"""What becomes of packets: a record, or skipped because
+"""The outcomes of packets: a record, or skipped because
 
 - `link`: the capture's link type is not known,
 - `not_ip`: neither IPv4 nor IPv6,

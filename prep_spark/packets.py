@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Fragment(NamedTuple):
-    """The records of one file, in the order of time, and what became of its packets; or why it could not be read."""
+    """The records of one file, in the order of time, and the outcomes of its packets; or why it could not be read."""
 
     path: str
     counts: Counter[str]

@@ -1,4 +1,4 @@
-"""Shows what will become of a table's columns, from a sample, before anything is written."""
+"""Shows the outcome for a table's columns, from a sample, before anything is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Preview(NamedTuple):
 
 
 def preview(opened: Opened, options: TableOptions, like: Transform | None) -> Preview:
-    """What becomes of each column of the file."""
+    """The outcome for each column of the file."""
     columns = [_row(opened, options, like, place, found) for place, found in enumerate(opened.found)]
     shown = [[str(cell) for cell in row.values()] for row in columns[:LINES_MAX]]
     widths = [max(map(len, cells)) for cells in zip(HEADING, *shown)]
@@ -49,7 +49,7 @@ def _row(opened: Opened, options: TableOptions, like: Transform | None, place: i
 
 
 def _becomes(options: TableOptions, like: Transform | None, slot: int, name: str, kind: str) -> tuple[str, str]:
-    """What a column becomes, and how many columns of a shard."""
+    """The outcome for a column, and the number of columns of a shard."""
     if slot == 0:
         return ("label, its classes numbered" if kind == "category" else "label"), "1"
     if like is not None:

@@ -1,4 +1,4 @@
-"""Looks at the paths of a job first, and puts what it made in its place all at once, or leaves nothing behind."""
+"""Looks at the paths of a job first, and puts its result in its place all at once, or leaves nothing behind."""
 
 from __future__ import annotations
 

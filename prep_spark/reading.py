@@ -1,4 +1,4 @@
-"""What all readers of tables share: what a cell means, and why a line gives no row."""
+"""The base of all readers of tables: the meaning of a cell, and the reasons why a line gives no row."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Parser(Protocol):
     skipped: int
     """Lines that are no rows, such as a header."""
     tables: list[Table | None]
-    """By slot, what cells stand for; the codes among them are the categories that were met."""
+    """The meaning of cells, by slot; the codes among them are the categories that were met."""
 
     def parse(self, batch: Any) -> Parsed | Fault:
         """The rows of one batch, `Lines` or Arrow's columns; a Fault when the split cannot be read at all."""
 
     def explain(self, line: int, reason: Reason, place: int) -> Fault:
-        """Why a line of the batch that was parsed last (from 0) gives no row; `place` as in Parsed."""
+        """The reason why a line of the batch that was parsed last (from 0) gives no row; `place` as in Parsed."""
 
 
 class Reader(Protocol):
@@ -67,7 +67,7 @@ class Reader(Protocol):
 
     @property
     def unit(self) -> str:
-        """What is counted in messages: a line, or a row."""
+        """The unit that messages count: a line, or a row."""
 
     def parser(self, at_start: bool) -> Parser:
         """A parser for a split, which may be the start of its file."""
@@ -75,7 +75,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """What cells mean. `buckets`: categories are hashed; `known`: the categories of a transform, by column."""
+    """The meaning of cells. `buckets`: categories are hashed; `known`: the categories of a transform, by column."""
 
     layout: Layout
     missing: frozenset[bytes]
@@ -85,7 +85,7 @@ class Reading:
     known: Mapping[str, tuple[str, ...]] | None = None
 
     def tables(self) -> list[Table | None]:
-        """By slot what cells stand for; None for numbers."""
+        """The meaning of cells, by slot; None for numbers."""
         return [self._table(slot, column) for slot, column in enumerate(self.layout.columns)]
 
     def _table(self, slot: int, column: Column) -> Table | None:
@@ -100,7 +100,7 @@ class Reading:
         return Codes(column.name, self.categories_max)
 
     def screened(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of each parsed row the reason to refuse it after all, and the slot that is to blame.
+        """For each parsed row the reason to refuse it after all, and the slot to blame.
 
         NaN is missing: the label's always a reason, a feature's unless it is to be replaced. An unseen label is none.
         """

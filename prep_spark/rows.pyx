@@ -37,7 +37,7 @@ for _power in range(1, 23):
 
 
 cdef const char *slow_number(const char *start, double *value):
-    """CPython's conversion; returns where the number ends, NULL when there is none."""
+    """CPython's conversion; returns the end of the number, NULL when there is none."""
     cdef char *end = NULL
     try:
         value[0] = PyOS_string_to_double(start, &end, NULL)
@@ -76,7 +76,7 @@ cdef const char *exponent_of(const char *p, int *exponent) noexcept:
 
 
 cdef const char *number(const char *start, double *value):
-    """Read one number; returns where it ends, NULL when there is none."""
+    """Read one number; returns its end, NULL when there is none."""
     cdef const char *p = start
     cdef uint64_t mantissa = 0
     cdef int digits = 0

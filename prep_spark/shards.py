@@ -57,7 +57,7 @@ class Assembly:
     form: ShardForm | None = None
 
     def part_directory(self, part: str) -> str:
-        """Where the shards of a part go: the directory itself when nothing is held back."""
+        """The directory of the shards of a part: the target itself when nothing is held back."""
         return self.directory if part == "all" else os.path.join(self.directory, part)
 
 

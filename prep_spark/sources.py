@@ -1,4 +1,4 @@
-"""Opens a table with Spark, whatever its format: its columns, its splits, and what reads them."""
+"""Opens a table with Spark, whatever its format: its columns, its splits, and its reader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Opened(NamedTuple):
 
 
 class Text(NamedTuple):
-    """Files of lines: their splits, the first lines, and how to do some work for each split."""
+    """Files of lines: their splits, the first lines, and a way to do some work for each split."""
 
     splits: list[Split]
     lines: list[bytes]

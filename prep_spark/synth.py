@@ -18,7 +18,7 @@ from riprap.prep_spark.errors import PrepError, cannot_write
 
 CHUNK_ROWS = 4096  # small enough for the caches
 PADDING = b"\0"
-"""What generators fill the unused places of their fixed-width texts with; it is not written."""
+"""The bytes with which generators fill the unused places of their fixed-width texts; they are not written."""
 
 Chunk = Callable[[int], np.ndarray]
 """Makes the given number of rows as fixed-width text, padded with PADDING."""

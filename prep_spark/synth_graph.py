@@ -13,7 +13,7 @@ LEAST_BITS = 4
 
 
 def generator(rng: np.random.Generator, edges: int) -> Callable[[int], bytes]:
-    """A function that draws the given number of edges, as lines `start end`, of a graph that will have so many."""
+    """A function that draws the given number of edges, as lines `start end`, of a graph that will have `edges`."""
     bits = max(LEAST_BITS, (max(1, edges // EDGES_A_VERTEX) - 1).bit_length())
 
     def chunk(lines: int) -> bytes:

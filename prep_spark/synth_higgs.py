@@ -16,7 +16,7 @@ LEVELS = 8192
 TEXT_BYTES = 10  # -1.23E+00 and a separator
 SIGNAL = 0.5295
 STRENGTH = 1.85
-"""What shifts are multiplied by, to make up for what a model gains in the real data from dependent features."""
+"""The factor of shifts, to make up for a model's gain in the real data from dependent features."""
 
 PROBABILITIES = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
 
@@ -31,7 +31,7 @@ class Tag(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """By how much the log odds of its rank are higher for a signal, and its quantiles at PROBABILITIES."""
+    """The excess of the log odds of its rank for a signal, and its quantiles at PROBABILITIES."""
 
     shift: float
     values: tuple[float, ...] | Tag

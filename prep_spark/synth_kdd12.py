@@ -24,7 +24,7 @@ USER_UNKNOWN = 0.225
 SINGLE_IMPRESSION = 0.893
 TWO_CLICKS = 0.1
 CLICK_RATES = (0.062, 0.037, 0.03)
-"""Of an advert of mean quality at the positions 1, 2, 3; the mean over a trace is about 5 %."""
+"""The click rates of an advert of mean quality at the positions 1, 2, 3; the mean over a trace is about 5 %."""
 
 PLACES = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3))
 PLACE_SHARES = (0.306, 0.252, 0.256, 0.062, 0.062, 0.062)

@@ -60,7 +60,7 @@ def generator(seed: int, city: int) -> Callable[[int], bytes]:
 
 
 def _flows(seed: int, city: int) -> np.ndarray:
-    """Of each flow source, destination, protocol and ports; the most frequent first."""
+    """The flows: source, destination, protocol and ports of each; the most frequent first."""
     rng = np.random.default_rng((seed, city, 1))
     hosts = np.random.default_rng((seed, 2)).choice(1 << 24, DESTINATIONS, replace=False)
     ranks = np.searchsorted(_zipf(DESTINATIONS, DESTINATION_SKEW), rng.random(FLOWS))
@@ -81,7 +81,7 @@ def _zipf(count: int, skew: float) -> np.ndarray:
 
 
 def _put_times(frames: np.ndarray, first: int, rng: np.random.Generator) -> None:
-    """Evenly spaced but for some jitter, in order."""
+    """Put the packets' times, evenly spaced except for some jitter, in order."""
     numbers = first + np.arange(len(frames)) + rng.random(len(frames))
     microseconds = (numbers * (1_000_000 / PACKETS_PER_SECOND)).astype(np.int64)
     frames["seconds"] = START_SECONDS + microseconds // 1_000_000

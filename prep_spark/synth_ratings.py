@@ -1,4 +1,4 @@
-"""Draws ratings from 1 to 5 that follow from hidden factors of users and items, but for some noise."""
+"""Draws ratings from 1 to 5 that follow from hidden factors of users and items, with some noise."""
 
 from __future__ import annotations
 

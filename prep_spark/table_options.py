@@ -1,4 +1,4 @@
-"""What the user of `riprap prep table` chose."""
+"""The choices of the user of `riprap prep table`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text of a cell stands for where it is no plain number: a date, a category's code, a bucket of hashes."""
+"""The numbers that the text of a cell stands for: a date, a category's code, a bucket of hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Table(Protocol):
 
 
 class _Cached(dict[bytes, float]):
-    """Remembers what cells stand for; forgets all when there are too many."""
+    """Remembers the meanings of cells; forgets all when there are too many."""
 
     def value(self, cell: bytes) -> float:
         raise NotImplementedError
@@ -103,7 +103,7 @@ def seconds(text: str) -> float:
 
 
 def too_many(column: str, most: int) -> PrepError:
-    """The error of a column with more categories than are kept."""
+    """The error of a column with too many categories."""
     return PrepError(
         f"column {column} has more than {most:,} categories",
         f"hash them with --hash BUCKETS, leave {column} out of --features, or raise --categories-max",

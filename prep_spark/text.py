@@ -77,7 +77,7 @@ def all_of(lines: Lines) -> tuple[Lines, Counter[str]]:
 def prepare_lines(
     dataset: str, inputs: Sequence[str], out: str, shard_rows: int, report: Callable[[str], Any], clean: Clean
 ) -> dict[str, Any]:
-    """The job behind `run`; what `clean` leaves of the lines is written. It is pickled."""
+    """The job behind `run`; the lines that `clean` leaves are written. It is pickled."""
     begun = time.monotonic()
     if shard_rows < 1:
         raise PrepError(f"--shard-rows is {shard_rows}; expected a positive number", "correct --shard-rows")
@@ -111,7 +111,7 @@ def prepare_lines(
 
 
 def parts_of(files: list[RawFile], part_bytes: int) -> list[Part]:
-    """What the tasks read, in the order of the text."""
+    """The parts that the tasks read, in the order of the text."""
     parts = []
     for path, size in files:
         if is_compressed(path):

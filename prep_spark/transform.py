@@ -1,4 +1,4 @@
-"""What becomes of a table's columns: kept beside the shards as transform.json, so that new rows are treated alike."""
+"""The transform of a table's columns: kept beside the shards as transform.json, so that new rows are treated alike."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DENSE_MAX = 4096
 
 @dataclass(frozen=True)
 class Feature:
-    """A column, and what is done to its numbers: a missing one becomes `mean`, and each (number - shift) / scale.
+    """A column, and the change of its numbers: a missing one becomes `mean`, and each (number - shift) / scale.
 
     `categories` are those of a category that is not hashed, in the order of their codes; `flagged`: a further column
     says where the value was missing.
@@ -44,7 +44,7 @@ class Feature:
 
 
 class Indexes(NamedTuple):
-    """The indexes of libsvm: the first, and how many features there are."""
+    """The indexes of libsvm: the first, and the number of features."""
 
     first: int
     features: int
@@ -83,7 +83,7 @@ class Transform:
         return names + ([f"{feature.name}_missing"] if feature.flagged else [])
 
     def form(self, columns: int) -> ShardForm | None:
-        """Turns parsed rows of so many columns into rows of shards; None when they are that already."""
+        """The form that turns parsed rows of `columns` columns into rows of shards; None when they are that already."""
         if self.libsvm and self.sparse:
             dtype = record_type((columns - 1) // 2)
             return ShardForm(dtype, partial(pairs_as_records, dtype=dtype))
@@ -171,12 +171,12 @@ def pairs_as_records(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def record_type(features: int) -> np.dtype:
-    """The type of records of so many sparse features: label, indexes, values."""
+    """The type of records of `features` sparse features: label, indexes, values."""
     return np.dtype([("label", "<f4"), ("indexes", "<u4", (features,)), ("values", "<f4", (features,))])
 
 
 def load(directory: str) -> Transform:
-    """The transform of a directory that `riprap prep table` wrote. PrepError names what is wrong with it."""
+    """The transform of a directory that `riprap prep table` wrote. PrepError names the faults in it."""
     path = directory if directory.endswith(".json") else os.path.join(directory, NAME)
     try:
         with open(path, encoding="utf-8") as file:

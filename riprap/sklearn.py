@@ -148,13 +148,13 @@ class _Linear(BaseEstimator):
         self._learn(X, self._targets(labels))
 
     def predict_one(self, x: Mapping[str, float]) -> Any:
-        """River: what is predicted of one item; None before the first was learned."""
+        """River: the prediction for one item; None before the first was learned."""
         if not hasattr(self, "n_iter_"):
             return None
         return self._predicted(self._row(x) @ self._coefficients + self._intercept)[0].item()
 
     def predict_many(self, X: Any) -> Any:
-        """River: a Series of what is predicted of a DataFrame's items."""
+        """River: a Series of the predictions for a DataFrame's items."""
         return type(X.iloc[:, 0])(self.predict(X), index=X.index)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -165,7 +165,7 @@ class _Linear(BaseEstimator):
         return np.array([[x[name] for name in self.feature_names_in_]], dtype=np.float64)
 
     def _know(self, labels: np.ndarray) -> None:
-        """Take in what labels there are, before the first are learned."""
+        """Take in the labels that there are, before the first are learned."""
 
     def _targets(self, labels: np.ndarray) -> np.ndarray:
         """The labels as the operators learn them."""
@@ -251,7 +251,7 @@ class RiprapSGDClassifier(ClassifierMixin, _Linear):
         self.classes_ = classes
 
     def _know(self, labels: np.ndarray) -> None:
-        """River says no classes: False and True, or 0 and 1, may come one by one; others both at first."""
+        """Take in labels that come without classes: False and True, or 0 and 1, one by one; others both at first."""
         if not hasattr(self, "classes_"):
             either = next(
                 (pair for pair in (np.array([False, True]), np.array([0, 1])) if _within(labels, pair)), labels

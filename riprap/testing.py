@@ -30,7 +30,7 @@ from riprap.operators.trial.subjects import maker, opened_processor, opened_sink
 __all__ = ["Result", "check_operator", "check_processor", "check_sink", "check_source", "check_topology", "run"]
 
 ITEMS = 10_000
-"""Number of items tried, where nobody says."""
+"""Number of items tried, unless told."""
 
 Block = np.ndarray | Sequence[np.ndarray] | Items
 
@@ -57,7 +57,7 @@ def check_processor(
     feedback: Sequence[Sequence[np.ndarray]] = (),
     context: Context | None = None,
 ) -> None:
-    """Try a processor on items (rows, columns), under the last of what a sink fed back, epoch by epoch.
+    """Try a processor on items (rows, columns), under the last of a sink's feedback, epoch by epoch.
 
     The context names the columns and the label; without one they are c0, c1, ... and there is no label.
     """
@@ -76,7 +76,7 @@ def check_sink(
 ) -> None:
     """Try a sink behind a processor, on items (rows, columns) cut into some epochs.
 
-    The context is as in `check_processor`. `trains`: whether what it commits is fed back.
+    The context is as in `check_processor`. `trains`: its commits are fed back.
     """
     __tracebackhide__ = True
     context = context or _context(items)

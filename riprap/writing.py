@@ -18,7 +18,7 @@ PREPARE = "write the table to a file, and turn it into shards with riprap prep t
 
 
 class _Chunk(NamedTuple):
-    """Some columns with names, and how to get some of their rows as a float64 matrix."""
+    """Some columns with names, and a way to get some of their rows as a float64 matrix."""
 
     names: tuple[str, ...]
     rows: int

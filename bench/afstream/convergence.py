@@ -1,4 +1,4 @@
-"""What experiments 6 to 9 share (AFX 6.2): descent by windows, the L1 norm of each step, and when it was taken."""
+"""The base of experiments 6 to 9 (AFX 6.2): descent by windows, the L1 norm of each step, and its time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ITERATION = {"kdd12": 1_000_000, "higgs": 300_000}
 ITERATIONS = 90
 THETA, ITEMS = 0.01, 2000.0
 TOLERANCE = 1.05
-"""A run has converged when its L1 norm is at most so many times the last one of the undisturbed run."""
+"""A run has converged when its L1 norm is at most this multiple of the last one of the undisturbed run."""
 
 
 class Step(NamedTuple):
-    """An iteration: seconds since the first one began, and the L1 norm of what it changed."""
+    """An iteration: seconds since the first one began, and the L1 norm of its change."""
 
     seconds: float
     l1_norm: float
 
 
 class Stream(NamedTuple):
-    """A job over one of the data sets, and what these are."""
+    """A job over one of the data sets, and the counts of these."""
 
     job: Job
     data: data.Data
@@ -36,7 +36,7 @@ class Stream(NamedTuple):
 def stream(
     name: str, quick: bool, tasks: int = 2, iteration: int = 0, iterations: int = ITERATIONS, staged: bool = False
 ) -> Stream:
-    """So many iterations over "kdd12" or "higgs", of the paper's size unless another is given.
+    """A stream of iterations over "kdd12" or "higgs", of the paper's size unless another is given.
 
     `staged`: the local workers stand behind the source, as in the paper, so that Theta and L act on them.
     """
@@ -86,7 +86,7 @@ def reached(seconds: float) -> str:
 
 
 def delays(case: Case, base: Case, norm: float) -> str:
-    """By how much longer than `base` it takes to the norm: the median over the rounds where both get there."""
+    """The extra time to the norm over that of `base`: the median over the rounds where both get there."""
     found = ratio(_arrivals(case, norm), _arrivals(base, norm), lambda seconds: seconds)
     if found.median != found.median:
         return f"never ({found.n_of_n})"

@@ -24,7 +24,7 @@ FILES = 8
 
 @dataclass(frozen=True)
 class Data:
-    """Where a stream is, how many items one pass of it has, and what to say of it in a table."""
+    """A stream's place, the number of items in one pass of it, and its description in a table."""
 
     path: str
     rows: int
@@ -40,12 +40,12 @@ def real(*names: str) -> Path | None:
 
 
 def shown(*names: str) -> str:
-    """How a table names it: the user's own folder by its variable."""
+    """The name of the data in a table: the user's own folder by its variable."""
     return Path("$RIPRAP_DATA" if os.environ.get("RIPRAP_DATA") else EXCERPTS, *names).as_posix()
 
 
 def named(path: Path) -> str:
-    """A name for what is made of a file or folder, so that another one's is not taken for it."""
+    """A name for the results made of a file or folder, so that another one's are not taken for them."""
     return path.resolve().as_posix().strip("/").replace("/", "_")
 
 
@@ -130,7 +130,7 @@ def _trained(command: str, name: str, rows: int, holdout: str, *options: str) ->
 
 
 def rows_of(folder: Path) -> int:
-    """How many rows the shards of a folder have."""
+    """The number of rows in the shards of a folder."""
     from riprap.operators.inputs.job_input import open_input
 
     return open_input(folder).items

@@ -52,7 +52,7 @@ def jobs(text: data.Data, repeats: dict[str, int], pattern: str) -> dict[str, Jo
 
 @contextmanager
 def copies(text: data.Data, repeat: int) -> Iterator[tuple[str, str]]:
-    """A folder with the text's files so many times, under other names, and one with the first of them."""
+    """A folder with the text's files `repeat` times, under other names, and one with the first of them."""
     with tempfile.TemporaryDirectory(dir=data.CACHE) as folder:
         whole, warm = Path(folder, "text"), Path(folder, "warm")
         whole.mkdir()
@@ -66,7 +66,7 @@ def copies(text: data.Data, repeat: int) -> Iterator[tuple[str, str]]:
 
 
 def spark(algorithm: str, folders: tuple[str, str], checkpoints: Path, pattern: str) -> dict[str, Any]:
-    """What one run of Spark took; RuntimeError with its last words when it fails."""
+    """The measurements of one run of Spark; RuntimeError with its last words when it fails."""
     whole, warm = folders
     with tempfile.TemporaryDirectory(dir=checkpoints) as folder:
         command = [sys.executable, "-m", "bench.afstream.spark_text", algorithm, whole, "--warm", warm]

@@ -22,7 +22,7 @@ FAULTS = ("kill:count.0@30%", "kill:split.0@50%", "kill:count.1@70%")
 
 
 def recoveries(outcomes: Iterable[Outcome]) -> list[dict[str, float]]:
-    """Of each killed worker, in ms: detect, restore, replay (to having caught up), kill to its first new item."""
+    """Times of each killed worker, in ms: detect, restore, replay (to having caught up), kill to its first new item."""
     found = []
     for one in outcomes:
         for failure in one.summary["failures"]:

@@ -25,7 +25,7 @@ OTHERS = {"mini_batch": 0.91 / 12.33, "upstream_backup": 0.89 / 12.33}
 
 
 def truth(path: str, passes: int, threshold: float) -> set[int]:
-    """The flows of more than the threshold of bytes in a window, which is so many passes over the trace."""
+    """The flows of more than the threshold of bytes in a window, which is `passes` passes over the trace."""
     trace = open_input(path)
     records = trace.read(0, trace.items)[0]
     flows, numbers = np.unique(records["flow"], return_inverse=True)

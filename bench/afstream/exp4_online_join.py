@@ -22,7 +22,7 @@ Z_95 = 1.96
 
 
 def pairs_of(left: str, right: str, passes: int) -> float:
-    """How many pairs of packets have the same destination and second, in so many passes over both streams."""
+    """The number of pairs of packets with the same destination and second, in `passes` passes over both streams."""
     counts: list[dict[bytes, int]] = []
     for path in (left, right):
         stream = open_input(path)
@@ -35,7 +35,7 @@ def pairs_of(left: str, right: str, passes: int) -> float:
 
 
 def accuracy(outcome: Outcome, truth: float) -> dict[str, float]:
-    """The relative error of the estimate, and whether the 95 % interval holds the truth."""
+    """The relative error of the estimate, and 1 when the 95 % interval holds the truth."""
     estimate = sum(float(part["estimate"][0]) for part in outcome.results)
     reach = Z_95 * math.sqrt(sum(float(part["variance"][0]) for part in outcome.results))
     return {

@@ -30,14 +30,14 @@ def accuracy(outcome: Outcome, test: str) -> dict[str, float]:
 
 
 def constant(test: str) -> dict[str, float]:
-    """The same of a model that knows nothing but how many tuples are clicks."""
+    """The same of a model that knows nothing but the share of clicks."""
     _, label = scored(np.zeros(1), test)
     share = label.mean()
     return {"log loss": log_loss(np.full(len(label), np.log(share / (1 - share))), label), "AUC": 0.5}
 
 
 def scored(model: np.ndarray, test: str) -> tuple[np.ndarray, np.ndarray]:
-    """The margin of each tuple of the test set, and whether it was clicked; a model of one weight has no features."""
+    """The margin of each tuple of the test set, and its label; a model of one weight has no features."""
     stream = open_input(test)
     scores, labels = [], []
     for start in range(0, stream.items, CHUNK):
@@ -49,7 +49,7 @@ def scored(model: np.ndarray, test: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_loss(score: np.ndarray, label: np.ndarray) -> float:
-    """The mean of -log of the probability that was given to what happened."""
+    """The mean of -log of the probability that was given to the outcome."""
     return float(np.logaddexp(0.0, np.where(label, -score, score)).mean())
 
 

@@ -1,4 +1,4 @@
-"""Exp#6 (AFX 6.2): what fault tolerance costs, against the number of items in an iteration.
+"""Exp#6 (AFX 6.2): the cost of fault tolerance, against the number of items in an iteration.
 
 python -m bench.afstream.exp6_iterations [--runs N] [--quick]
 """
@@ -14,7 +14,7 @@ from bench.afstream.settings import NONE, PAPER_ITERATION_LOSS, approximate
 from bench.runs import table
 
 SIZES = (0.5, 1.0, 1.5)
-"""Of the paper's usual iteration."""
+"""Sizes of an iteration, as multiples of the paper's usual one."""
 THETAS = (0.1, 1.0, 10.0)
 
 

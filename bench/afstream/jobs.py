@@ -35,7 +35,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a completed job left: summary, results and epochs of each destination's task, events."""
+    """The results of a completed job: summary, results and epochs of each destination's task, events."""
 
     summary: dict[str, Any]
     results: list[Arrays]
@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def kills(self) -> int:
-        """How many workers were killed and restored."""
+        """The number of workers killed and restored."""
         return sum(failure["restored_ms"] is not None for failure in self.summary["failures"])
 
 
@@ -67,7 +67,7 @@ class Case(Found[Outcome]):
         return statistics.median(one.rate for one in self.outcomes) if self.outcomes else float("nan")
 
     def figures(self) -> dict[str, Any]:
-        """What is kept of it in the results."""
+        """The figures of it that are kept in the results."""
         return {
             "items_per_second": [one.rate for one in self.outcomes],
             "backups": [one.summary["backups"] for one in self.outcomes],
@@ -103,7 +103,7 @@ def _epochs(file: Path) -> list[dict[str, float]]:
 
 
 def interleave(title: str, cases: Mapping[str, Job], rounds: int) -> dict[str, Case]:
-    """Run all cases in turn, in an order that changes from round to round; what does not complete is kept as such."""
+    """Run all cases in turn, in an order that changes from round to round; failed runs are kept as such."""
     found = alternate(title, cases, run, rounds)
     return {name: Case(case.rounds, case.failed) for name, case in found.items()}
 
@@ -135,7 +135,7 @@ def median(values: Iterable[float]) -> float:
 
 
 def keep(options: argparse.Namespace, name: str, title: str, tables: dict[str, str], figures: dict[str, Any]) -> None:
-    """Print and save what was measured; what a quick look measured is printed only."""
+    """Print and save the measurements; those of a quick look are printed only."""
     if not options.quick:
         save(name, title, tables, figures, data=str(figures["data"]), rounds=options.runs, load=options.load)
         return

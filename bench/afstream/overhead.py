@@ -1,4 +1,4 @@
-"""What approximate fault tolerance costs when nothing fails: each workload with and without it, in pairs of runs.
+"""The cost of approximate fault tolerance when nothing fails: each workload with and without it, in pairs of runs.
 
 python -m bench.afstream.overhead [--runs N] [--only WORKLOAD] [--quick]
 
@@ -62,7 +62,7 @@ CONTROL = "control: word count, Theta 1"
 
 
 def stream(name: str, found: data.Data, repeat: int) -> Job:
-    """A shipped topology over so many passes of a stream."""
+    """A shipped topology over `repeat` passes of a stream."""
     window = max(1, found.rows * repeat // WINDOWS)
     return Job(f"configs/{name}.yaml", [f"input.path={found.path}", f"input.repeat={repeat}", f"micro_batch={window}"])
 
@@ -88,7 +88,7 @@ class Pair:
 
     @property
     def cpu(self) -> float:
-        """How many more CPU seconds an item takes, as a part of those without."""
+        """The CPU seconds more that an item takes, as a part of those without."""
         return cpu_of_item(self.protected) / cpu_of_item(self.without) - 1
 
 
@@ -141,7 +141,7 @@ def span(values: Sequence[float]) -> str:
 
 
 def kept(found: Sequence[Pair]) -> dict[str, Any]:
-    """What is kept of a workload's pairs in the results."""
+    """The figures of a workload's pairs that are kept in the results."""
     without, protected = Case([pair.without for pair in found]), Case([pair.protected for pair in found])
     ratios = {"loss": [pair.loss for pair in found], "cpu": [pair.cpu for pair in found]}
     return {"none": without.figures(), "approximate": protected.figures(), **ratios}

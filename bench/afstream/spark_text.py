@@ -1,4 +1,4 @@
-"""Grep and word count by Spark Structured Streaming, in a process of its own; prints what it took as JSON.
+"""Grep and word count by Spark Structured Streaming, in a process of its own; prints its measurements as JSON.
 
 python -m bench.afstream.spark_text {grep,word_count} FOLDER --checkpoints FOLDER [--pattern TEXT] [--files N]
 
@@ -35,7 +35,7 @@ def session() -> SparkSession:
 
 
 def query(lines: DataFrame, kind: str, pattern: str) -> tuple[DataFrame, str]:
-    """The lines with the pattern, or how often each word occurs; and the output mode."""
+    """The lines with the pattern, or the count of each word; and the output mode."""
     if kind == "grep":
         return lines.filter(f.col("value").contains(pattern)), "append"
     words = lines.select(f.explode(f.split(f.lower("value"), "[^a-z]+")).alias("word"))

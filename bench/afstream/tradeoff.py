@@ -1,4 +1,4 @@
-"""What experiments 3 to 5 share (AFX 6.1.2): throughput undisturbed, accuracy after ten failures of all workers."""
+"""The base of experiments 3 to 5 (AFX 6.1.2): throughput undisturbed, accuracy after ten failures of all workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Study:
-    """An algorithm, its job, and what the paper found; `pairs` are (Theta, L), `stages` the tasks of each stage."""
+    """An algorithm, its job, and the paper's results; `pairs` are (Theta, L), `stages` the tasks of each stage."""
 
     name: str
     title: str
@@ -33,11 +33,11 @@ class Study:
     paper_table: Mapping[str, float] = field(default_factory=dict)
     """Throughput under other schemes as a part of that without fault tolerance (AFX Table 5)."""
     paper_measure: str = ""
-    """What the paper's accuracy is, where it is not the first of ours."""
+    """The paper's measure of accuracy, where it is not the first of ours."""
     baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The accuracy of what has learned nothing, by its name."""
+    """The accuracy of models that have learned nothing, by their names."""
     shown: Callable[[float], str] = percent
-    """How an accuracy stands in the table."""
+    """The text of an accuracy in the table."""
 
 
 def cases(study: Study) -> dict[str, Job]:
@@ -54,12 +54,12 @@ def cases(study: Study) -> dict[str, Job]:
 
 
 def label(theta: float, items: float) -> str:
-    """How a pair of thresholds is called."""
+    """The name of a pair of thresholds."""
     return f"Theta {theta:g}, L {items:g}"
 
 
 def measure(study: Study, options: argparse.Namespace, about: Mapping[str, Any]) -> None:
-    """Run, print and save; `about` says what the data are."""
+    """Run, print and save; `about` describes the data."""
     found = interleave(study.name, cases(study), options.runs)
     accuracies = {name: [study.accuracy(one) for one in case.outcomes] for name, case in found.items()}
     figures = {name: case.figures() | {"accuracy": accuracies[name]} for name, case in found.items()}

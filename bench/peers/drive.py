@@ -45,7 +45,7 @@ def environment(contender: str) -> str:
 
 
 def sources(workload: Workload, contender: str) -> list[Path]:
-    """What a user writes: the program and the files in programs/ that it names (Java, SQL); or our topology."""
+    """The files that a user writes: the program and those in programs/ that it names (Java, SQL); or our topology."""
     if contender in ours.SCHEMES[workload.program]:
         return [Path(ours.config(workload))]
     program = PROGRAMS / f"{contender}_{workload.program}.py"
@@ -70,7 +70,7 @@ def run_program(command: Sequence[str], timeout_s: float) -> Measurement:
 
 
 def _end_session(process: subprocess.Popen[str]) -> None:
-    """Kill what is left of the program's process group."""
+    """Kill the rest of the program's process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -110,7 +110,7 @@ def rounds(
 ) -> dict[Key, Row]:
     """All in turn, so that a slow minute is slow for all; no round begins that would not end within the budget.
 
-    Who gave no measurement once is not asked again.
+    A contender that gave no measurement once is not asked again.
     """
     runs: dict[Key, list[Measurement]] = {(workload.name, name): [] for workload, name in keys}
     why: dict[Key, str] = {}

@@ -34,7 +34,7 @@ def config(workload: Workload) -> str:
 
 
 def line(workload: Workload, contender: str, words: list[str]) -> dict[str, Any]:
-    """Run once with the arguments of a program; what a program would print. RuntimeError when it does not complete."""
+    """Run once with a program's arguments; returns the line of a program. RuntimeError when it does not complete."""
     given = dict(zip(words[::2], words[1::2], strict=True))
     sets = {"logistic": _logistic, "words": _words, "flows": _flows}[workload.program](given)
     job = Job(config(workload), [f"input.path={given['--data']}", *sets])
@@ -51,7 +51,7 @@ def line(workload: Workload, contender: str, words: list[str]) -> dict[str, Any]
 
 
 def reason(message: str) -> str:
-    """The line of a failed run's message that tells what happened, or its last."""
+    """The line of a failed run's message that tells the cause, or its last."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("error:")), lines[-1])
 

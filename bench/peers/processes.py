@@ -32,7 +32,7 @@ class Processes:
             process.wait()
 
     def start(self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Start in the background; what it prints goes to NAME.txt in the folder of logs."""
+        """Start in the background; its output goes to NAME.txt in the folder of logs."""
         with open(self._logs / f"{name}.txt", "wb") as log:
             process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}, start_new_session=True
@@ -71,7 +71,7 @@ def free_port() -> int:
 
 
 def wait_for(question: Callable[[], T | None], timeout_s: float, what: str) -> T:
-    """Ask until the answer is true; it. TimeoutError naming what was waited for."""
+    """Ask until the answer is true, and return it. TimeoutError names the thing waited for."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         answer = question()

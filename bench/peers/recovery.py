@@ -38,13 +38,13 @@ class Disturbable(Protocol):
     """A rival's running job."""
 
     def outputs(self) -> list[Output]:
-        """Of all micro-batches so far."""
+        """The outputs of all micro-batches so far."""
 
     def kill(self) -> float:
-        """Kill a worker; when that was, in seconds on the clock of the outputs."""
+        """Kill a worker; returns the moment, in seconds on the clock of the outputs."""
 
     def noticed(self) -> list[float]:
-        """When the rival saw workers die."""
+        """The moments when the rival saw workers die."""
 
 
 Rival = Callable[[Processes, Path, Path], Disturbable]
@@ -60,7 +60,7 @@ RIVALS: dict[str, Rival] = {
 
 
 def disturb_rival(rival: Rival, kills: int) -> dict[str, Any]:
-    """Start it, kill so many workers one after the other, end it. TimeoutError when nothing comes out any more."""
+    """Start it, kill `kills` workers one after the other, end it. TimeoutError when nothing comes out any more."""
     shards = Path(ready("kdd12", ROWS)).absolute()
     with tempfile.TemporaryDirectory(prefix="recovery-", dir=setup.HOME, ignore_cleanup_errors=True) as place:
         folder = Path(place)
@@ -78,7 +78,7 @@ def disturb_rival(rival: Rival, kills: int) -> dict[str, Any]:
 
 
 def _kill(job: Disturbable) -> float:
-    """Kill, and let the job go on for a while; the moment."""
+    """Kill, and let the job go on for a while; returns the moment."""
     highest = max(output.number for output in job.outputs())
     at = job.kill()
 
@@ -111,7 +111,7 @@ def _gap(outputs: list[Output], until: float) -> float:
 
 
 def row(name: str, figures: Mapping[str, Any]) -> list[Any]:
-    """Medians of the kills, or what went wrong."""
+    """Medians of the kills, or the fault."""
     if "failed" in figures:
         return [name, figures["failed"], *[""] * 6]
     times = [_median(figures[field]) for field in Times.__dataclass_fields__]
@@ -120,7 +120,7 @@ def row(name: str, figures: Mapping[str, Any]) -> list[Any]:
 
 
 def _median(values: list[float | None]) -> str:
-    """Of what was measured, in whole milliseconds; how many were not is said."""
+    """The median of the measurements, in whole milliseconds; with the number of those missing."""
     known = [value for value in values if value is not None]
     missing = f" ({len(values) - len(known)} never)" if len(known) < len(values) else ""
     return (f"{median(known):,.0f}" if known else "-") + missing

@@ -109,7 +109,7 @@ class Cluster:
         return at
 
     def ask(self, path: str) -> dict[str, Any]:
-        """What the REST interface answers."""
+        """The answer of the REST interface."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._rest}/{path}", timeout=10) as answer:
             return dict(json.load(answer))
 
@@ -138,7 +138,7 @@ class Cluster:
 
 
 class Run:
-    """A running job; its outputs, kills, and what was noticed."""
+    """A running job; its outputs, kills, and the failures noticed."""
 
     def __init__(self, processes: Processes, folder: Path, shards: Path, micro_batch: int, variant: str) -> None:
         home = next(setup.folder("flink").glob("venv/lib/*/site-packages/pyflink"))
@@ -155,9 +155,9 @@ class Run:
         return parse_outputs(self._output.read_text()) if self._output.exists() else []
 
     def kill(self) -> float:
-        """Kill the worker; when that was."""
+        """Kill the worker; returns the moment."""
         return self._cluster.kill_manager(self._job)
 
     def noticed(self) -> list[float]:
-        """When the JobManager saw failures."""
+        """The moments when the JobManager saw failures."""
         return flink_noticed(self._cluster.ask(f"jobs/{self._job}/exceptions?maxExceptions=100"))

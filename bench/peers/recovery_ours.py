@@ -15,7 +15,7 @@ PASSES = 12
 
 
 class Case(NamedTuple):
-    """A topology under a scheme (its own where none is given), and whom to kill."""
+    """A topology under a scheme (its own where none is given), and the worker to kill."""
 
     config: str
     scheme: str
@@ -36,7 +36,7 @@ CASES = {
 
 
 class Disturbed(NamedTuple):
-    """What a run with kills left: outputs and moments on one clock, in seconds; items, or words, due and counted."""
+    """A run with kills: outputs and moments on one clock, in seconds; items, or words, due and counted."""
 
     outputs: list[Output]
     kills: list[float]
@@ -75,7 +75,7 @@ def _counted(job: Outcome, case: Case) -> int:
 
 
 def committed(tasks: list[list[dict[str, float]]]) -> list[Output]:
-    """When each epoch was committed by all tasks of the destination, in the order of time."""
+    """The moments when each epoch was committed by all tasks of the destination, in the order of time."""
     latest: dict[int, float] = {}
     for row in (row for rows in tasks for row in rows):
         epoch = int(row["epoch"])

@@ -18,7 +18,7 @@ BATCHES = 600
 
 
 class Run:
-    """A running query; its outputs, kills, and what was noticed."""
+    """A running query; its outputs, kills, and the deaths noticed."""
 
     def __init__(self, processes: Processes, folder: Path, shards: Path, micro_batch: int) -> None:
         self._output, self._folder = folder / "output.txt", folder
@@ -33,13 +33,13 @@ class Run:
         return parse_outputs(self._output.read_text()) if self._output.exists() else []
 
     def kill(self) -> float:
-        """kill -9 the JVM of the eldest executor; when that was."""
+        """kill -9 the JVM of the eldest executor; returns the moment."""
         victim = find(self._session, "CoarseGrainedExecutorBackend")[0]
         at = time.time()
         os.kill(victim, signal.SIGKILL)
         return at
 
     def noticed(self) -> list[float]:
-        """When the driver removed executors."""
+        """The moments when the driver removed executors."""
         lines = [line for file in (self._folder / "events").iterdir() for line in file.read_text().splitlines()]
         return spark_noticed(json.loads(line) for line in lines if line.endswith("}"))

@@ -1,4 +1,4 @@
-"""What a kill did to a stream, from facts: when outputs came, when the kill was, when it was noticed."""
+"""The effect of a kill on a stream, from facts: the moments of the outputs, of the kill, and of its notice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds since a kill; None for what did not happen before the next kill or the end."""
+    """Milliseconds since a kill; None for moments that did not come before the next kill or the end."""
 
     detected_ms: float | None
     first_output_ms: float | None
@@ -47,7 +47,7 @@ def measure(outputs: Sequence[Output], kills: Sequence[float], noticed: Sequence
 
 
 def repeated(outputs: Iterable[Output]) -> int:
-    """How many outputs had been there before."""
+    """The number of outputs that had been there before."""
     seen, count = set(), 0
     for output in outputs:
         count += output.number in seen
@@ -56,7 +56,7 @@ def repeated(outputs: Iterable[Output]) -> int:
 
 
 def lost(outputs: Iterable[Output]) -> int:
-    """How many numbers up to the last one never came."""
+    """The count of numbers up to the last one that never came."""
     numbers = {output.number for output in outputs}
     return max(numbers, default=0) - len(numbers)
 

@@ -26,7 +26,7 @@ YARDSTICK = {
 
 
 def report(workload: Workload, rows: Mapping[str, Row], lines: Mapping[str, int]) -> str:
-    """A table, the fastest first, then who gave no measurement and why."""
+    """A table, the fastest first, then the contenders that gave no measurement, with the reasons."""
     yardstick = YARDSTICK[workload.program]
     best = rows[yardstick].rate if yardstick in rows else math.nan
     loop = rows["numpy"].rate if "numpy" in rows else math.nan

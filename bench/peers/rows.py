@@ -1,4 +1,4 @@
-"""What one program's run becomes: a measurement, or a row that says why there is none."""
+"""The outcome of one program's run: a measurement, or a row that says why there is none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = ("items", "seconds", "startup_seconds", "peak_rss_mb", "result", "versi
 
 
 class NoMeasurement(Exception):
-    """Says why a program gave none."""
+    """The reason why a program gave no measurement."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ def parse(output: str) -> Measurement:
 
 @dataclass(frozen=True)
 class Row:
-    """A contender on a workload: its runs, and why there are no more of them."""
+    """A contender on a workload: its runs, and the reason why there are no more of them."""
 
     runs: Sequence[Measurement]
     why: str = ""
 
     @property
     def measured(self) -> bool:
-        """Whether every run gave a right answer."""
+        """True when every run gave a right answer."""
         return bool(self.runs) and not self.why
 
     def median(self, name: str) -> float:
-        """Of an attribute of the runs, NaN when there are none."""
+        """The median of an attribute of the runs, NaN when there are none."""
         values = [float(getattr(one, name)) for one in self.runs]
         return statistics.median(values) if values else math.nan
 
@@ -75,7 +75,7 @@ class Row:
 
 
 def without_paths(reason: str) -> str:
-    """A reason for readers elsewhere: of each absolute path only the last part."""
+    """A reason for readers elsewhere: only the last part of each absolute path is left."""
     return re.sub(r"(?:file:/*)?(?<![\w.])(?:/[\w.+-]+)+/([\w.+-]*)", r"\1", reason)
 
 

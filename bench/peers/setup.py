@@ -22,7 +22,7 @@ INSTALL_TIMEOUT_S = 900
 
 @dataclass(frozen=True)
 class Peer:
-    """A system, and what its programs need: pip requirements, all pinned, in a virtual environment of its own."""
+    """A system, and the needs of its programs: pip requirements, all pinned, in a virtual environment of its own."""
 
     packages: list[str]
     python: str = "3.11"
@@ -30,7 +30,7 @@ class Peer:
     apt: list[str] = field(default_factory=list)
     """Commands that must be on the path, each with the Debian package that brings it, as "command: package"."""
     build: list[str] = field(default_factory=list)
-    """A command that the environment's interpreter runs at the end, as what follows its name; from the repo's root."""
+    """A command that the environment's interpreter runs at the end, its own name left out; from the repo's root."""
 
 
 #: Name -> peer. A program NAME_WORKLOAD.py or NAME_VARIANT_WORKLOAD.py in programs/ runs in NAME's environment.
@@ -51,11 +51,11 @@ PEERS: dict[str, Peer] = {
 
 
 class NotInstalled(Exception):
-    """Says why a peer is not there."""
+    """The reason why a peer is not there."""
 
 
 def folder(name: str) -> Path:
-    """Where a peer's environment and its data are."""
+    """The folder of a peer's environment and its data."""
     return HOME / name
 
 
@@ -70,7 +70,7 @@ def interpreter(name: str) -> Path:
 
 
 def install(name: str) -> str:
-    """Make the environment unless it is there; the last line of the error, or nothing."""
+    """Make the environment unless it is there; returns the last line of the error, or nothing."""
     if _is_current(name):
         return ""
     peer = PEERS[name]
@@ -130,7 +130,7 @@ def _is_current(name: str) -> bool:
 
 
 def main() -> None:
-    """Install, and say what became of each."""
+    """Install, and say the outcome of each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PEERS)}; all unless given")
     for name in parser.parse_args().names or PEERS:

@@ -1,4 +1,4 @@
-"""The workloads: what data they stream, how much of it each contender gets, and whether an answer is right.
+"""The workloads: the data they stream, the amount for each contender, and the checks of an answer.
 
 A contender is a program's file name without its workload: `river_item` for programs/river_item_words.py.
 """
@@ -28,7 +28,7 @@ RATES = {"kdd12": 2.0, "higgs": 1.0}  # learning rates, those of the topologies 
 LOSS_MAX = {"kdd12": 0.205, "higgs": 0.67}
 """Log loss, in nats, that learners with mathematics of their own must stay below."""
 LOSS_TOLERANCE = 0.005
-"""How near the others must come to gradient descent in NumPy on as many items."""
+"""The greatest distance of the others from gradient descent in NumPy on as many items."""
 PER_ITEM = ("sklearn", "river_item", "vw", "vw_item")
 """Contenders that step once per item, not once per micro-batch."""
 
@@ -40,7 +40,7 @@ PRECISION_MIN = 0.9  # count-min overestimates, so a few flows just below the th
 
 @dataclass(frozen=True)
 class Size:
-    """How much a contender gets, to take seconds: items to train on, passes over all (or few) books or packets."""
+    """A contender's amount, to take seconds: items to train on, passes over all (or few) books or packets."""
 
     items: int
     word_passes: int = 1
@@ -88,12 +88,12 @@ WORKLOADS = (
 
 
 def data_set(workload: Workload) -> str:
-    """Which shards logistic regression trains on."""
+    """The shards that logistic regression trains on."""
     return "kdd12" if "11" in workload.name else "higgs"
 
 
 def arguments(workload: Workload, size: Size) -> list[str]:
-    """What a program of that workload is given, but for --scratch."""
+    """The arguments of a program of that workload, without --scratch."""
     if workload.program == "logistic":
         name = data_set(workload)
         train = Path(ready(name, ROWS))
@@ -128,7 +128,7 @@ def packets(rows: int) -> Path:
 
 
 def wrong(workload: Workload, contender: str, words: list[str], result: Mapping[str, Any]) -> str:
-    """What is wrong with the answer of a contender that was given these words; nothing when it is right."""
+    """The fault in the answer of a contender that was given these words; nothing when it is right."""
     given = dict(zip(words[::2], words[1::2], strict=True))
     if workload.program == "logistic":
         if contender in PER_ITEM:

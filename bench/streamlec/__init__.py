@@ -1,4 +1,4 @@
-"""The five experiments of the StreamLEC paper (section V), and what Riprap adds to it, measured.
+"""The five experiments of the StreamLEC paper (section V), and Riprap's additions to it, measured.
 
 places.py      where jobs run: this host, or a cluster of network namespaces with shaped links
 settings.py    schemes, algorithms, data sets, and the paper's own figures

@@ -1,4 +1,4 @@
-"""Exp#2 (LEC V-B): what single and double failures do to a stream of micro-batches.
+"""Exp#2 (LEC V-B): the effect of single and double failures on a stream of micro-batches.
 
     python -m bench.streamlec.exp2_failures [--rounds N] [--rate MBIT] [--quick]
 
@@ -28,7 +28,7 @@ DATA = "synthesized: KDD Cup 2012, 2,000,000 rows, streamed from their beginning
 
 
 class Case(NamedTuple):
-    """A job under a scheme, with so many processors killed at once."""
+    """A job under a scheme, with a number of processors killed at once."""
 
     scheme: str
     at_once: int
@@ -52,7 +52,7 @@ def cases(kills: int, micro_batch: int) -> dict[str, Case]:
 
 @contextmanager
 def killing(place: str, rate_mbit: int) -> Iterator[Killing]:
-    """How jobs run in a place."""
+    """The way to run jobs in a place."""
     if place == "one host":
         yield lambda config, sets, kills: on_this_host(config, [*sets, "backup.servers=2"], kills)
         return
@@ -88,7 +88,7 @@ HEADING = [
 
 
 def part_rows(found: Mapping[str, Found[Killed]]) -> list[list[Any]]:
-    """Medians of each part of the recoveries, and of how many."""
+    """Medians of each part of the recoveries, and their number."""
     rows = []
     for name, case in found.items():
         row: list[Any] = [name]

@@ -50,7 +50,7 @@ def cases(items: int) -> dict[str, tuple[str, list[str]]]:
 
 
 def rows_of(found: Runs) -> list[list[Any]]:
-    """A row per case: its speed, its drop, and what the knob does to speed and latency."""
+    """A row per case: its speed, its drop, and the effect of the knob on speed and latency."""
     base, rows = found["EC(6,0)"], []
     for name, runs in found.items():
         code, _, rest = name.partition(" ")

@@ -23,7 +23,7 @@ R = 2
 
 
 def case(pairs: int, k: int, rival: bool, items_per_pair: int) -> tuple[str, list[str]]:
-    """One job: so many pairs, k + 2 processors."""
+    """One job: `pairs` pairs, k + 2 processors."""
     scheme = "{scheme: replication, copies: 3}" if rival else f"{{scheme: erasure, code: gf256, k: {k}, r: {R}}}"
     sets = [f"input.path={ready('kdd12', ROWS)}", "input.repeat=100", f"input.limit={items_per_pair * pairs}"]
     sets += [f"fault_tolerance={scheme}", f"stages.processor.parallelism={k + R}"]

@@ -1,4 +1,4 @@
-"""Runs a job and kills processors of it, on one host or in namespaces; what came of it in the same form."""
+"""Runs a job and kills processors of it, on one host or in namespaces; the results have the same form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Killed:
 
     @property
     def worst_latencies_ms(self) -> list[float]:
-        """Of each kill."""
+        """The worst latency of each kill."""
         return measures.worst_latencies_ms(self.epochs, self.kills)
 
     def parts_ms(self) -> dict[str, list[float | None]]:
@@ -39,12 +39,12 @@ class Killed:
         return {part: [failure[f"{part.replace(' ', '_')}_ms"] for failure in failures] for part in PARTS}
 
     def figures(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """The figures of it that are kept."""
         return {"usual_gap_ms": self.usual_gap_ms, "stalls_ms": self.stalls_ms, "worst_ms": self.worst_latencies_ms}
 
 
 Kills = Mapping[int, Sequence[str]]
-"""After so many epochs, these workers."""
+"""The workers to kill, by the number of epochs before."""
 Killing = Callable[[str, Sequence[str], Kills], Killed]
 
 

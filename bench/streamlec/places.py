@@ -1,4 +1,4 @@
-"""Where the experiments run their jobs: on this host alone, or each worker on a host of its own with shaped links."""
+"""The places where experiments run jobs: this host alone, or each worker on a host of its own with shaped links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from riprap.codec.errors import ConfigError
 
 BACKUPS = 2
 Job = Callable[[str, Sequence[str]], dict[str, Any]]
-"""Runs a topology with overrides; its summary."""
+"""Runs a topology with overrides; returns its summary."""
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def cluster_of(hosts: int, rate_mbit: int) -> Iterator[HostsCluster]:
 
 @contextlib.contextmanager
 def namespaces(hosts: int, rate_mbit: int, slow: dict[str, int] | None = None) -> Iterator[Job]:
-    """Workers in so many namespaces, each link limited in both directions, and a backup server in two more.
+    """Workers in `hosts` namespaces, each link limited in both directions, and a backup server in two more.
 
     `slow` gives single workers another rate, in Mbit/s. ConfigError where namespaces are not permitted.
     """
@@ -67,7 +67,7 @@ def places(local: bool, hosts: int, rate_mbit: int, slow: dict[str, int] | None 
 def measure(
     title: str, context: Any, rounds: int, cases: dict[str, tuple[str, list[str]]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Run all cases (name -> topology and overrides) in turn; the summaries of each case, one a round.
+    """Run all cases (name -> topology and overrides) in turn; returns the summaries of each case, one a round.
 
     RuntimeError when a run does not complete: a table with holes is none.
     """
@@ -80,7 +80,7 @@ def measure(
 
 
 def ratio_of(ours: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> Ratio:
-    """Of the throughputs, round by round."""
+    """The ratios of the throughputs, round by round."""
     return ratio(Found(list(ours)), Found(list(others)), lambda summary: summary["items_per_second"])
 
 

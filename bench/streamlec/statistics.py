@@ -12,7 +12,7 @@ T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 class Summary(NamedTuple):
-    """Of some runs: the median, and the half width of the mean's 95 % interval (0 for a single run)."""
+    """A summary of some runs: the median, and the half width of the mean's 95 % interval (0 for a single run)."""
 
     median: float
     half_width: float

@@ -1,4 +1,4 @@
-"""What a stopped or cut-off processor costs, in gaps between commits, and what is decoded when nothing is wrong.
+"""The cost of a stopped or cut-off processor, in gaps between commits, and the decoding when nothing is wrong.
 
     python -m bench.streamlec.stops [--stops N] [--rate MBIT] [--local] [--quick]
 
@@ -38,13 +38,13 @@ CASES = {
 
 
 def sets_of(data: str, attachment: str, epochs: int) -> list[str]:
-    """The overrides of a job of so many epochs."""
+    """The overrides of a job of `epochs` epochs."""
     limits = [f"input.path={ready(data, ROWS)}", "input.repeat=100000", f"input.limit={epochs * MICRO_BATCH}"]
     return [*limits, *UNNOTICED, f"fault_tolerance.attachment={attachment}"]
 
 
 def stopped(data: str, attachment: str, stops: int, every: int) -> dict[str, Any]:
-    """A job on this host in which so many processors are stopped, one after another."""
+    """A job on this host in which `stops` processors are stopped, one after another."""
     faults = [f"stop:processor.{n % 6}@epoch={(n + 1) * every},for={STOPPED_S}s" for n in range(stops)]
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
         out = Path(folder) / "run"
@@ -59,7 +59,7 @@ def stopped(data: str, attachment: str, stops: int, every: int) -> dict[str, Any
 
 
 def cut_off(cluster: HostsCluster, attachment: str, cuts: int, every: int) -> dict[str, Any]:
-    """A job on hosts of their own, so many of which are cut off, one after another."""
+    """A job on hosts of their own, `cuts` of which are cut off, one after another."""
     sets = sets_of("kdd12", attachment, TAUGHT + (cuts + 1) * every)
     name, out = cluster.submit("configs/logistic_regression_kdd12.yaml", sets)
     tail, begun = EpochTail(out / "epochs.csv"), []
@@ -108,7 +108,7 @@ def calm_row(name: str, found: dict[str, Any]) -> list[Any]:
 
 
 def in_namespaces(cuts: int, every: int, rate_mbit: int) -> dict[str, dict[str, Any]]:
-    """The figures of hosts that are cut off, by attachment; none, and why, where namespaces are not permitted."""
+    """The figures of hosts that are cut off, by attachment; none, with the reason, where namespaces are forbidden."""
     if not cuts:
         return {}
     try:

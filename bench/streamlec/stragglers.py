@@ -1,4 +1,4 @@
-"""Stragglers: throughput with a slow and with a stopped processor, and what is decoded when nothing is wrong.
+"""Stragglers: throughput with a slow and with a stopped processor, and the decoding when nothing is wrong.
 
     python -m bench.streamlec.stragglers [--runs N] [--items N]
 

@@ -1,4 +1,4 @@
-"""What several stripe rows an epoch cost on one host, beside one row of four large blocks.
+"""The cost of several stripe rows an epoch on one host, beside one row of four large blocks.
 
     python -m bench.streamlec.stripe_rows [--rounds N] [--quick]
 

@@ -1,4 +1,4 @@
-"""What the compiled kernels offer to Python: matrices that combine blocks, aligned arrays, the instruction set."""
+"""The compiled kernels as Python sees them: matrices that combine blocks, aligned arrays, the instruction set."""
 
 from typing import Any
 
@@ -44,9 +44,9 @@ class ByteMatrix(Coefficients):
     """Multiplies and adds bytes in GF(2^8) with polynomial 0x11d."""
 
 class Sums:
-    """The rows of a matrix times a column of blocks, what encoding and decoding have in common. Not thread-safe.
+    """The rows of a matrix times a column of blocks, shared by encoding and decoding. Not thread-safe.
 
-    The first block is written to the outputs, not added to zeros. Bytes count, so shapes are for the caller to check.
+    The first block is written to the outputs, not added to zeros. Bytes count, so the caller checks the shapes.
     """
 
     def __init__(
@@ -65,4 +65,4 @@ class Sums:
         """Add one block of each column, in order: in one pass over memory if all are of full size."""
 
     def finish(self) -> list[np.ndarray]:
-        """The outputs, zeroed where no block reached; aligned, and nobody else's once this object is gone."""
+        """The outputs, zeroed where no block reached; aligned, and not shared once this object is gone."""

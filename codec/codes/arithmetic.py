@@ -11,10 +11,10 @@ from riprap.codec.codes._kernels import ByteMatrix, Coefficients, RealMatrix
 
 
 class Arithmetic(ABC):
-    """What coefficients and blocks are, and how to solve for lost ones. Stateless."""
+    """The numbers that coefficients and blocks consist of, and the way to solve for lost ones. Stateless."""
 
     exact: bool
-    """Decoding gives back every bit."""
+    """True when decoding gives back every bit."""
 
     @abstractmethod
     def check(self, dtype: np.dtype) -> None:

@@ -79,7 +79,7 @@ class Code:
         return [blocks[i] if i in blocks else decoded[i] for i in range(self.k)]
 
     def condition_number(self, lost: Collection[int]) -> float:
-        """Of the k x k system that `decode` solves without these s_indexes (2-norm); 1.0 for exact codes.
+        """The condition of the k x k system that `decode` solves without these s_indexes (2-norm); 1.0 for exact codes.
 
         ValueError if more than r are lost.
         """

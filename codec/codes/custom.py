@@ -27,7 +27,7 @@ EXAMPLE = "my_codes:Mine"
 
 
 class CustomCode:
-    """What `riprap.codec.codes.code.Code` is, by a user's own class."""
+    """A `riprap.codec.codes.code.Code` made of a user's own class."""
 
     def __init__(self, path: str, k: int, r: int) -> None:
         self.name, self.k, self.r = path, k, r

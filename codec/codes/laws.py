@@ -17,7 +17,7 @@ from riprap.codec.importing import own_line
 PATTERNS_MAX = 300
 """Losses that are tried; all of them where there are no more, else as many drawn at random, r at a time."""
 TOLERANCE = 1e-6
-"""Of the largest value of the data, for a code that decodes with rounding."""
+"""The part of the largest value of the data by which a code that decodes with rounding may be off."""
 ROWS, COLUMNS = 6, 4
 BITS = (0, 1 << 63, 0x7FF0 << 48, 0x7FF8 << 48 | 5, 0x7FF0 << 48 | 1, (1 << 64) - 1, 0x000F << 48)
 """Of float64: zeros, infinity, numbers that are none, and one too small to be normal."""

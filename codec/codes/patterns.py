@@ -1,4 +1,4 @@
-"""Which r of the k + r blocks of a stripe row may be lost, and how well a code decodes after the worst such loss."""
+"""Losses of r of the k + r blocks of a stripe row, and the accuracy of a code after the worst of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from riprap.codec.codes.code import Code
 
 PATTERNS_MIN, WORK_MAX = 50, 2e7
-"""So many systems of k x k are looked at, at least, or as many as have so many elements of a product: half a second."""
+"""The fewest k x k systems looked at, and the work (k^3 each) that allows for more: half a second."""
 
 
 def losses(k: int, r: int, patterns_max: int, rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
-    """The s_indexes of r lost blocks: all ways where there are no more than `patterns_max`, else so many at random."""
+    """The s_indexes of r lost blocks: all ways where they are at most `patterns_max`, else that many at random."""
     if comb(k + r, r) <= patterns_max:
         yield from combinations(range(k + r), r)
         return

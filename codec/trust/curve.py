@@ -10,13 +10,13 @@ from riprap.codec.trust.keys import CLIENT, CONTROLLER, KeyPair, own_authority
 from riprap.codec.trust.reader import own_reader
 
 HANDSHAKE_MS = 3000
-"""Who connects and then says nothing is dropped after this."""
+"""A peer that connects and then says nothing is dropped after this."""
 BACKLOG = 256
 """Connections that wait to be accepted."""
 
 
 def serve_with(socket: zmq.Socket[Any], pair: KeyPair, domain: str) -> None:
-    """Let in only who knows the public half. Call it before `bind`; the doorkeeper of the context says who they are."""
+    """Let in only those who know the public half. Call it before `bind`; the doorkeeper of the context names them."""
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret)
     socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode())

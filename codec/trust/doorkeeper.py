@@ -29,25 +29,25 @@ that is not known yet, ask again after `Doorkeeper.look_again`."""
 
 
 def roles_of(authority: Authority, *roles: str) -> Callable[[bytes], str]:
-    """The name of the role whose key it is, of one of these; else empty."""
+    """The name of the role, of these, whose key it is; else empty."""
     names = {z85.decode(authority.pair(role).public): role for role in roles}
     return lambda key: names.get(key, "")
 
 
 def under_its_key(key: bytes) -> str:
-    """Lets in everybody who knows the server's key, under the caller's own: each request is then checked against it."""
+    """Lets in everybody who knows the server's key, under the caller's own: each request is checked against it."""
     return bytes(z85.encode(key)).decode()
 
 
 def sender_of(frame: zmq.Frame) -> str:
-    """Under which name the doorkeeper let in who sent a frame that was received without a copy."""
+    """The name under which the doorkeeper let in the sender of a frame that was received without a copy."""
     return str(frame.get("User-Id"))
 
 
 class Doorkeeper:
     """Guards a socket that has its key (`serve_with`), from a thread of its own. Close it before socket and context.
 
-    Nobody comes in before it is there who could not know the socket's key yet; make it before that key gets around.
+    Make it before the socket's key gets around: until it is there, everybody who knows the key comes in.
     `refused` counts those who came with keys that are nobody's, and those who showed none: without the server's key a
     handshake cannot even begin.
     """

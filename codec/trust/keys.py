@@ -42,7 +42,7 @@ class KeyPair(NamedTuple):
 
 
 class WorkerKeys(NamedTuple):
-    """What a life of a worker is given: its own key, and the public ones that the backup servers may have.
+    """The keys that an incarnation of a worker is given: its own, and the public ones that the backup servers may have.
 
     There are several of those while a cluster's keys are being changed.
     """
@@ -70,11 +70,11 @@ def read_keys(texts: object) -> list[bytes]:
 
 
 class Authority:
-    """Whoever holds the secret: the owner's launchers, controllers, agents, backup servers and clients."""
+    """A holder of the secret: one of the owner's launchers, controllers, agents, backup servers and clients."""
 
     def __init__(self, secret: bytes) -> None:
         self.secret = secret
-        """What a host that joins is given."""
+        """The secret, as a host that joins is given it."""
         self._pairs: dict[tuple[str, ...], KeyPair] = {}
 
     @property
@@ -90,7 +90,7 @@ class Authority:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - bounded: workers may name lives; a process has one authority
     def life(self, name: str, fence: int) -> KeyPair:
-        """The key of one life of a worker, by the name of its records (`name_of`) and its `fence_of`."""
+        """The key of one incarnation of a worker, by the name of its records (`name_of`) and its `fence_of`."""
         return self._make("life", name, str(fence))
 
     def password(self, name: str) -> str:

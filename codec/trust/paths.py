@@ -1,4 +1,4 @@
-"""What may be written where: paths that others name are checked before they are used."""
+"""Checks the paths that others name before they are used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRIVATE_FILE = 0o600
 
 
 def problem_with_path(text: str) -> str:
-    """Why a text cannot be the path of a run directory; empty when it can."""
+    """The reason why a text cannot be the path of a run directory; empty when it can."""
     if not text.startswith("/") or os.path.normpath(text) != text:
         return "it is not an absolute path without . and .."
     if not text.isprintable():

@@ -13,7 +13,7 @@ from riprap.codec.errors import ConfigError
 
 
 def exposure(found: os.stat_result) -> str:
-    """Who else may open a file or folder with such an entry (its own, not that of a link); empty for nobody."""
+    """Others who may open a file or folder with such an entry (its own, not that of a link); empty for nobody."""
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid == os.geteuid() and not mode & 0o077:
         return ""
@@ -21,7 +21,7 @@ def exposure(found: os.stat_result) -> str:
 
 
 def read_private(path: Path, bytes_max: int) -> bytes:
-    """The content of a file, links followed, of at most so many bytes.
+    """The content of a file, links followed, of at most `bytes_max` bytes.
 
     ConfigError when others may open it, or it is larger or no file; OSError when it cannot be read.
     """

@@ -1,4 +1,4 @@
-"""A reader's keys: with them one asks how the jobs of a cluster are, and nothing else."""
+"""A reader's keys: they let one ask for the state of a cluster's jobs, and nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReaderKeys(NamedTuple):
 
     @classmethod
     def of(cls, authority: Authority) -> ReaderKeys:
-        """Those of all readers of a cluster."""
+        """The keys of all readers of a cluster."""
         return cls(authority.pair(READER), authority.pair(CONTROLLER).public, authority.password(READER))
 
     @classmethod

@@ -49,7 +49,7 @@ class Keyring(NamedTuple):
 
     @property
     def valid(self) -> list[Authority]:
-        """Those whose holders belong to the cluster, or will."""
+        """The authorities whose holders belong to the cluster, or will."""
         return [self.own, *self.coming]
 
     @property
@@ -59,7 +59,7 @@ class Keyring(NamedTuple):
 
 
 def keyring() -> Keyring:
-    """What this process and its user's folder know now; ConfigError when the folder cannot be used."""
+    """The keys that this process and its user's folder know now; ConfigError when the folder cannot be used."""
     own = own_authority()
     known = [] if is_off() else _succession(keys_folder())
     if own.secret not in known:
@@ -92,7 +92,7 @@ def adopt_after(former: Collection[str], secret: bytes, folder: Path) -> None:
 
 
 def keep_next(secret: bytes, folder: Path) -> None:
-    """Keep a secret that is not in use yet, in the place of another such. No effect when it is in use; ConfigError."""
+    """Keep a secret that is not in use yet, in place of another such. No effect when it is in use; ConfigError."""
     with _alone_in(folder):
         if secret != _read(folder / SECRET_FILE):
             replace_private(folder / NEXT_FILE, secret)
@@ -105,7 +105,7 @@ def drop_next(folder: Path) -> None:
 
 
 def promote(key_id: str, folder: Path) -> bool:
-    """Put the secret to come in use, if that is its id; whether the one in use has that id then."""
+    """Put the secret to come in use, if that is its id; True when the one in use has that id then."""
     with _alone_in(folder):
         coming, secret = _read(folder / NEXT_FILE), _read(folder / SECRET_FILE)
         if Authority(secret).id == key_id:

@@ -1,4 +1,4 @@
-"""Where those come from who do not get through a handshake, as far as the monitor of a socket can tell."""
+"""Origins of those who do not get through a handshake, as far as the monitor of a socket can tell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREDENTIALS = struct.Struct("3i")  # pid, user and group, as SO_PEERCRED gives t
 
 
 class Event(NamedTuple):
-    """One event of a monitor; `value` is the connection's descriptor, but of a failure, of which it is not told."""
+    """One event of a monitor; `value` is the connection's descriptor, except for a failure, which names none."""
 
     kind: int
     value: int

@@ -28,7 +28,7 @@ REMEDY = "make a new one with `riprap token` on a host of the cluster"
 
 
 class Token(NamedTuple):
-    """What its text holds."""
+    """The content of a token's text."""
 
     endpoint: str
     controller: bytes
@@ -36,7 +36,7 @@ class Token(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Token:
-        """ConfigError when it is none."""
+        """Read a token; ConfigError when the text is none."""
         try:
             if not text.startswith(PREFIX):
                 raise ValueError
@@ -60,14 +60,14 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """Those that a leader has issued, each with what it is good for. Any thread may use it."""
+    """The tokens that a leader has issued, each with its grant. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._issued: dict[bytes, tuple[float, str]] = {}
 
     def issue(self, lifetime_s: float, gets: str) -> bytes:
-        """The secret half of a new key, which is let in for so long; ConfigError when there are too many.
+        """The secret half of a new key, which is let in for `lifetime_s`; ConfigError when there are too many.
 
         `gets`: SECRET or READER.
         """
@@ -81,13 +81,13 @@ class Tokens:
         return bytes(secret)
 
     def gets(self, key: bytes) -> str:
-        """What the holder of that key, 32 bytes, gets now; empty: nothing, and may not come in."""
+        """The grant of a key's holder (32 bytes): SECRET or READER; empty when the holder may not come in."""
         with self._lock:
             until, gets = self._issued.get(key, (0.0, ""))
         return gets if until > time.monotonic() else ""
 
     def revoke(self) -> int:
-        """Forget all of them; how many there were."""
+        """Forget all of them; returns their number."""
         with self._lock:
             count = len(self._issued)
             self._issued.clear()

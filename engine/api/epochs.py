@@ -1,4 +1,4 @@
-"""Joins what several sinks commit to the epochs of their job, in order and each once."""
+"""Joins the commits of several sinks to the epochs of their job, in order and each once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from riprap.engine.run_directory.epochs import Committed, EpochRow
 
 
 class CommittedEpochs:
-    """The epochs of a run directory that `sinks` sinks write; `take` returns what has come since it was last called."""
+    """The epochs of a run directory that `sinks` sinks write; `take` returns those since the last call."""
 
     def __init__(self, run_dir: Path, sinks: int) -> None:
         self._committed, self._sinks = Committed(run_dir, sinks), sinks
         self._parts: dict[int, list[EpochRow]] = {}
 
     def take(self, whole: bool = True) -> list[EpochRow]:
-        """Epochs that every sink has committed; at the job's end (not `whole`), what some have is an epoch too."""
+        """Epochs that every sink has committed; at the job's end (not `whole`), an epoch of some sinks is one too."""
         for row in self._committed.refresh():
             self._parts.setdefault(row.epoch, []).append(row)
         ready = [epoch for epoch, rows in sorted(self._parts.items()) if len(rows) == self._sinks or not whole]

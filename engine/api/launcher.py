@@ -28,7 +28,7 @@ from riprap.engine.run.start import Start, start_again, start_anew
 from riprap.operators import by_value
 
 TELL_S = 5.0
-"""Longest wait for a program that does not read what it must know (it is stopped, say)."""
+"""Longest wait for a program that does not read an important message (it is stopped, say)."""
 
 
 class Launcher:
@@ -57,7 +57,7 @@ class Launcher:
         self._tell({"type": messages.ENDED, **self._run(start, order)})
 
     def _run(self, start: Start, order: Message) -> dict[str, Any]:
-        """Run the job to its end; how that was."""
+        """Run the job to its end; returns the outcome."""
         try:
             _, failure = run_to_end(start, self, order["zookeeper"], order["standby"], self._take_kill)
         except KeyboardInterrupt:
@@ -100,7 +100,7 @@ class Launcher:
         self._tell({"type": messages.KILLED, "target": order["target"], "done": done})
 
     def _tell(self, message: Message) -> None:
-        """Send what the program must know; to one that is gone nothing."""
+        """Send an important message to the program; to one that is gone nothing."""
         poll = select.poll()
         poll.register(self._end, select.POLLOUT)
         if poll.poll(TELL_S * 1000):
@@ -131,7 +131,7 @@ def _described(error: BaseException) -> dict[str, str]:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Once: what cleans up after it is not to be interrupted."""
+    """Interrupt once: the clean-up after it is not to be interrupted."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 

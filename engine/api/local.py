@@ -13,11 +13,11 @@ from riprap.engine.worker.operators import graph_of_stages
 from riprap.operators.base import Context, Processor, Sink
 
 BLOCK_BYTES = 1 << 18
-"""As links.block_bytes is, where a topology does not say otherwise."""
+"""The default of links.block_bytes."""
 
 
 class LocalTraining:
-    """A processor and a sink that train on what they are fed, one micro-batch after the other.
+    """A processor and a sink that train on the items fed to them, one micro-batch after the other.
 
     `unit` is what the number of a micro-batch's blocks is a multiple of (`unit_of` a job); the sums of blocks are added
     up one after the other, so that a model depends on it in the last bits. `epoch` counts the micro-batches so far.
@@ -50,5 +50,5 @@ class LocalTraining:
 
 
 def unit_of(topology: Topology) -> int:
-    """What the source of a job that trains makes the number of an epoch's blocks a multiple of."""
+    """The number that the source of a job that trains makes an epoch's blocks a multiple of."""
     return block_unit(graph_of_stages(topology))

@@ -1,4 +1,4 @@
-"""What a program and the launcher of its job tell each other, and how an error passes between them."""
+"""The messages between a program and the launcher of its job, and the passing of errors between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
 from riprap.controller.messages import Message
 
 ORDER, KILL, CANCEL = "order", "kill", "cancel"
-"""From the program: the first message, what to run; SIGKILL for a worker or service; end the job now."""
+"""From the program: the first message, which names the job to run; SIGKILL for a worker or service; end the job now."""
 
 STARTED, REFUSED, PROGRESS, KILLED, ENDED = "started", "refused", "progress", "killed", "ended"
 """From the launcher: the first is one of the first two, the last is `ended`."""
@@ -30,7 +30,7 @@ def to_error(message: Mapping[str, Any]) -> RiprapError:
 def order(
     faults: list[str], zookeeper: str | None, zookeeper_auth: str | None, standby: int, program: int, **what: str | None
 ) -> Message:
-    """What to run, for the process `program`: `topology`, `out` and `classes` for a job that begins, or `resume`."""
+    """The order for the process `program`: `topology`, `out` and `classes` for a job that begins, or `resume`."""
     return {
         "type": ORDER,
         "faults": faults,

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: a few rows of HTML."""
+"""A run as a notebook shows it: a few rows of HTML."""
 
 from __future__ import annotations
 

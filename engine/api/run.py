@@ -1,4 +1,4 @@
-"""The handle of a job that runs: what it does now, what it has committed, and orders to it.
+"""The handle of a job that runs: its progress, its commits, and orders to it.
 
 run = job.start()
 for epoch in run:
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the job: what its operators measure, by name; empty before the first epoch."""
+        """Metrics of the job: the measurements of its operators, by name; empty before the first epoch."""
         with self._changed:
             return dict(self._metrics)
 
@@ -182,7 +182,7 @@ class Run:
             raise messages.to_error(self._last_words)
 
     def _listen(self) -> None:
-        """The thread that takes in what the launcher says, until it has ended."""
+        """The thread that takes in the launcher's messages, until it has ended."""
         while received := channel.receive(self._end):
             with self._changed:
                 self._take_in(received[0])
@@ -201,7 +201,7 @@ class Run:
             self._changed.notify_all()
 
     def _take_in_summary(self, summary: Mapping[str, Any]) -> None:
-        """It says last, and most exactly, how the job did."""
+        """Take in the summary, which says last, and most exactly, how the job did."""
         self._failures = summary.get("failures", self._failures)
         metrics = summary.get("metrics", self._metrics)
         self._metrics = {name: value for name, value in metrics.items() if value is not None}

@@ -1,1 +1,1 @@
-"""The command line: one file a subcommand. What they do stands in run/, tune/, services/ and show/."""
+"""The command line: one file a subcommand. The work itself stands in run/, tune/, services/ and show/."""

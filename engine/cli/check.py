@@ -43,7 +43,7 @@ def command(topology: str, items: int, sets: tuple[str, ...], no_verify: bool, a
 
 
 def _check(trial: Trial, as_json: bool) -> int:
-    """Try everything, and say what came of it; the number of complaints."""
+    """Try everything, and report it; returns the number of complaints."""
     from riprap.codec.json_text import to_json
     from riprap.engine.run.trial import unchecked
 

@@ -1,4 +1,4 @@
-"""`riprap checkpoints`: the checkpoints of a job, how long each took and what for."""
+"""`riprap checkpoints`: the checkpoints of a job, with the duration of each and its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents and controllers do first: die with their launcher, and log to what the launcher gave them as stderr."""
+"""The first steps of agents and controllers: die with their launcher, and log to the stderr that it gave them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from riprap.controller import processes
 
 
 class OneLine(logging.Formatter):
-    """Writes a message in one line: what others said, and a message quotes, cannot pass for a line of its own.
+    """Writes a message in one line: text of others that a message quotes cannot pass for a line of its own.
 
     Tracebacks, which stand behind messages, keep their lines.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line of a record, with what cannot be printed escaped."""
+        """The line of a record, with characters that cannot be printed escaped."""
         line = super().formatMessage(record)
         return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 

@@ -1,4 +1,4 @@
-"""`riprap down`: stops what `riprap up` started on this host."""
+"""`riprap down`: stops the services that `riprap up` started on this host."""
 
 from __future__ import annotations
 

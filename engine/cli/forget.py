@@ -1,4 +1,4 @@
-"""`riprap forget`: removes what a cluster keeps of jobs that have ended."""
+"""`riprap forget`: removes a cluster's records of jobs that have ended."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def command(zookeeper: str | None, as_json: bool) -> None:
 
 
 def jobs_text(jobs: Sequence[Mapping[str, Any]]) -> str:
-    """One line a job, and one more under a job that can be gone on with."""
+    """One line a job, and one more under a job that can be resumed."""
     lines = []
     for job in jobs:
         lines.append(f"{job['job']:<32} {job['phase']:<10} {job['run_dir']}")

@@ -1,4 +1,4 @@
-"""`riprap logs`: what the workers of a job printed."""
+"""`riprap logs`: the output of a job's workers."""
 
 from __future__ import annotations
 

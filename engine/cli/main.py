@@ -49,7 +49,7 @@ COMMANDS = {
     "controller": "",
 }
 SHARED = ("prep", "export", "plot", "show")
-"""What these write is as open as the user's umask says; everything else is for its owner alone."""
+"""Commands whose files are as open as the user's umask says; everything else is for its owner alone."""
 
 
 class LazyGroup(click.Group):
@@ -121,7 +121,7 @@ def _interrupt(signum: int, frame: Any) -> None:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Say what happened, once, and choose the exit code."""
+    """Report the error, once, and choose the exit code."""
     from riprap.codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
     from riprap.codec.files import no_space
 
@@ -146,7 +146,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _keep_traceback(error: BaseException) -> str:
-    """Write the traceback of an unexpected error to a file, and say which."""
+    """Write the traceback of an unexpected error to a file, and report its name."""
     path = Path(tempfile.gettempdir()) / f"riprap-{os.getuid()}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -158,7 +158,7 @@ def _keep_traceback(error: BaseException) -> str:
 
 
 def _discard_output_if_closed() -> None:
-    """Whoever read our output may be gone (`riprap logs | head`): let the interpreter's last flush go nowhere."""
+    """Let the interpreter's last flush go nowhere when the reader of our output is gone (`riprap logs | head`)."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""`riprap operators`: what the operators are, and which options each of them takes."""
+"""`riprap operators`: the operators, and the options that each of them takes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def command(name: str | None, as_json: bool, markdown: bool) -> None:
 
 
 def _families(name: str | None) -> dict[str, list[Description]]:
-    """Those that are asked for, by family. ConfigError suggests the right name for one that is nearly right."""
+    """The operators that are asked for, by family. ConfigError suggests the right name for one that is nearly right."""
     from riprap.operators.catalogue import describe, named
     from riprap.operators.shipped import SHIPPED, near
 

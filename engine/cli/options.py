@@ -15,8 +15,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def zookeeper_options(help: str, *, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options that name an ensemble and say how it is entered; a command gets the first as `zookeeper`, and what
-    the second says holds for its process and all children."""
+    """The options that name an ensemble and its credentials; a command gets the first as `zookeeper`, and the second
+    holds for its process and all children."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Runs the Spark job of a `riprap prep` command, and says what it counted or what is wrong."""
+"""Runs the Spark job of a `riprap prep` command, and reports its counts or the error."""
 
 from __future__ import annotations
 

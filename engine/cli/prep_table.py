@@ -25,7 +25,7 @@ def _columns(option: str, text: str) -> Callable[[F], F]:
 
 
 def _column_options(function: F) -> F:
-    """Which columns there are, and what becomes of them."""
+    """The options that choose the columns, and their treatment."""
     for option in (
         click.option("--like", metavar="DIR", help="Treat the columns as those of shards made before."),
         click.option("--order", metavar="COLUMN", help="Sort the rows by a column."),
@@ -97,7 +97,7 @@ def command(
 
 
 def spark_settings(master: str | None, conf: tuple[str, ...], packages: tuple[str, ...]) -> dict[str, str]:
-    """Spark's settings from the options that pass them on. ConfigError for what is no KEY=VALUE."""
+    """Spark's settings from the options that pass them on. ConfigError for text that is no KEY=VALUE."""
     wrong = [entry for entry in conf if "=" not in entry]
     if wrong:
         raise ConfigError(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from riprap.controller.client import Client
 
 ASK_AGAIN_S = 2.0
-"""A leader that is lost forgets what was asked."""
+"""The pause between two requests: a leader that is lost forgets them."""
 LOOK_S = 0.05
 
 

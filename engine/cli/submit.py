@@ -87,7 +87,7 @@ def command(
 def _again(
     name: str, client: Client, faults: Sequence[str], faults_file: str | None, verify: bool
 ) -> ClusterStart | None:
-    """The next attempt at a job; None, and a word about it, when it has completed."""
+    """The next attempt at a job; None, and a note to the user, when it has completed."""
     from riprap.engine.run.cluster_start import find_run_directory, submit_again
     from riprap.engine.run_directory.directory import read_summary
 
@@ -99,7 +99,7 @@ def _again(
 
 
 def hand_in(start: ClusterStart, client: Client, zookeeper: str | None, as_json: bool) -> None:
-    """Submit a job that was checked, and say where its traces go."""
+    """Submit a job that was checked, and print the place of its traces."""
     from riprap.engine.run.cautions import tell
 
     job, run_dir = start.job.topology.job, str(start.run_dir)

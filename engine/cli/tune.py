@@ -99,7 +99,7 @@ def _check_scheme(topology: Topology) -> None:
 
 
 def _acting(topology: Topology) -> tuple[str, ...]:
-    """The thresholds that can be tuned; what is said of the others. ConfigError when there is none."""
+    """The thresholds that can be tuned; prints a note about the others. ConfigError when there is none."""
     from riprap.codec.errors import ConfigError
     from riprap.engine.run.inert import BEHIND, acting, reaches, said
 
@@ -160,7 +160,7 @@ def _search(
 
 
 def _growth(pilots: Pilots, quantity: Quantity, reference: PilotOutcome, items: int) -> float:
-    """From an undisturbed pilot of half the length."""
+    """The growth of the results, from an undisturbed pilot of half the length."""
     from riprap.engine.tune.loss import growth
 
     half = max(1, items // 2)

@@ -84,7 +84,7 @@ def _check_ensemble(zookeeper: str) -> None:
 
 
 def _own_address(given: str, zookeeper: str | None) -> str:
-    """What this host's services listen at; with an ensemble of the user's, by default, what is seen from there."""
+    """The address that this host's services listen at; with the user's ensemble, by default the one seen from there."""
     from riprap.controller.addresses import ONE_HOST, address_towards, is_loopback, own_address
 
     if given or not zookeeper:
@@ -144,7 +144,7 @@ def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups
 
 
 def _follow_keys(services: Services, state: ServiceState) -> ServiceState:
-    """Bring the services under the keys that have followed theirs, if any have; the state that is true then."""
+    """Bring the services under the keys that have followed theirs, if any have; returns the state that is true then."""
     from riprap.codec.trust.keys import is_off, keys_folder
     from riprap.codec.trust.rotation import promoted_since
 

@@ -1,4 +1,4 @@
-"""What a run directory says about a run, as series of numbers that can be drawn."""
+"""The content of a run directory, as series of numbers that can be drawn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """All that is drawn of a run. `seconds` count from the first item's emission."""
+    """The series that are drawn of a run. `seconds` count from the first item's emission."""
 
     job: str
     scheme: str
@@ -43,7 +43,7 @@ class Series:
     """The longest of each interval; NaN where no epoch was committed."""
     failures: Sequence[Mark]
     recoveries: Sequence[tuple[float, float]]
-    """When the job was RECOVERING, from and to."""
+    """The stretches in which the job was RECOVERING, from and to."""
     bytes_sent: Mapping[str, int]
     bytes_shared: Mapping[str, int]
     """By edge; empty before the run has ended."""

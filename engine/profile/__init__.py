@@ -1,1 +1,1 @@
-"""Where the time of a job's threads went: reads what they recorded, draws `profile.html`."""
+"""The use of time by a job's threads: reads their records, draws `profile.html`."""

@@ -1,4 +1,4 @@
-"""Draws `profile.html`: what each thread of a job did over one micro-batch, and the shares of its time."""
+"""Draws `profile.html`: the spans of each thread of a job over one micro-batch, and the shares of its time."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from riprap.engine.worker.profiling import PROFILE, boot
 PAGE = "profile.html"
 TEMPLATE = Path(__file__).with_name("page.html")
 MARGIN = 0.15
-"""What is drawn before and after the micro-batch, in its lengths."""
+"""The time drawn before and after the micro-batch, in its lengths."""
 LAST_NS = 100_000_000
-"""What is drawn of a job that committed nothing: its end."""
+"""The time drawn of a job that committed nothing: its end."""
 UNIT_NS = 100
-"""Of the times in the page."""
+"""The unit of the times in the page."""
 MEANINGS = {
     "wait": "sleeping until something arrives",
     "copy": "reading input, writing into shared memory, saving",
@@ -53,7 +53,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Profile:
-    """What the page shows. `rows` are the job's epochs; `word` is what the job calls one: micro-batch or window."""
+    """The content of the page. `rows` are the job's epochs; `word` is the job's name for one: micro-batch or window."""
 
     job: str
     scheme: str
@@ -81,7 +81,7 @@ class Profile:
 def write_page(
     run_dir: Path, job: str, scheme: str, stages: Sequence[str], rows: Sequence[EpochRow], word: str
 ) -> Path | None:
-    """Write `profile.html` from what workers left in the run directory; None where they left nothing."""
+    """Write `profile.html` from the workers' records in the run directory; None where there are none."""
     threads, elsewhere = read_threads(run_dir / PROFILE, boot())
     if not threads:
         return None
@@ -161,7 +161,7 @@ def _data(profile: Profile, row: EpochRow | None, batch: Interval) -> dict[str, 
 
 
 def _lane(thread: ThreadSpans, drawn: Interval, zero_ns: int) -> dict[str, Any] | None:
-    """What is drawn of a thread, each span as kind (of SPENT), start, end, CPU time, epoch; None: nothing."""
+    """The drawing of a thread, each span as kind (of SPENT), start, end, CPU time, epoch; None: nothing."""
     if thread.recorded.within(drawn) is None:
         return None
     spans = with_gaps(thread.spans)

@@ -1,4 +1,4 @@
-"""Reads what the threads of a job recorded, and says what share of a time each of them did what."""
+"""Reads the records of a job's threads, and computes the share of each kind of work in a time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from riprap.engine.worker.profiling import ABOUT, SUFFIX, UNRECORDED
 
 OTHER, STALLED = "other", "stalled"
 SPENT = (*KINDS[1:], OTHER, STALLED)
-"""What a thread spends its time on. `other` is outside of all spans, `stalled` neither asleep by its own will nor on a
+"""The kinds of a thread's time. `other` is outside of all spans, `stalled` neither asleep by its own will nor on a
 CPU: other threads have it, or a lock or the memory makes it wait."""
 
 NETWORK = ("upstream", "downstream")
 WAIT = KINDS.index("wait")
 KIND_BITS = 8
 EDGE_SHARE = 0.1
-"""Of the epochs, at the beginning and at the end each: they are no typical ones."""
+"""The part of the epochs, at the beginning and at the end each, that is not typical."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class ThreadSpans:
-    """What one thread of one life of a worker did. Invariant: `spans` (SPAN) are in order and do not overlap."""
+    """The records of one thread of one life of a worker. Invariant: `spans` (SPAN) are in order and do not overlap."""
 
     worker: str
     life: int
     thread: str
     spans: np.ndarray
     full: bool
-    """True when as much was recorded as is kept, so that older spans may be gone."""
+    """True when the record has its full size, so that older spans may be gone."""
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class ThreadSpans:
 
 @dataclass(frozen=True)
 class Shares:
-    """What a thread did in `seconds`: the share of each kind of SPENT; they add up to 1.
+    """The use of `seconds` by a thread: the share of each kind of SPENT; they add up to 1.
 
     Of `wait` it is the time that passed, of all that is work the time on a CPU.
     """
@@ -90,7 +90,7 @@ class Cpu:
         self._cpu = np.maximum.accumulate(np.column_stack([spans["cpu_start_ns"], spans["cpu_end_ns"]]).ravel())
 
     def used(self, at_ns: int | np.ndarray) -> np.ndarray:
-        """What it had used at these times, in ns."""
+        """The CPU time used up to each of these times, in ns."""
         return np.asarray(np.interp(at_ns, self._wall, self._cpu))
 
 
@@ -113,7 +113,7 @@ def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]
 
 
 def boot_of(about: Path) -> str:
-    """Which host a life ran on, by its `boot`; empty when it was killed before it had said so."""
+    """The host that a life ran on, by its `boot`; empty when it was killed before it had said so."""
     try:
         return str(json.loads(about.read_text())["boot"])
     except ValueError:
@@ -130,7 +130,7 @@ def read_unrecorded(folder: Path) -> dict[tuple[str, str], float]:
 
 
 def shares(thread: ThreadSpans, interval: Interval) -> Shares | None:
-    """What a thread did in an interval, as far as it was recorded; None where nothing of it was."""
+    """The shares of a thread's time in an interval, as far as it was recorded; None where nothing of it was."""
     part = interval.within(thread.recorded)
     if part is None:
         return None
@@ -152,7 +152,7 @@ def kinds_of(spans: np.ndarray) -> np.ndarray:
 
 
 def with_gaps(spans: np.ndarray) -> np.ndarray:
-    """The spans, and what lies between two of them as spans of kind 0."""
+    """The spans, and the gaps between two of them as spans of kind 0."""
     gaps = np.zeros(max(0, len(spans) - 1), dtype=SPAN)
     for start, end in (("start_ns", "end_ns"), ("cpu_start_ns", "cpu_end_ns")):
         gaps[start], gaps[end] = spans[end][:-1], spans[start][1:]
@@ -171,7 +171,7 @@ def interval_of(row: EpochRow) -> Interval:
 
 
 def typical(rows: Sequence[EpochRow], threads: Sequence[ThreadSpans]) -> EpochRow | None:
-    """The epoch of median length among those that all threads recorded, but for the first and the last ones.
+    """The epoch of median length among those that all threads recorded, except the first and the last ones.
 
     Where none was recorded whole, the last one; None where none was committed.
     """

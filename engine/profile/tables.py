@@ -10,11 +10,11 @@ from typing import NamedTuple
 from riprap.engine.profile.spans import SPENT, Interval, Shares, ThreadSpans, shares
 
 SHARE_MIN = 0.0005
-"""What would be shown as 0.0 %."""
+"""The share below which 0.0 % would be shown."""
 
 
 class ShareRow(NamedTuple):
-    """What stands in the first two columns, the shares, and whether a line is drawn above."""
+    """A row of the table: the first two columns, the shares, and True when a line is drawn above."""
 
     first: str
     second: str
@@ -98,7 +98,7 @@ def _percent(share: float) -> str:
 
 
 def _unrecorded(used: Mapping[tuple[str, str], float], job: Interval) -> str:
-    """What the other threads took of the CPUs; nothing where no worker lived to tell."""
+    """The CPU time of the other threads; nothing where no worker lived to tell."""
     lines = "".join(
         f"<tr><td>{html.escape(stage)}</td><td>{html.escape(thread)}</td><td>{seconds:.2f} s</td>"
         f"{_percent(seconds / job.ns * 1e9)}</tr>"

@@ -1,1 +1,1 @@
-"""What `riprap run`, `submit` and `check` do: checks, start, session, faults, summary."""
+"""The steps behind `riprap run`, `submit` and `check`: checks, start, session, faults, summary."""

@@ -1,4 +1,4 @@
-"""What a sound job does not promise, said to its user before it starts."""
+"""The limits of a sound job's promises, told to its user before it starts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.names import newer_name
 
 CONDITION_MAX = 1e8
-"""Beyond it a decoded value has fewer than 8 of its 16 digits."""
+"""The condition number beyond which a decoded value has fewer than 8 of its 16 digits."""
 DIGITS = 15.95
-"""Of a float64."""
+"""The decimal digits of a float64."""
 
 
 def cautions(topology: Topology) -> Iterator[str]:
@@ -51,7 +51,7 @@ def stands(run_dir: Path) -> Iterator[str]:
 
 
 def tell(texts: Iterable[str]) -> None:
-    """Say them on stderr."""
+    """Print them on stderr."""
     for text in texts:
         click.secho(f"warning: {text}", fg="yellow", err=True)
 

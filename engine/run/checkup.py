@@ -1,4 +1,4 @@
-"""What a machine needs, each need a small function that says what it found."""
+"""The needs of a machine, each checked by a small function that says what it found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the doctor's: what was looked at, how it stands, what was found, what to do about it."""
+    """One line of the doctor's: the thing looked at, its state, the finding, and the remedy."""
 
     name: str
     level: str
@@ -171,7 +171,7 @@ def processes() -> Check:
 
 
 def memory() -> Check:
-    """Memory that can be had without swapping."""
+    """Memory available without swapping."""
     text = Path("/proc/meminfo").read_text()
     available_mb = int(re.search(r"MemAvailable:\s+(\d+)", text)[1]) >> 10  # type: ignore[index]
     good = available_mb >= MEMORY_MIN_MB

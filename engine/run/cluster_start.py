@@ -30,12 +30,12 @@ class ClusterStart:
 
     @property
     def unprotected(self) -> str:
-        """Why a lost sink would end the job, and it could not be resumed; empty when both can be done."""
+        """The reason why a lost sink would end the job, and it could not be resumed; empty when both can be done."""
         return self.job.unprotected or ("" if self.servers else "the cluster has no backup server")
 
     def submission(self, zookeeper: str | None) -> dict[str, Any]:
-        """What the controller gets besides the topology: the command that goes on with the job should it fail, and what
-        it needs to sum the job up (`before`) and to inject faults."""
+        """The controller's part of a submission besides the topology: the command that goes on with the job should it
+        fail, and the data needed to sum the job up (`before`) and to inject faults."""
         name = self.job.topology.job
         resume = "" if self.unprotected else submit_again_command(name, zookeeper, file_in_use())
         attempt, checkpoint = self.attempt, last_checkpoint(self.run_dir)
@@ -57,7 +57,7 @@ def submit_anew(job: CheckedJob, out: str | None, servers: Sequence[str]) -> Clu
 def submit_again(
     run_dir: Path, client: Client, faults: Sequence[str], faults_file: str | None, verify: bool
 ) -> ClusterStart:
-    """The next attempt, from what the run directory and the backup servers of the first one hold.
+    """The next attempt, from the run directory and the backup servers of the first one.
 
     ConfigError, with no attempt counted, when the job has not ended, is none of a cluster, or cannot be restored.
     """
@@ -81,7 +81,7 @@ def submit_again(
 
 
 def check_faults(job: CheckedJob) -> None:
-    """ConfigError for a fault in what is no worker: agents hit none but their own workers."""
+    """ConfigError for a fault in anything but a worker: agents hit none but their own workers."""
     workers = {str(worker) for worker in job.topology.workers()}
     for fault in job.faults:
         if fault.target not in workers:

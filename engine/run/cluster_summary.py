@@ -17,7 +17,7 @@ from riprap.engine.run_directory.epochs import Committed
 
 
 def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Write summary.json of a job that has ended; what it says, None when nothing was to be done.
+    """Write summary.json of a job that has ended, and return it; None when nothing was to be done.
 
     That is so when this attempt is summed up already, when `riprap run` does it, or when there is no run directory.
     """
@@ -52,7 +52,7 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
 
 
 def not_injected(submitted: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str]:
-    """The faults that were never ordered, and why."""
+    """The faults that were never ordered, and the reasons."""
     given = {order["number"] for order in status.get("injected") or ()}
     why = "the job ended before that moment, or its target was not running from then on"
     return {str(fault): why for number, fault in enumerate(read_faults(submitted)) if number not in given}

@@ -1,4 +1,4 @@
-"""What can be found wrong with a job of a general topology before anything is started."""
+"""Checks of a job of a general topology before anything is started."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class DataflowSchema:
     verified: tuple[str, ...] = ()
     """Fingerprints of the input directories that were looked at (operators/inputs/shard_checks.py)."""
     columns: tuple[str, ...] = ()
-    """Of the first source's input, where it is a matrix."""
+    """The columns of the first source's input, where it is a matrix."""
     label: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """What workers are told of it."""
+        """The fields that workers are told."""
         return {"items": self.items, "windows": self.windows, "verified": list(self.verified)}
 
 
@@ -85,7 +85,7 @@ FORGETTING = (
     "hopping: Windowed of any built-in state, CountMin, and operators that close their windows;"
     " sliding: Windowed, and those that hop; decaying: Decaying of float64"
 )
-"""Which states (riprap.operators.states) can have thresholds of a window."""
+"""The states (riprap.operators.states) that can have thresholds of a window, by the kind of window."""
 
 
 def _window_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:

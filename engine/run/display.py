@@ -70,7 +70,7 @@ class LineDisplay:
             self._shown, self._next = state, now + LINE_EVERY_S
 
     def _say(self, text: str) -> None:
-        """Print a line, unless that had to wait for who reads it: the job's services are looked after meanwhile."""
+        """Print a line, unless that had to wait for its reader: the job's services are looked after meanwhile."""
         if has_room(self._stream):
             print(text, file=self._stream, flush=True)
 
@@ -130,7 +130,7 @@ def of_total(snapshot: Snapshot) -> str:
 
 
 def counts(snapshot: Snapshot) -> list[tuple[str, int]]:
-    """What fault tolerance had to do, as far as it had to."""
+    """The work of fault tolerance, as far as there was any."""
     every = [("decoded", snapshot.decoded_items), ("recomputed", snapshot.recomputed_items)]
     return [(label, count) for label, count in [*every, ("lost", snapshot.lost_items)] if count]
 

@@ -1,4 +1,4 @@
-"""What a summary says about the machine that the job ran on."""
+"""The machine that a job ran on, as its summary describes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a job that was begun to its end, and makes of whatever ends it an error that says how to go on."""
+"""Runs a job that was begun to its end, and makes every error an error that says how to go on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_to_end(
     start: Start, display: Display, zookeeper: str | None, standby: int,
     hand_out: Callable[[Kill], None] = lambda kill: None,
 ) -> tuple[dict[str, Any], JobFailed | None]:  # fmt: skip
-    """The summary, and why the job did not complete; errors of another kind are raised with the same remedy.
+    """The summary, and the error of a job that did not complete; other errors are raised with the same remedy.
 
     `hand_out` gets the function that kills a worker or service of the job, for use by any thread (`Injector.kill`).
     """
@@ -47,7 +47,7 @@ def run_to_end(
 
 
 def _incomplete(summary: Mapping[str, Any]) -> str:
-    """Why a job without an error of the controller's is not completed."""
+    """The reason why a job without an error of the controller's is not completed."""
     short = summary["shortfall"]
     if not short:
         return "no reason was given"
@@ -60,5 +60,5 @@ def resume_of(start: Start, zookeeper: str | None) -> str:
 
 
 def _and_resume(remedy: str, resume: str) -> str:
-    """A remedy, and how to go on after it."""
+    """A remedy, and the way to go on after it."""
     return f"{remedy.rstrip('.')}; go on where it ended with: {resume}" if resume else remedy

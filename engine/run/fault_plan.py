@@ -1,4 +1,4 @@
-"""Settles what faults mean for one job: which worker `random:` draws, how many items `N%` is, what cannot be done."""
+"""Settles the faults of one job: the worker that `random:` draws, the items of `N%`, the faults that cannot be done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from riprap.engine.run.faults import SERVICES
 def plan_faults(faults: Sequence[Fault], topology: Topology, total_items: int | None) -> list[Fault]:
     """Faults with definite targets and moments: `random:` is drawn by the job's seed, `%` turned into items.
 
-    `total_items` is None when the source does not know it. ConfigError for what this job cannot be done.
+    `total_items` is None when the source does not know it. ConfigError for a fault that this job cannot have.
     """
     draw = random.Random(topology.seed)  # noqa: S311 - to be drawn again alike
     drawn: set[str] = set()

@@ -1,4 +1,4 @@
-"""The language of faults: what `--fault ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]` says, without doing it."""
+"""The language of faults: reads `--fault ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]`, without doing it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from riprap.operators.inputs.shards import open_shards
 from riprap.operators.learning.estimators import evaluate, load_model
 
 ROWS_MAX = 1_000_000
-"""Rows judged at most: enough for three digits, and what fits into memory beside everything else."""
+"""Rows judged at most: enough for three digits, and few enough to fit into memory beside everything else."""
 
 
 def holdout_metrics(model_path: str | None, topology: Topology) -> dict[str, float]:

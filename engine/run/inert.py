@@ -1,4 +1,4 @@
-"""Which thresholds of scheme `approximate` act on a job, found from its topology and operators before it starts.
+"""The thresholds of scheme `approximate` that act on a job, found from its topology and operators before it starts.
 
 A source loses nothing: it reads its input again from where its last backup is. Output of a window that closes is never
 lost either. So Theta and L act on a stage behind a source that gets more than results of whole windows, Theta if it has
@@ -21,7 +21,7 @@ BEHIND = "put states behind the source, which is then forward:Forward (docs/tune
 
 @dataclass(frozen=True)
 class Reach:
-    """Where a threshold acts, and of the other stages with something to bound why it does not."""
+    """The stages where a threshold acts, and for others with something to bound the reason why it does not."""
 
     acts: tuple[str, ...]
     inert: tuple[tuple[str, str], ...]
@@ -51,7 +51,7 @@ def notes(topology: Topology) -> Iterator[str]:
 
 
 def said(name: str, reach: Reach) -> str:
-    """Where it does not act, and why."""
+    """The stages where it does not act, with the reasons."""
     why = "; ".join(f"{stage}: {reason}" for stage, reason in reach.inert)
     where = f"acts on {', '.join(reach.acts)} alone" if reach.acts else "acts nowhere"
     return f"{name} {where}, for nothing else is ever lost ({why})"
@@ -72,7 +72,7 @@ def _source(topology: Topology, name: str) -> str:
 
 
 def _whole(topology: Topology, made: dict[str, DataflowOperator], name: str) -> str:
-    """Why nothing that comes to the stage can be lost; empty where something can."""
+    """The reason why nothing that comes to the stage can be lost; empty where something can."""
     senders = [edge.upstream for edge in topology.in_edges(name) if not edge.feedback]
     if all(made[sender].only_windows for sender in senders) and senders:
         return "it gets only results of whole windows"

@@ -28,7 +28,7 @@ class Injector(threading.Thread):
         self.injected: list[Injected] = []
         self.pending = list(faults)
         self.not_injected: dict[str, str] = {}
-        """After `stop`: each fault that did not happen, and why."""
+        """Each fault that did not happen, and the reason; filled by `stop`."""
         self._due: set[str] = set()
         self._effects: list[Effect] = []
         self._targets = targets

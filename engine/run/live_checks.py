@@ -1,4 +1,4 @@
-"""What can be wrong with an input that is followed or comes from a server, before anything is started."""
+"""Checks of an input that is followed or comes from a server, before anything is started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riprap.operators.inputs.tcp_lines import addresses_of
 
 
 def live_problems(topology: Topology, general: bool) -> Iterator[Problem]:
-    """Of all sources of a whole topology; `general`: its operators are DataflowOperators."""
+    """Problems of all sources of a whole topology; `general`: its operators are DataflowOperators."""
     for stage in topology.sources:
         source = topology.input_of(stage)
         at: FieldPath = ("stages", stage, "input") if topology.stages[stage].input else ("input",)

@@ -1,4 +1,4 @@
-"""What a job lost, or may have lost, in each recovery: bounds are said as bounds, counts as counts (AF 3.5).
+"""The losses of a job, certain or possible, in each recovery: bounds are said as bounds, counts as counts (AF 3.5).
 
 A recovery is a life that went on from what another had saved. One that ended before its failure was on record is known
 to no later one, which then goes on from the same records: the last that says so counts.
@@ -13,7 +13,7 @@ Stats = Mapping[str, Any]
 
 
 def losses(stats: Mapping[str, Sequence[Stats]]) -> dict[str, Any]:
-    """`items` were counted as lost, `states` may lack something; `recoveries` say what, by the lives of each worker."""
+    """`items` were counted as lost, `states` may lack something; `recoveries` has the details, by workers' lives."""
     recoveries = list(_recoveries(stats))
     counted = sum(life.get("lost_items") or 0 for lives in stats.values() for life in lives if not life.get("recovery"))
     return {
@@ -36,7 +36,7 @@ def _recoveries(stats: Mapping[str, Sequence[Stats]]) -> Iterator[dict[str, Any]
 
 
 def sentences(lost: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """For people: what was counted, and each recovery that may lack something."""
+    """Sentences for people: the counts, and each recovery that may lack something."""
     if lost["items"]:
         yield "LOST", f"{lost['items']:,} items"
     for one in lost["recoveries"]:

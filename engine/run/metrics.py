@@ -1,4 +1,4 @@
-"""Makes the job's metrics of what its destinations report, each metric as its operator says that tasks combine."""
+"""Makes the job's metrics of its destinations' reports, each metric as its operator says that tasks combine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _sum(tasks: Mapping[str, Stats], name: str) -> dict[str, float]:
 
 
 def _mean(tasks: Mapping[str, Stats], name: str) -> dict[str, float]:
-    """Weighted by the items of each task; plain where none of them counts any."""
+    """The mean weighted by the items of each task; plain where none of them counts any."""
     values = {worker: (stats["metrics"][name], stats.get("items", 0)) for worker, stats in tasks.items()}
     weight = sum(items for _, items in values.values())
     if not weight:
@@ -29,7 +29,7 @@ _COMBINED: Mapping[str, Callable[[Mapping[str, Stats], str], dict[str, float]]] 
 
 
 def combine(last: Mapping[str, Stats]) -> dict[str, float | None]:
-    """Of the newest statistics of each worker: one number a metric, or one a task where the operator names no way.
+    """Combine the newest statistics of each worker: one number a metric, or one a task where the operator names no way.
 
     The metrics of a single task are the job's as they are. One that is not finite at some task (None) is not finite.
     """

@@ -1,4 +1,4 @@
-"""What can be found wrong with a job's operators: the form they are of, the schemes that suit it, and their options.
+"""Checks of a job's operators: the form they are of, the schemes that suit it, and their options.
 
 All of it comes in one round. That the scheme is for the other form of job is told first and alone of what follows from
 it: edges that this scheme would want otherwise are none of the user's business then.
@@ -31,13 +31,13 @@ FORMS: dict[bool, tuple[str, list[str]]] = {
     True: ("general topologies", names_for(True)),
     False: ("the three-stage form (source, processor, sink)", names_for(False)),
 }
-"""By whether operators are DataflowOperators: what their form is called, and its schemes."""
+"""Names of the two forms, by whether operators are DataflowOperators, and the schemes of each."""
 
 Loaded = Mapping[str, type[Operator]]
 
 
 def operator_problems(draft: Draft) -> Iterator[Problem]:
-    """What is wrong with the operators of all stages, and with a scheme that cannot protect them."""
+    """Problems of the operators of all stages, and of a scheme that cannot protect them."""
     loaded: dict[str, type[Operator]] = {}
     for name, stage in draft.topology.stages.items():
         try:
@@ -101,7 +101,7 @@ def _form_problems(draft: Draft, loaded: Loaded, general: bool) -> Iterator[Prob
 
 
 def _output_problems(topology: Topology) -> Iterator[Problem]:
-    """What is wrong with files for the rows of windows, as far as the destinations' operators can be made."""
+    """Problems of the files for the rows of windows, as far as the destinations' operators can be made."""
     stages = {name: topology.stages[name] for name in topology.sinks}
     try:
         made = {name: make_operator(stage.operator, stage.options) for name, stage in stages.items()}
@@ -131,7 +131,7 @@ def _three_stage_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _stage_problems(draft: Draft, name: str, operator: type[Operator], general: bool) -> Iterator[Problem]:
-    """All wrong options of a stage; where there are none, what else is wrong with it."""
+    """All wrong options of a stage; where there are none, its other problems."""
     stage = draft.topology.stages[name]
     found = list(option_problems(operator, stage.options))
     for one in found:
@@ -178,7 +178,7 @@ def _made_problems(topology: Topology, name: str, stage: StageOptions) -> Iterat
 
 
 def _code_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with a code of the user's own."""
+    """Problems of a code of the user's own."""
     path = ("fault_tolerance", "code")
     try:
         code = check_code(options["code"], options["k"], options["r"])

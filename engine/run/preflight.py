@@ -1,4 +1,4 @@
-"""Everything that can be found wrong with a job before anything is started: operators, options, input, faults."""
+"""Finds every problem of a job before anything is started: operators, options, input, faults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OpenAll = Callable[[Topology, tuple[str, ...]], "JobSchema | DataflowSchema"]
 
 NAMES_MAX = 8
 SAMPLE_ITEMS = 256
-"""On how many items a processor that splits its work is tried."""
+"""The number of items on which a processor that splits its work is tried."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class JobSchema:
     """The epochs that each sink closes; None without end."""
 
     def fields(self) -> dict[str, Any]:
-        """What workers and controllers are told of it."""
+        """The fields that workers and controllers are told."""
         told = {"columns": self.columns, "verified": self.verified, "classes": self.classes}
         moments = {} if self.moments is None else {"moments": packed_moments(self.moments)}
         values = {name: list(values) for name, values in told.items()}
@@ -94,7 +94,7 @@ class CheckedJob:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns of the input and which is the label, as far as they are known."""
+        """The columns of the input and its label, as far as they are known."""
         return {"columns": list(self.schema.columns), "label": self.schema.label}
 
     def submission(self, run: str, attempt: int, backups: Sequence[str], checkpoint: int = 0) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def check_job(
 
 
 def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:
-    """The topology and the faults; one ConfigError for all that is wrong with either."""
+    """The topology and the faults; one ConfigError for all problems of either."""
     wrong: list[ConfigError] = []
     given = _kept(wrong, load)
     faults = [_kept(wrong, partial(parse_fault, spec)) for spec in specs]
@@ -146,7 +146,7 @@ def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topo
 
 
 def _kept(wrong: list[ConfigError], part: Callable[[], Any]) -> Any:
-    """What `part` gives; its ConfigError is kept."""
+    """The result of `part`; its ConfigError is kept."""
     try:
         return part()
     except ConfigError as error:
@@ -217,7 +217,7 @@ def _lengths(topology: Topology, sources: Sequence[Source]) -> list[int] | None:
 
 
 def _opened(opening: Callable[[], T]) -> T:
-    """What `opening` returns; ConfigError with the user's line for what an operator raises or returns wrongly there."""
+    """The result of `opening`; ConfigError with the user's line where an operator raises or returns wrongly."""
     try:
         return opening()
     except WrongReturn as wrong:
@@ -252,7 +252,7 @@ def _unlearnt(schema: JobSchema | DataflowSchema) -> Iterator[str]:
 
 
 def _unprotected(topology: Topology) -> str:
-    """Why a lost sink would end this job; empty when it would not."""
+    """The reason why a lost sink would end this job; empty when it would not."""
     if topology.backup.servers == 0:
         return "backup.servers is 0"
     if is_dataflow(topology) or topology.scheme not in SPREAD:

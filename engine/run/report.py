@@ -15,7 +15,7 @@ FAILURES_MAX = 10
 
 
 def report(summary: Mapping[str, Any], run_dir: Path) -> str:
-    """A dozen lines: what was done, how fast, what failed and what became of it."""
+    """A dozen lines: the work done, its speed, the failures and their repair."""
     return "\n".join(f"{label:<12} {text}" for label, text in _lines(summary, run_dir))
 
 
@@ -44,7 +44,7 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
 
 
 def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What there is to say of a job that got on."""
+    """The figures of a job that got on."""
     latency = summary["epoch_latency_ms"]
     yield (
         "items",

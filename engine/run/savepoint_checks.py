@@ -1,4 +1,4 @@
-"""What can be found wrong with the savepoint that a job is to begin from: stages and states that are missing, or left
+"""Checks of the savepoint that a job is to begin from: stages and states that are missing, or left
 over, and tasks that its parts cannot be dealt out to."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT = ("start_from",)
 
 
 def savepoint_problems(draft: Draft) -> Iterator[Problem]:
-    """Why the job cannot begin from the savepoint that it names."""
+    """The reasons why the job cannot begin from the savepoint that it names."""
     topology = draft.topology
     if not draft.whole or topology.start_from is None:
         return
@@ -111,7 +111,7 @@ def _state_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iter
 
 
 def _state_of(topology: Topology, name: str) -> State | None:
-    """None also for an operator that cannot be made, of which others tell."""
+    """The state of an operator; None also when it cannot be made, which other checks report."""
     stage = topology.stages[name]
     try:
         operator = make_operator(stage.operator, stage.options)

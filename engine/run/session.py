@@ -43,7 +43,7 @@ CANCEL_TIMEOUT_S = 3.0
 
 
 class Session:
-    """One `riprap run`. `run` returns the summary, whatever became of the job; what it started is gone then."""
+    """One `riprap run`. `run` returns the summary, whatever the outcome; all that it started is gone then."""
 
     def __init__(self, start: Start, display: Display, zookeeper: str | None, standby: int) -> None:
         self._start, self._zookeeper = start, zookeeper
@@ -93,7 +93,7 @@ class Session:
         return self._injector.kill(target)
 
     def _sum_up(self) -> dict[str, Any]:
-        """Write what is known of the job; what a completed one needed is given up only then."""
+        """Write all that is known of the job; the needs of a completed one are given up only then."""
         summary = self._summary()
         try:
             write_summary(self._run_dir, summary)
@@ -172,7 +172,7 @@ class Session:
             time.sleep(LOOK_EVERY_S)
 
     def _drain_when_due(self, client: Client) -> None:
-        """Once, when `--until` is reached; asked again at the next look where no controller answers."""
+        """Drain once, when `--until` is reached; asked again at the next look where no controller answers."""
         until, seconds = self._start.until, time.monotonic() - self._started_at
         if until is None or self._drained or not until.is_reached(self._committed.items, seconds):
             return
@@ -193,7 +193,7 @@ class Session:
         return total - self._committed.items > self._rate.last
 
     def _take_in(self, status: Mapping[str, Any], answered_at: float) -> None:
-        """Keep the status, and pass on what the injector needs of it."""
+        """Keep the status, and pass on the part that the injector needs."""
         self.status = status
         self._note_restored(answered_at)
         pids = self._services.pids()
@@ -206,7 +206,7 @@ class Session:
         self._injector.first_item_at = min([*emitted, *([] if known is None else [known])], default=None)
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
-        """With standby controllers, the fault target `controller` is whichever of them leads."""
+        """With standby controllers, the fault target `controller` is the one that leads."""
         endpoint = str(self.status.get("controller") or "")
         if endpoint != self._leads[0]:
             controllers = [pid for name, pid in pids.items() if name.startswith("controller")]

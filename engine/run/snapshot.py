@@ -1,4 +1,4 @@
-"""What is shown of a running job at one moment: composed from the controller's answer and the committed epochs."""
+"""A running job as shown at one moment: composed from the controller's answer and the committed epochs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Snapshot:
     faults: tuple[str, ...] = field(default=())
     calls: tuple[SlowCall, ...] = field(default=())
     crashes: tuple[tuple[str, int, str], ...] = field(default=())
-    """Worker, incarnation and how it ended, of those that ended themselves."""
+    """Worker, incarnation and manner of the end, of those that ended themselves."""
     failures: tuple[Mapping[str, Any], ...] = field(default=())
     """As in summary.json."""
     checkpoint: int | None = None
@@ -62,14 +62,14 @@ class Snapshot:
 
 
 class Rate:
-    """Items per second over the last two seconds; `last` is what `add` returned last."""
+    """Items per second over the last two seconds; `last` is the last result of `add`."""
 
     def __init__(self) -> None:
         self.last = 0.0
         self._points: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, items: int) -> float:
-        """Note how many items are committed now; returns the rate."""
+        """Note the items committed now; returns the rate."""
         self._points.append((now, items))
         while now - self._points[0][0] > RATE_WINDOW_S:
             self._points.popleft()
@@ -82,7 +82,7 @@ def look(
     status: Mapping[str, Any], epochs: int, items: int, total_items: int | None, rate: float, faults: tuple[str, ...],
     failures: tuple[Mapping[str, Any], ...] = (),
 ) -> Snapshot:  # fmt: skip
-    """Compose a snapshot; what the controller does not say yet is left empty."""
+    """Compose a snapshot; unknown fields are left empty."""
     lives = stats_by_worker(status)
     every = [one for stats in lives.values() for one in stats]
     workers = status.get("workers") or {}

@@ -29,7 +29,7 @@ class Start:
     profile: bool = False
     """True when workers record where their time goes."""
     until: Until | None = None
-    """When a stream without end is to be drained."""
+    """The moment when a stream without end is to be drained."""
 
 
 def start_anew(

@@ -1,4 +1,4 @@
-"""Composes summary.json from what the job left behind: a pure function of facts."""
+"""Composes summary.json from the job's traces: a pure function of facts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BACKUPS = (
     "records", "record_bytes", "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes",
     "punctuation_backups", "replayed_items",
 )  # fmt: skip
-"""Counts of what workers saved, in all; of it by the schemes of general topologies: records of states, items, bytes."""
+"""Counts of all that workers saved, and under the schemes of general topologies: records of states, items, bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ class Facts:
     earlier: Sequence[Sequence[EpochRow]] = ()
     injected: Sequence[Injected] = ()
     not_injected: Mapping[str, str] = field(default_factory=dict)
-    """Fault -> why it did not happen."""
+    """Fault -> the reason why it did not happen."""
     started_at: float | None = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     shortfall: str = ""
-    """What of the stream `epochs.csv` lacks, though the controller holds the job for completed."""
+    """The items that `epochs.csv` lacks, though the controller holds the job for completed."""
     before: Before = NOTHING_BEFORE
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
     checkpoints: Sequence[Checkpoint] = ()
-    """Those of all attempts, where the scheme makes any."""
+    """The checkpoints of all attempts, where the scheme makes any."""
     first_item_at: float | None = None
-    """When the first item was emitted, as far as who watched the job has heard."""
+    """The time of the first item, as far as the watcher of the job has heard."""
     one_host: bool = True
     """True when the sinks' moments in `epochs.csv` are on the same clock as those of `status`."""
 
@@ -129,7 +129,7 @@ def stats_by_worker(status: Mapping[str, Any]) -> dict[str, list[Stats]]:
 
 
 def shortfall(submitted: Mapping[str, Any], committed: Committed, status: Mapping[str, Any]) -> str:
-    """What `epochs.csv` lacks of the stream of a job that is said to be completed: that was said to the controller.
+    """The items that `epochs.csv` lacks of a job that is said to be completed: that was said to the controller.
 
     Items of committed epochs that stay lost are as each sink last counted them.
     """
@@ -146,7 +146,7 @@ def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:
 
 
 def match_failures(injected: Sequence[Injected], recorded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each failure once: injected faults with what the controller saw of them, then what came by itself.
+    """Each failure once: injected faults with the controller's view of them, then those that came by themselves.
 
     Times in ms count from the injection, or from the detection of a failure that nobody injected; those that began on
     another controller's clock than they ended on are not known. A fault that nobody noticed (a short stop) has no
@@ -202,7 +202,7 @@ def _failure(
 
 
 def _span(facts: Facts, every: list[Stats]) -> tuple[float | None, float]:
-    """When the first item was emitted, and the seconds from then to the last epoch committed.
+    """The time of the first item, and the seconds from then to the last epoch committed.
 
     On one host the rows of `epochs.csv` are also asked: nobody may have lived to say it.
     """
@@ -232,7 +232,7 @@ def _first_emit(
     every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0, known: float | None = None
 ) -> float | None:
     """The earliest of what workers say, of what is `known`, and of when the first epoch began: its latency before its
-    commit. Of the lives before a change of controllers nobody may know any more.
+    commit. The lives before a change of controllers may be forgotten.
 
     A sink that goes on where an earlier attempt ended also remembers the beginning of that, and announces epochs that
     were committed then; both lie before `since`.
@@ -270,7 +270,7 @@ def _sinks_view(stats: Mapping[str, list[Stats]], name: str) -> dict[str, Any]:
 
 
 def times(every: Iterable[Stats], name: str) -> list[float]:
-    """A moment as the workers report it; one that has not come yet is absent or 0."""
+    """The times of a moment as the workers report it; one that has not come yet is absent or 0."""
     return [value for one in every if (value := one.get(name))]
 
 

@@ -13,7 +13,7 @@ from riprap.controller.effects import Victim
 
 
 class Targets:
-    """The processes of a job by name. One thread tells it what the controller says, another one asks."""
+    """The processes of a job by name. One thread tells it the controller's answers, another one asks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ def descends_from(pid: int, ancestor: int) -> bool:
 
 
 def listener(endpoint: str, pids: Iterable[int]) -> int | None:
-    """Which of these processes listens at `tcp://HOST:PORT`; None when none of them does."""
+    """The process, of these, that listens at `tcp://HOST:PORT`; None when none of them does."""
     port, candidates = endpoint.rpartition(":")[2], set(pids)
     listening = (one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN)
     return next(

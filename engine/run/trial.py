@@ -1,4 +1,4 @@
-"""Tries the operators of a topology in this process, on its own input: what `riprap check` and `riprap.testing` do."""
+"""Tries the operators of a topology in this process, on its own input, for `riprap check` and `riprap.testing`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Trial:
 
 
 def unchecked(outcomes: Sequence[Outcome]) -> list[str]:
-    """What was not tried, and why: a line for each reason of each stage."""
+    """The laws that were not tried: a line for each reason of each stage."""
     found: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
         if outcome.not_tried:
@@ -104,7 +104,7 @@ def _of_three_stages(topology: Topology, schema: JobSchema, items: int, complain
 
 
 def _context(topology: Topology, schema: JobSchema, stage: str) -> Context:
-    """As a worker of the first task has it; a source is opened before its columns are known."""
+    """The context of a worker of the first task; a source is opened before its columns are known."""
     context = context_of(topology, schema.fields(), topology.tasks(stage)[0])
     return replace(context, columns=(), label=None) if stage in topology.sources else context
 

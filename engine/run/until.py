@@ -1,4 +1,4 @@
-"""When `riprap run --until` drains a stream without end."""
+"""The condition by which `riprap run --until` drains a stream without end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from riprap.codec.errors import ConfigError
 
 @dataclass(frozen=True)
 class Until:
-    """So many items are committed, or so many seconds of the run have passed; the job ends some windows later."""
+    """Enough items are committed, or seconds of the run have passed; the job ends some windows later."""
 
     kind: str
     value: float

@@ -1,4 +1,4 @@
-"""What can be wrong with a topology's `output`, the files for the rows of windows, before anything is started."""
+"""Checks of a topology's `output`, the files for the rows of windows, before anything is started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATH = ("output", "path")
 def output_problems(topology: Topology, writes: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Destinations that write no rows of windows, names of files that would be the same.
 
-    `writes`: by destination, the names of what it writes.
+    `writes`: by destination, the names of its rows.
     """
     output = topology.output
     assert output is not None, "asked for where there is one"
@@ -49,7 +49,7 @@ def _path_problems(output: Output, counts: Mapping[str, int]) -> Iterator[Proble
 
 
 def check_output_is_free(topology: Topology) -> None:
-    """ConfigError when files of another run are where those of a new one would go: they would be taken for its own."""
+    """ConfigError when another run's files lie where those of a new one would go: they would be taken for its own."""
     output = topology.output
     if output is None:
         return

@@ -1,1 +1,1 @@
-"""The directory of a run: who works in it, its files, and how they are read while the job still writes."""
+"""The directory of a run: the launchers that work in it, its files, and their readers while the job still writes."""

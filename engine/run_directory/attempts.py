@@ -53,7 +53,7 @@ class Attempts:
         self._entries = [_entry(line) for line in lines]
         self.servers: list[str] | None = next((e["servers"] for e in self._entries if "servers" in e), None)
         self.forgotten = any("forgotten" in entry for entry in self._entries)
-        """True when what its backup servers kept was deleted, so that the job cannot be gone on with."""
+        """True when its backup servers' records were deleted, so that the job cannot be resumed."""
         self.run = next((str(entry["run"]) for entry in self._entries if "run" in entry), uuid.uuid4().hex[:12])
 
     def begin(self, before: Sequence[int] = (), servers: Sequence[str] | None = None) -> Attempt:
@@ -115,7 +115,7 @@ def _ensemble(zookeeper: str | None, auth: str) -> list[str]:
 
 
 def _entry(line: bytes) -> Mapping[str, Any]:
-    """What a line says; nothing when it was cut short."""
+    """The fields of a line; none when it was cut short."""
     try:
         entry = json.loads(line)
     except ValueError:

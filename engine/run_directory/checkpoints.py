@@ -15,7 +15,7 @@ from riprap.controller.moment import CHECKPOINTS
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint; `state` is completed or aborted. What a leader that died had not logged is None."""
+    """One checkpoint; `state` is completed or aborted. Fields that a dead leader had not logged are None."""
 
     number: int
     state: str
@@ -28,15 +28,15 @@ class Checkpoint:
     """The longest pause of a worker for the copy of its state."""
     slowest: str = ""
     reason: str = ""
-    """Why it was aborted."""
+    """The reason why it was aborted."""
 
     def fields(self) -> dict[str, Any]:
-        """For scripts."""
+        """The fields, for scripts."""
         return {"checkpoint": self.number, **{k: v for k, v in vars(self).items() if k != "number"}}
 
 
 def read_checkpoints(run_dir: Path) -> list[Checkpoint]:
-    """Those that ended, in the order of their numbers, as far as they are kept; empty for a job that makes none."""
+    """The checkpoints that ended, in the order of their numbers, as far as kept; empty for a job that makes none."""
     found: dict[int, Checkpoint] = {}
     for event in _events(run_dir):
         number = event.get("checkpoint")
@@ -52,12 +52,12 @@ def read_checkpoints(run_dir: Path) -> list[Checkpoint]:
 
 
 def last_checkpoint(run_dir: Path) -> int:
-    """The newest that is whole: what a resumed job goes on from; 0 for none."""
+    """The newest that is whole, from which a resumed job goes on; 0 for none."""
     return max((one.number for one in read_checkpoints(run_dir) if one.state == "completed"), default=0)
 
 
 def summed_up(checkpoints: Sequence[Checkpoint]) -> dict[str, Any]:
-    """For `summary.json`: how many, how long they took and how large they were."""
+    """A summary for `summary.json`: the number of checkpoints, their durations and sizes."""
     whole = [one for one in checkpoints if one.state == "completed"]
     durations = sorted(one.duration_ms for one in whole if one.duration_ms is not None)
     at = quantiles(durations, n=100, method="inclusive") if len(durations) > 1 else [*durations, 0.0][:1] * 99

@@ -1,4 +1,4 @@
-"""The directory that a job leaves its traces in: its name, what it starts with, and what is read back from it."""
+"""The directory of a job's traces: its name, its first files, and those read back from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = "schema.json"
 SUMMARY = "summary.json"
 TOPOLOGY = "topology.yaml"
 COMPUTED = ("sinks",)
-"""What a resolved topology adds, and no topology file may say."""
+"""Fields that a resolved topology adds, and no topology file may hold."""
 
 
 def make_run_directory(
@@ -55,7 +55,7 @@ def make_run_directory(
 
 
 def _unmake(path: Path) -> None:
-    """Take back what was made, so that the same command works once there is room."""
+    """Take back all that was made, so that the same command works once there is room."""
     with suppress(OSError):
         (path / TOPOLOGY).unlink(missing_ok=True)
         (path / LOGS).rmdir()

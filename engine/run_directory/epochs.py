@@ -21,7 +21,7 @@ class EpochRow:
     latency_ms: float
     committed_at: float
     clock: tuple[int, int] = (0, 0)
-    """Of which sink's file, and how often that sink had moved to another host."""
+    """The number of the sink whose file it is, and the number of times that sink had moved to another host."""
 
 
 def parse_row(line: str) -> EpochRow | None:
@@ -38,7 +38,7 @@ def parse_row(line: str) -> EpochRow | None:
 class EpochTail:
     """The rows of one growing file; a line counts once its end is there. A file not there yet has none.
 
-    Of a long stream the file holds the newest rows; `before` is what the others came to. The rows themselves stay in
+    Of a long stream the file holds the newest rows; `before` has the others' totals. The rows themselves stay in
     the file: who follows a stream without end keeps totals alone.
     """
 
@@ -50,14 +50,14 @@ class EpochTail:
         self.epoch = 0
         """The latest committed epoch, 0 before the first."""
         self.items = 0
-        """Of all epochs, of those before the first row too."""
+        """Items of all epochs, of those before the first row too."""
 
     def rows(self) -> list[EpochRow]:
         """The rows that the file holds now, of those that were taken in."""
         return [row for row in EpochTail(self._path, self._index).refresh() if row.epoch <= self.epoch]
 
     def refresh(self) -> list[EpochRow]:
-        """Take in what was appended, and return it.
+        """Take in the appended rows, and return them.
 
         A file that was begun anew is read anew; where it tells of what was before, only news are returned.
         """
@@ -103,7 +103,7 @@ class Committed:
         self._tails = [EpochTail(run_dir / name, index) for index, name in enumerate(names)]
 
     def refresh(self) -> list[EpochRow]:
-        """Take in what was appended, and return it, sink by sink."""
+        """Take in the appended rows, and return them, sink by sink."""
         return [row for tail in self._tails for row in tail.refresh()]
 
     @property

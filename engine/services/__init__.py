@@ -1,1 +1,1 @@
-"""The services that jobs need on this host, and how commands reach those of a cluster."""
+"""The services that jobs need on this host, and the way of commands to those of a cluster."""

@@ -1,4 +1,4 @@
-"""Decides which backup servers a launcher starts: where each listens, and where it keeps what it gets."""
+"""Decides which backup servers a launcher starts: the address of each, and its storage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BackupServer:
 
 
 def servers_of_run(topology: Topology, run_dir: Path, run: str) -> list[BackupServer]:
-    """Those of one `riprap run`, none when the topology names servers that run already.
+    """The servers of one `riprap run`, none when the topology names servers that run already.
 
     Their names are abstract, so that nothing is left behind, and the same in every attempt. Without a storage of the
     topology's own they keep everything in the run directory.
@@ -53,7 +53,7 @@ def servers_of_run(topology: Topology, run_dir: Path, run: str) -> list[BackupSe
 
 
 def servers_of_cluster(folder: Path, count: int, address: str) -> list[BackupServer]:
-    """Those of `riprap up`: what an earlier cluster in this folder used and did not give up, and more up to `count`.
+    """The servers of `riprap up`: those that an earlier cluster in this folder used and kept, and more up to `count`.
 
     Submitted jobs know them by address, so that addresses outlive an unclean end, as their storage does.
     """

@@ -15,5 +15,5 @@ def open_client(zookeeper: str | None, timeout_s: float = 10.0) -> Client:
 
 
 def quiet_kazoo() -> None:
-    """Keep kazoo's log off the terminal: what matters of it comes back as errors."""
+    """Keep kazoo's log off the terminal: all that matters of it comes back as errors."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Deletes what backup servers keep of a job that nobody will go on with."""
+"""Deletes the logs on backup servers of a job that nobody will resume."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ DEADLINE_S = 5.0
 
 
 def forget_backups(status: Mapping[str, Any]) -> list[str]:
-    """Delete the logs of a job, by what the controller says of it; the servers that did not confirm it in time."""
+    """Delete the logs of a job, by the controller's status of it; returns the servers that did not confirm in time."""
     servers = status.get("servers") or ()
     return forget(servers, records_of(status["job"], status.get("run", "")), DEADLINE_S) if servers else []

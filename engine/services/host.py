@@ -80,7 +80,7 @@ class Services:
         return pids
 
     def supervise(self) -> None:
-        """Start again what has died; RiprapError when that happens too often to be an accident."""
+        """Start dead services again; RiprapError when that happens too often to be an accident."""
         for name, child in list(self._children.items()):
             code = child.poll()
             if code is not None:
@@ -103,7 +103,7 @@ class Services:
             self._start(name)
 
     def stop(self) -> None:
-        """End all of them; what does not end in time is killed.
+        """End all of them; those that do not end in time are killed.
 
         Agents and controllers go first, then the backup servers, for workers save until their end, then ZooKeeper.
         """

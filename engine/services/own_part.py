@@ -23,7 +23,7 @@ class OwnPart:
 
     @property
     def connect_string(self) -> str:
-        """What the services and clients of the run connect to."""
+        """The connect string for the services and clients of the run."""
         return f"{self._zookeeper}{self._path}"
 
     def make(self) -> None:

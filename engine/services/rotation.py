@@ -42,7 +42,7 @@ LOCK = "rotation.lock"
 
 
 class Rotated(NamedTuple):
-    """What a rotation has done: the hosts whose agents have the new keys, and the backup servers that have not."""
+    """The outcome of a rotation: the hosts whose agents have the new keys, and the backup servers that have not."""
 
     hosts: list[str]
     foreign_backups: list[str]
@@ -78,7 +78,7 @@ def find_cluster() -> ServiceState:
 
 
 def announce(coming: Authority) -> list[str]:
-    """Have everybody keep the keys that will be the cluster's; the agents' hosts. RiprapError, and nobody here does."""
+    """Have everybody keep the keys to come; returns the agents' hosts. RiprapError, and nobody here keeps them."""
     keep_next(coming.secret, keys_folder())
     try:
         with open_client(None, timeout_s=20.0) as client:

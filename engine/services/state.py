@@ -20,7 +20,7 @@ PF_EXITING = 0x4  # <linux/sched.h>
 
 @dataclass(frozen=True)
 class ServiceState:
-    """The supervisor of the services (`started_ticks` tells it from a later process of the same pid), and where.
+    """The supervisor of the services, and their place (`started_ticks` excludes a later process of the same pid).
 
     `backups` are the addresses of the backup servers among the services; `zookeeper_auth` is the file that says how the
     ensemble is entered, empty for an embedded server; `keys` is the id of those under which controllers and backup
@@ -62,7 +62,7 @@ def remove_state() -> None:
 
 
 def forget_jobs(folder: Path) -> None:
-    """Remove what outlives an unclean end: the jobs in an embedded ZooKeeper, and their states and items.
+    """Remove the remains of an unclean end: the jobs in an embedded ZooKeeper, and their states and items.
 
     With an ensemble of the user's nothing is removed: its jobs may go on elsewhere, or here later.
     """
@@ -72,7 +72,7 @@ def forget_jobs(folder: Path) -> None:
 
 
 def started_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None when it does not run.
+    """The start of a process, in clock ticks since boot (field 22 of proc_pid_stat(5)); None when it does not run.
 
     One that was killed is no zombie at once; its flags (field 9) say that it is about to be one.
     """

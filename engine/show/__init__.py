@@ -1,1 +1,1 @@
-"""What a run has left, as tables with named columns: results, rows of windows, epochs, failures."""
+"""The results of a run, as tables with named columns: results, rows of windows, epochs, failures."""

@@ -1,4 +1,4 @@
-"""What is known of any run as tables: metrics, epochs, failures, and what recoveries may have cost."""
+"""The records of any run as tables: metrics, epochs, failures, and the possible losses of recoveries."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def metrics(run: RunFiles) -> Table:
 
 
 def failures(run: RunFiles) -> Table:
-    """Each failure: who, how it ended, and when it was noticed and made good."""
+    """Each failure: the worker, how it ended, and when it was noticed and repaired."""
     return Table(_columns(read_summary(run.path).get("failures") or (), FAILURE), _note(run))
 
 
 def recoveries(run: RunFiles) -> Table:
-    """What each recovery may lack (docs/dataflow.md says what the columns mean)."""
+    """The possible losses of each recovery (docs/dataflow.md explains the columns)."""
     lost = read_summary(run.path).get("lost") or {}
     return Table(_columns(lost.get("recoveries") or (), RECOVERY), _note(run))
 
@@ -63,7 +63,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[st
 
 
 def _numbers(values: Iterable[Any]) -> np.ndarray:
-    """Whole numbers where all are; what is not known is NaN."""
+    """Whole numbers where all are; unknown ones are NaN."""
     listed = list(values)
     if all(isinstance(value, int) for value in listed):
         return np.array(listed, np.int64)

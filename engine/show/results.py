@@ -28,7 +28,7 @@ RECORDS: dict[str, Callable[[RunFiles], Table]] = {
 
 
 def results(run: RunFiles) -> dict[str, Read]:
-    """The results of each destination, and the rows that it put out; what is known of any run is in RECORDS."""
+    """The results of each destination, and the rows that it put out; the records of any run are in RECORDS."""
     found: dict[str, Read] = {}
     stages = run.topology.sinks
     for stage in stages:
@@ -69,7 +69,7 @@ def _output(operator: type[Operator], paths: list[Path]) -> Table:
 
 
 def _whole(operator: type[DataflowOperator], name: str, files: list[tuple[int, int, Path]]) -> Read:
-    """What was written of all windows under a name."""
+    """The rows written of all windows under a name."""
     several = len({task for _, task, _ in files}) > 1
 
     def read() -> Table:
@@ -90,7 +90,7 @@ def _alike(parts: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
 
 
 def _asked(operator: type[Operator], read: Callable[[], T]) -> T:
-    """What an operator says of its results; DataError with the user's own line where that raises."""
+    """An operator's answer about its results; DataError with the user's own line where that raises."""
     try:
         return read()
     except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:

@@ -33,7 +33,7 @@ class RunFiles:
                 f"{path / TOPOLOGY} is not what a run leaves: {error!r}", "name another directory"
             ) from error
         self.notes: list[str] = []
-        """What could not be read as its operator would have it."""
+        """The files that could not be read as their operator would have it."""
 
     @property
     def schema(self) -> Schema:
@@ -45,7 +45,7 @@ class RunFiles:
             return Schema()
 
     def operator(self, stage: str) -> type[Operator]:
-        """The class of a destination; where it cannot be imported, one that says nothing of its results."""
+        """The class of a destination; where it cannot be imported, one that does not describe its results."""
         name = self.topology.stages[stage].operator
         try:
             return load_operator(name)
@@ -64,7 +64,7 @@ class RunFiles:
         return [path for path in paths if path.is_file()]
 
     def window_files(self) -> Iterator[tuple[str, int, int, Path]]:
-        """(name, window, task, file) of what was written of windows, by name, window and task."""
+        """(name, window, task, file) of the files written of windows, by name, window and task."""
         found = []
         for path in (self.path / "output").glob("*.npz"):
             name, *numbers = path.stem.rsplit(".", 2)

@@ -1,4 +1,4 @@
-"""Prints a table for people: the first rows, and how many there are."""
+"""Prints a table for people: the first rows, and the number of all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _console() -> Console:
 
 
 def _cell(value: Any) -> str:
-    """Numbers with as many digits as people read; text without what would move the cursor."""
+    """Numbers with as many digits as people read; text without characters that would move the cursor."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(value))
     if isinstance(value, int):

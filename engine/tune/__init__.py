@@ -1,1 +1,1 @@
-"""What `riprap tune` does: pilots, what they lost, what to propose."""
+"""The steps of `riprap tune`: pilots, their losses, the proposal."""

@@ -1,4 +1,4 @@
-"""Says how far the results of a disturbed run are from those of an undisturbed one: pure functions of arrays."""
+"""Computes the distance of a disturbed run's results from an undisturbed one's: pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
 Results = Mapping[str, Arrays]
-"""What each destination wrote, by worker."""
+"""The arrays that each destination wrote, by worker."""
 Entries = Mapping[Any, float] | np.ndarray
 """Numbers by key, or a vector of them by position."""
 
 KEY = "epoch"
-"""A column that says which window a row is of."""
+"""The column that names the window of a row."""
 
 
 def losses(reference: Results, found: Results) -> dict[str, float]:
-    """For each name of the reference: the L1 distance of what was found, by the L1 norm of the reference.
+    """For each name of the reference: the L1 distance of the results found, by the L1 norm of the reference.
 
     Entries are compared by key where the results have keys (`entries_of`), else by position; what is on one side only
     counts whole. A reference of zeros loses nothing if zeros were found, and everything (1) if not.

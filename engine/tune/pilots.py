@@ -21,12 +21,12 @@ from riprap.operators.inputs.job_input import open_input
 
 PILOT_WINDOWS = 20
 PILOT_ITEMS = 2_000_000
-"""By default a pilot has so many windows, or as many as hold so many items, if that is fewer."""
+"""By default a pilot has PILOT_WINDOWS windows, or as many as hold this number of items, if that is fewer."""
 
 
 @dataclass(frozen=True)
 class PilotOutcome:
-    """A pilot that completed: its summary, and what its destinations wrote."""
+    """A pilot that completed: its summary, and the arrays that its destinations wrote."""
 
     summary: Mapping[str, Any]
     results: Results
@@ -54,7 +54,7 @@ class Pilots:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What accuracy is measured by: a metric of the summary, an array of the results, or (None) all results."""
+    """The measure of accuracy: a metric of the summary, an array of the results, or (None) all results."""
 
     name: str | None
 
@@ -81,7 +81,7 @@ class Quantity:
 
 
 def pilot_items(asked: int | None, items: int, micro_batch: int, failures: int) -> int:
-    """The items of a pilot's largest source. ConfigError when its windows are too few to kill so many workers in."""
+    """The items of a pilot's largest source. ConfigError when its windows are too few for that many kills."""
     usual = max(min(PILOT_WINDOWS * micro_batch, PILOT_ITEMS), (failures + 1) * micro_batch)
     chosen = min(items, asked or usual)
     windows = math.ceil(chosen / micro_batch)
@@ -123,7 +123,7 @@ def stream_items(topology: Topology) -> dict[str, int]:
 
 
 def _limits(topology: Topology, items: int) -> list[str]:
-    """Cuts the largest source off after so many items, and the others at the same part of theirs."""
+    """Options that cut the largest source off after `items` items, and the others at the same part of theirs."""
     totals = stream_items(topology)
     largest = max(totals.values())
     own = {stage: f"stages.{stage}.input" if topology.stages[stage].input else "input" for stage in totals}

@@ -1,4 +1,4 @@
-"""Says what tuning measured and proposes: a table, the line to paste, and the same as one JSON document."""
+"""Reports the measurements and the proposal of tuning: a table, the line to paste, and all as one JSON document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADINGS = ("theta", "l", "gamma", "items/s", "against none", "loss", "state bac
 
 @dataclass(frozen=True)
 class Tuning:
-    """All that was found out. `none` is the pilot without fault tolerance under the same failures, `undisturbed` its
+    """The findings. `none` is the pilot without fault tolerance under the same failures, `undisturbed` its
     items per second without any; `growth` is that of the results (tune_loss.py), None where it does not matter.
     """
 
@@ -41,7 +41,7 @@ class Tuning:
 
 
 def text(tuning: Tuning) -> str:
-    """What people read."""
+    """The report for people."""
     rows = [HEADINGS, _row("none", tuning.none, tuning), *(_measured_row(one, tuning) for one in tuning.measured)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
@@ -53,7 +53,7 @@ def text(tuning: Tuning) -> str:
 
 
 def document(tuning: Tuning) -> dict[str, Any]:
-    """What scripts read."""
+    """The report for scripts."""
     return {
         "accuracy": tuning.target,
         "pilot_items": tuning.pilot_items,

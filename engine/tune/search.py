@@ -1,4 +1,4 @@
-"""Chooses which thresholds to measure, which of the measured to propose, and what to propose for a longer stream.
+"""Chooses the thresholds to measure, the measured ones to propose, and those to propose for a longer stream.
 
 Pure: pilots are run by whoever drives the search.
 """
@@ -28,7 +28,7 @@ class Setting(NamedTuple):
     gamma: float
 
     def scaled(self, factor: float, acting: Collection[str] = THRESHOLDS) -> Setting:
-        """Those that act larger or smaller; 0 and infinity stay, and Gamma is at least 1."""
+        """The thresholds, those that act larger or smaller; 0 and infinity stay, and Gamma is at least 1."""
         larger = Setting(self.theta * factor, self.l * factor, max(1.0, self.gamma * factor))
         return self._replace(**{name: getattr(larger, name) for name in acting})
 
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """One pilot: `loss` of accuracy against the undisturbed one, and what it cost. `failures` were injected."""
+    """One pilot: `loss` of accuracy against the undisturbed one, and its cost. `failures` were injected."""
 
     setting: Setting
     loss: float
@@ -58,7 +58,7 @@ class Measured:
 def search(
     start: Setting, target: float, pilots: int, acting: Collection[str] = THRESHOLDS
 ) -> Generator[Setting, Measured, None]:
-    """Yields settings to be measured, at most `pilots`, and is sent what was measured of each.
+    """Yields settings to be measured, at most `pilots`, and is sent the measurement of each.
 
     Thresholds that do not act (engine/run/inert.py) stay what they are. First the others together, in the ratio of
     `start`: by decades, until a loss above `target` and one not above it stand beside each other, then between these.

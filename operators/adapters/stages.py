@@ -1,4 +1,4 @@
-"""The adapters: what a task of a general topology calls, in terms of `Source`, `Processor` and `Sink` (LEC III-B).
+"""The adapters: the calls of a task of a general topology, in terms of `Source`, `Processor` and `Sink` (LEC III-B).
 
 The blocks between them carry an array more than the operators see. Behind items it says the number of the first in its
 source task's stream, and how many of them a coded stage gets at a time. Behind results it has a row for each, with the
@@ -21,7 +21,7 @@ from riprap.operators.finite import are_finite, check_model
 from riprap.operators.inputs.job_input import ENDLESS
 
 ITEM_BYTES = 8.0
-"""Of a column."""
+"""The bytes of an item in one column."""
 Turn = Callable[[int, int], int]
 """(epoch, number of a block's first item) -> the task of the next stage that gets the block."""
 RESULT, ITEMS, LINEAR = range(3)
@@ -29,7 +29,7 @@ RESULT, ITEMS, LINEAR = range(3)
 
 
 class SourceRows:
-    """What a source task reads: the rows of its `Source`, and where they begin."""
+    """The rows that a source task reads from its `Source`, and the number of the first."""
 
     def __init__(self, source: Source, columns: int) -> None:
         self.is_endless = source.items is None
@@ -79,7 +79,7 @@ class ProcessorStage(DataflowOperator):
 
 
 class SinkStage(DataflowOperator):
-    """A sink: aggregates the results of an epoch in the order of the stream, and commits. State: what it committed.
+    """A sink: aggregates the results of an epoch in the order of the stream, and commits. State: its last commit.
 
     `trains`: a feedback edge leads to the processors. An epoch without any result (all of it was lost, or its source
     has ended) changes nothing. JobFailed for a commit that is not finite, where it must be.

@@ -1,4 +1,4 @@
-"""The states of adapted processors and sinks: what a new life needs to go on, and how far that is from its backup.
+"""The states of adapted processors and sinks: all that a new life needs, and its distance from the backup.
 
 A backup holds everything each time, or nothing where nothing has changed: models come anew with each epoch anyway.
 The divergence of a model is the Euclidean distance from the one that was saved. What cannot be told as a distance,
@@ -23,7 +23,7 @@ Result = Sequence[np.ndarray]
 
 
 def own(arrays: Sequence[np.ndarray]) -> Model:
-    """Copies: what came in a message is valid during a call alone, and operators go on changing their own arrays."""
+    """Copies: arrays of a message are valid during a call alone, and operators go on changing their own."""
     return tuple(np.array(array) for array in arrays)
 
 
@@ -42,7 +42,7 @@ def packed(fields: Any, arrays: Sequence[np.ndarray]) -> Backup:
 
 
 def unpacked(backup: Backup) -> tuple[Any, list[np.ndarray]]:
-    """What `packed` was given; ValueError for anything else."""
+    """The arguments that `packed` was given; ValueError for anything else."""
     try:
         return msgpack.unpackb(backup.arrays[0].tobytes()), list(backup.arrays[1:])
     except Exception as error:
@@ -87,7 +87,7 @@ class Models(State):
 
 
 class Commits(State):
-    """What a sink has committed (its snapshot and the feedback), and results of epochs that are open.
+    """The commits of a sink (its snapshot and the feedback), and results of epochs that are open.
 
     `snapshot` and `restore` are the operator's; `enter` hands its processor the feedback.
     """
@@ -100,7 +100,7 @@ class Commits(State):
     ) -> None:
         self._snapshot, self._restore, self._enter = snapshot, restore, enter
         self.feedback: Model = ()
-        """Of the last commit; empty before the first."""
+        """The feedback of the last commit; empty before the first."""
         self._results: dict[int, dict[int, Result]] = {}
         self._saved: Model = ()
         self._divergence = 0.0

@@ -41,7 +41,7 @@ class AlternatingLeastSquares(GraphLoop):
         self.state.arrays |= {"values": np.zeros((0, rank)), "before": np.zeros(3), "error": np.zeros(2)}
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
-        """Totals: what is minimised, the squared error in it, and the ratings."""
+        """Totals: the minimised value, the squared error in it, and the ratings."""
         arrays, vertices = self.state.arrays, self.part.vertices
         if number == 0:
             arrays["values"], arrays["before"] = self._first(vertices), np.full(3, np.inf)
@@ -68,7 +68,7 @@ class AlternatingLeastSquares(GraphLoop):
         return Messages(part.ends[edges], np.column_stack([part.lengths[edges], values]))
 
     def _solve(self, side: np.ndarray, places: np.ndarray, ratings: np.ndarray, others: np.ndarray) -> None:
-        """The factors of a side from what the other one said."""
+        """Solve for the factors of a side, from the messages of the other one."""
         count, rank = len(self.part.vertices), self._rank
         normal, right = np.zeros((count, rank, rank)), np.zeros((count, rank))
         for i in range(rank):
@@ -82,8 +82,8 @@ class AlternatingLeastSquares(GraphLoop):
         self.state.arrays["values"] = values
 
     def finished(self, fed: int, totals: np.ndarray) -> bool:
-        """Each superstep lowers what is minimised; the second is the first whose other side has solved, too. Notes the
-        error for people."""
+        """Each superstep lowers the minimised value; the second is the first whose other side has solved, too.
+        Notes the error for people."""
         self.state.arrays["error"] = totals[1:]
         before, now = self.state.arrays["before"][0], totals[0]
         return fed == 0 or (self.state.superstep > 2 and bool(before - now < self._tolerance * before))

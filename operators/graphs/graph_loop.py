@@ -1,4 +1,4 @@
-"""What loops over a graph have in common: rows of edges, and one value for each vertex."""
+"""The base of loops over a graph: rows of edges, and one value for each vertex."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where items come from: shards of every format, raw text, synthetic streams, and the sources that pass them on."""
+"""The inputs of items: shards of every format, raw text, synthetic streams, and the sources that pass them on."""

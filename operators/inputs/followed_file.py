@@ -1,4 +1,4 @@
-"""One text file that grows: the lines that were added, and what tells it from another file of its name."""
+"""One text file that grows: the lines that were added, and the marks that tell it from another file of its name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from riprap.operators.inputs.live_lines import LINE_BYTES_MAX, Report, whole_bytes
 
 HEAD_BYTES = 256
-"""The start of a file tells whether it still is the file that was read: an inode is used again soon."""
+"""Bytes at the start of a file that tell it from another: an inode is used again soon."""
 
 
 class FilePlace(NamedTuple):
-    """Where a file is read next: its name and offset, and the checksum of its first `head` bytes up to there."""
+    """The place where reading goes on: a file's name and offset, and the checksum of its first `head` bytes."""
 
     name: str
     offset: int = 0
@@ -43,7 +43,7 @@ class FollowedFile:
         return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
-        """It is not read any more."""
+        """Close the file; it is not read any more."""
         os.close(self._fd)
 
     def read(self, lines: int, nbytes: int, rest: bool) -> bytes:
@@ -60,7 +60,7 @@ class FollowedFile:
         return found
 
     def _skip(self, data: bytes, lines: int, nbytes: int, rest: bool) -> bytes:
-        """Leave a line out that is too long; what follows it is read."""
+        """Leave out a line that is too long; the line behind it is read."""
         if not self.place.skipping:
             self._report("input_line_dropped", file=self.place.name, offset=self.place.offset, bytes_max=LINE_BYTES_MAX)
         end = data.find(b"\n") + 1
@@ -68,7 +68,7 @@ class FollowedFile:
         return self.read(lines, nbytes, rest) if data else b""
 
     def _look(self) -> None:
-        """Start anew when the file is not what was read: it was cut, or written over."""
+        """Start anew when the file was cut, or written over."""
         place = self.place
         if os.fstat(self._fd).st_size < place.offset or self._checksum(place.head) != place.checksum:
             self._report("input_truncated", file=place.name, offset=place.offset)

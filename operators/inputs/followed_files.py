@@ -1,4 +1,4 @@
-"""Follows a text file, or the files of a directory: what is there, then lines and files as they come (as tail -F).
+"""Follows a text file, or the files of a directory: all that is there, then lines and files as they come (as tail -F).
 
 A file is the same file whatever it is called (device, inode, its first bytes). When another one stands under its name,
 the rest of the old one is read first. Files take turns by name, a block each.
@@ -17,13 +17,13 @@ from riprap.operators.inputs.live_lines import Lines, Places, Report, lines_of
 TURNS = 16
 """Blocks between two looks for other files, while there is something to read."""
 HELD_MAX = 8
-"""Files that had the name of the one that is followed and are held open; the oldest is done with when there are more.
+"""The most earlier files of the followed name that are held open; the oldest is given up when there are more.
 Of a directory all are held open, for there they would be found again."""
 
 
 @dataclass
 class Name:
-    """What has stood under one name, the oldest first; only the last one may still stand there."""
+    """The files that have stood under one name, the oldest first; only the last one may still stand there."""
 
     files: list[FollowedFile] = field(default_factory=list)
 
@@ -79,7 +79,7 @@ class FollowedFiles:
         return b""
 
     def _read(self, name: Name, lines: int, nbytes: int, rest: bool) -> bytes:
-        """Of the oldest file that has something; those that will never have are closed."""
+        """The bytes of the oldest file that has some; those that will never have any are closed."""
         for file in list(name.files):
             before = file.place
             ends = rest or file.is_gone or (not self._is_directory and len(name.files) > HELD_MAX)

@@ -22,7 +22,7 @@ LINES = "riprap-lines"
 
 
 class InputRows(Protocol):
-    """Rows of one kind. What is read is read-only."""
+    """Rows of one kind. Arrays read are read-only."""
 
     kind: Kind
     rows: int
@@ -32,7 +32,7 @@ class InputRows(Protocol):
         """Rows start <= row < stop. Raises IndexError unless 0 <= start <= stop <= rows."""
 
     def joined(self, pieces: Sequence[Arrays]) -> Arrays:
-        """What was read in several pieces, as one."""
+        """The rows of several reads, as one."""
 
 
 class MatrixRows:

@@ -31,7 +31,7 @@ class TaskInput:
         self, rows: InputRows, schema: dict[str, Any], repeat: int, limit: int | None, index: int, parallelism: int
     ) -> None:
         self.kind: Kind = rows.kind
-        """What `read` returns: "matrix", "records" or "lines"."""
+        """The kind of rows that `read` returns: "matrix", "records" or "lines"."""
         self.schema = schema
         """manifest.json of the shards; of raw text, its files."""
         self.item_bytes = rows.item_bytes
@@ -69,7 +69,7 @@ def open_input(
     path: str | os.PathLike[str], repeat: int = 1, limit: int | None = None, index: int = 0, parallelism: int = 1,
     checks: Checks = NOTHING,
 ) -> TaskInput:  # fmt: skip
-    """Open what task `index` of `parallelism` streams of a directory of shards, of a .txt(.gz) file or a directory.
+    """Open the input of task `index` of `parallelism`: a directory of shards, a .txt(.gz) file or a directory of those.
 
     ConfigError for numbers out of range, DataError when the input is neither, or is not whole.
     """
@@ -82,7 +82,7 @@ def open_input(
 
 
 def verify_input(path: str, checks: Checks) -> tuple[str, int]:
-    """Look at all of an input directory once: its fingerprint for `Checks.verified`, and the rows that are dropped.
+    """Look once at all of an input directory; returns its fingerprint for `Checks.verified`, and the rows dropped.
 
     DataError as in `open_input`. An input that is no directory of shards is left to its source.
     """

@@ -1,4 +1,4 @@
-"""Lines of an input that has no length: what its sources hand over, and where lines are cut."""
+"""Lines of an input that has no length: the interface of its sources, and the cutting of lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE_BYTES_MAX = 1 << 20
 Report = Callable[..., None]
 """Called with the name of an event and its fields."""
 Places = Mapping[str, Any]
-"""Where reading goes on, by the name of a part of the input. A part that is done with is None in what has changed."""
+"""The places where reading goes on, by the name of a part of the input. Among changes, a part that is done is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Lines:
 
 
 class LiveInput(Protocol):
-    """An input that goes on. Nothing here waits, and what was taken is not handed out a second time by this object."""
+    """An input that goes on. Nothing here waits, and lines that were taken are not handed out again by this object."""
 
     def go_to(self, places: Places) -> None:
         """Go on from there; called once, before anything is taken, where a former life has read something."""
 
     def take(self, lines: int, nbytes: int, rest: bool) -> Lines | None:
-        """At most so many of the lines that are there, of about so many bytes; None when there is nothing at present.
+        """At most `lines` of the lines that are there, of about `nbytes` bytes; None when there is nothing at present.
 
         `rest`: this is the end, so a line that has no newline counts as well.
         """
@@ -52,6 +52,6 @@ def lines_of(data: bytes, places: Places) -> Lines:
 
 
 def whole_bytes(data: bytes, lines: int) -> int:
-    """The bytes of at most so many lines, with their newlines."""
+    """The bytes of at most `lines` lines, with their newlines."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == LF)[:lines]
     return int(ends[-1]) + 1 if len(ends) else 0

@@ -1,4 +1,4 @@
-"""Records (structured arrays) as links carry them: their bytes, and a second array that says what they mean."""
+"""Records (structured arrays) as links carry them: their bytes, and a second array that describes them."""
 
 from __future__ import annotations
 

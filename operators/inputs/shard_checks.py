@@ -1,4 +1,4 @@
-"""What is asked of shards before they are streamed: the bytes that their manifest names, and finite numbers."""
+"""Checks of shards before they are streamed: the bytes that their manifest names, and finite numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Checks(NamedTuple):
 
     @classmethod
     def of(cls, source_input: Mapping[str, Any]) -> Checks:
-        """Those of a job's input, as `Context.input` has it."""
+        """The checks of a job's input, as `Context.input` has it."""
         given = (source_input.get(name, default) for name, default in cls._field_defaults.items())
         return cls(*given)
 
@@ -42,7 +42,7 @@ NOTHING = Checks()
 
 
 class Found(NamedTuple):
-    """The arrays of all shards without the rows that were dropped, and how many these are."""
+    """The arrays of all shards without the rows that were dropped, and the number of these."""
 
     arrays: list[np.ndarray]
     maps: list[mmap.mmap]

@@ -1,4 +1,4 @@
-"""What all formats of shard directories have in common: a manifest that is checked, and files that are mapped.
+"""The base of all formats of shard directories: a manifest that is checked, and files that are mapped.
 
 A directory holds `manifest.json` and the .npy files that it names (numpy.org/doc/stable/reference/generated/
 numpy.lib.format.html), each with its rows, bytes and CRC-32. See docs/shards.md for the three formats.
@@ -72,7 +72,7 @@ class MappedRows:
         return self._copy(shard, start, stop, empty)
 
     def _note(self, shard: int, size: int) -> None:
-        """Count what is read, and let go of all pages when it is enough."""
+        """Count the bytes read, and let go of all pages when they are enough."""
         self._touched.add(shard)
         self._resident_bytes += size
         if self._is_large and self._resident_bytes > self._resident_bytes_max:
@@ -117,12 +117,12 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 
 def manifest_name(path: str) -> str:
-    """Where the manifest of a directory is."""
+    """The path of a directory's manifest."""
     return os.path.join(path, "manifest.json")
 
 
 def _hint(path: str) -> str:
-    """Where the shards may be instead."""
+    """A hint at the place where the shards may be instead."""
     if not os.path.isdir(path):
         return "name a directory that riprap prep has written"
     inside = sorted(name for name in os.listdir(path) if os.path.exists(os.path.join(path, name, "manifest.json")))
@@ -150,7 +150,7 @@ def refuse(name: str, problems: Sequence[str]) -> None:
 
 
 def shards_problems(manifest: dict[str, Any]) -> list[str]:
-    """What is wrong with the list of shards: at least one, each with its rows and its file, and the sum of the rows."""
+    """Problems of the list of shards: it has at least one, each with its rows and its file, and the sum of the rows."""
     shards = manifest.get("shards")
     if not isinstance(shards, list) or not shards:
         return [f"expected shards to be a list with at least one shard, found {shards!r}"]
@@ -173,7 +173,7 @@ def _is_count(value: Any) -> bool:
 
 
 def entry_problems(place: str, entry: Any) -> list[str]:
-    """What is wrong with the description of a file of the directory: its name, bytes and checksum."""
+    """Problems of the description of a file of the directory: its name, bytes and checksum."""
     if not isinstance(entry, dict):
         return [f"{place}: expected an object, found {entry!r}"]
     problems = [

@@ -63,7 +63,7 @@ class ShardSource(Source):
             yield start, self.read(start, start + length)
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Items [start, stop): what the shards hand out, but a copy where the stream starts over.
+        """Items [start, stop): a view of the shards, or a copy where the stream starts over.
 
         ValueError outside the task's stream.
         """
@@ -85,6 +85,6 @@ class ShardSource(Source):
 
 
 def _share(total: int, context: Context) -> tuple[int, int]:
-    """Where this task's part of so many begins, and how many are in it."""
+    """This task's part of `total` rows: the first row, and the number of rows."""
     first = total * context.index // context.parallelism
     return first, total * (context.index + 1) // context.parallelism - first

@@ -34,7 +34,7 @@ class Shards:
         self.columns: list[str] = manifest["columns"]
         """Names of the columns, the label's among them, in the order of the matrices."""
         self.label: str = manifest["label"]
-        """Which of the columns is the label."""
+        """The label's column."""
         self.rows: int = manifest["rows"] - dropped
         """Number of rows that the directory holds, without those that were dropped."""
         self.dropped = dropped

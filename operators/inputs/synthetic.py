@@ -66,7 +66,7 @@ class Classification(Source):
         return ("label", *(f"x{i}" for i in range(self._features))), "label"
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Items [start, stop): a view of the rows in memory, but a copy where they start over. ValueError outside."""
+        """Items [start, stop): a view of the rows in memory, or a copy where they start over. ValueError outside."""
         if not 0 <= start <= stop <= self.items:
             raise ValueError(f"items [{start}, {stop}) of a stream of {self.items}")
         first, count = (self._first + start) % len(self._rows), stop - start

@@ -27,9 +27,9 @@ def addresses_of(path: str) -> list[tuple[str, int]] | None:
 
 
 class TcpLines:
-    """One connection. What came of a line when the connection ends without its newline is dropped, and reported.
+    """One connection. An unfinished line at the end of the connection is dropped, and reported.
 
-    Nothing can be asked for twice: what the server has sent and is not taken yet is lost with this process.
+    Nothing can be asked for twice: lines that the server has sent and nobody has taken are lost with this process.
     """
 
     def __init__(self, address: tuple[str, int], report: Report, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,7 +46,7 @@ class TcpLines:
         """The server decides from where it goes on."""
 
     def take(self, lines: int, nbytes: int, rest: bool) -> Lines | None:
-        """What has come. `rest`: also of a line that has no newline yet."""
+        """The lines received. `rest`: also one that has no newline yet."""
         if len(self._buffer) < nbytes and self._is_connected():
             self._receive(nbytes)
         self._drop_long()
@@ -82,7 +82,7 @@ class TcpLines:
         self._socket.setblocking(False)
 
     def _receive(self, nbytes: int) -> None:
-        """What has come, until there are so many bytes, or a line that is too long is certain."""
+        """Receive until there are `nbytes` bytes, or a line that is too long is certain."""
         assert self._socket is not None
         try:
             while len(self._buffer) < nbytes or (b"\n" not in self._buffer and len(self._buffer) <= LINE_BYTES_MAX):

@@ -35,7 +35,7 @@ class FullGradient(Iteration):
         self.state = LoopState(features + 1, parameters=np.zeros(features + 1))
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
-        """Totals: the gradient's sum over the rows, and how many there are. A window begins with the last one's end."""
+        """Totals: the gradient's sum over the rows, and their number. A window begins with the last one's end."""
         arrays = self.state.arrays
         if number:
             arrays["parameters"] = arrays["parameters"] - self._eta * self._mean(totals)

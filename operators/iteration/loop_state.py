@@ -1,4 +1,4 @@
-"""The state of a loop: named arrays, where the loop is, and what peers have said for steps that are not taken yet."""
+"""The state of a loop: named arrays, the place in the loop, and peers' messages for steps that are not taken yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riprap.operators.states.base import Backup, State
 
 
 class StepKey(NamedTuple):
-    """What one task said at the end of one superstep of one window's loop."""
+    """The key of one task's message at the end of one superstep of one window's loop."""
 
     window: int
     superstep: int
@@ -21,7 +21,7 @@ class StepKey(NamedTuple):
 class LoopState(State):
     """All that an operator of supersteps keeps. Backups are always whole, so a loop wants an exact scheme.
 
-    `arrays` holds the operator's own, by name; which names there are never changes. `rows` (2-D, float64) are those
+    `arrays` holds the operator's own, by name; the names never change. `rows` (2-D, float64) are those
     collected in the windows that were begun; rows of later ones may come before, and wait.
     """
 
@@ -29,7 +29,7 @@ class LoopState(State):
         self.arrays = arrays
         self.rows = np.zeros((0, width))
         self._coming = [np.zeros((0, 1 + width))]
-        """With the number of their window before them."""
+        """The rows, with the number of their window before them."""
         self.epoch = self.superstep = 0
         self.iterating = False
         self.came: dict[StepKey, tuple[np.ndarray, ...]] = {}

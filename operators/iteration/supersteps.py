@@ -35,7 +35,7 @@ class Messages(NamedTuple):
 
 
 class Spoken(NamedTuple):
-    """What a superstep ends with: messages, and this task's part of the totals."""
+    """The end of a superstep: messages, and this task's part of the totals."""
 
     messages: Messages
     totals: np.ndarray = NOTHING

@@ -1,4 +1,4 @@
-"""Approximate top-N: the keys with the greatest sums over all tasks, of which tasks tell each other few.
+"""Approximate top-N: the keys with the greatest sums over all tasks, found while tasks tell each other few.
 
 All tell their greatest parts first, as in threshold algorithms (Fagin, Lotem, Naor, 2001; Cao and Wang, 2004: TPUT).
 """
@@ -18,7 +18,7 @@ from riprap.operators.tables import Arrays, Schema, Table
 
 
 class OwnSums(NamedTuple):
-    """What this task's rows add to each key, the greatest first, and of equal ones the least key first."""
+    """The sums of this task's rows by key, the greatest first, and of equal ones the least key first."""
 
     keys: np.ndarray
     sums: np.ndarray
@@ -86,7 +86,7 @@ class TopN(Iteration):
         return OwnSums(keys[order], sums[order])
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
-        """Totals: all tasks' greatest untold parts before this superstep, and the top n + 1 of what was told."""
+        """Totals: all tasks' greatest untold parts before this superstep, and the top n + 1 of the parts told."""
         arrays, parts = self.state.arrays, self.parts
         if number == 0:
             arrays |= {"keys": np.zeros(0, np.int64), "sums": NOTHING}
@@ -105,13 +105,13 @@ class TopN(Iteration):
         return np.append(one[0] + other[0], _top(self._n + 1, keys[there], sums[there]))
 
     def finished(self, fed: int, totals: np.ndarray) -> bool:
-        """Keeps the top n, too, which are the same in all tasks."""
+        """True when the loop ends. Keeps the top n, too, which are the same in all tasks."""
         missing, sums = totals[0], _sums(totals[1:])
         self.state.arrays |= {"top": totals[1:], "missing": totals[:1]}
         return bool(sums[-1] + missing <= (1 + self._error) * sums[-2])
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        """Task 0 speaks for all: the keys and what was told of their sums, the greatest first."""
+        """Keys and the told parts of their sums, the greatest first; task 0 speaks for all."""
         found = self.results()
         chosen = slice(0, 0) if self._me else slice(None)
         return found["keys"][chosen], found["sums"][chosen]

@@ -37,7 +37,7 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def sample(first: int, stop: int, rate: float, seed: int) -> np.ndarray:
-    """Which of the positions [first, stop) are in the sample of this seed (bool); always the same ones."""
+    """A mask of the positions [first, stop) that are in the sample of this seed (bool); always the same ones."""
     positions = np.arange(first, stop, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     if rate >= 1:
         return np.ones(len(positions), bool)
@@ -86,7 +86,7 @@ class SamplePackets(DataflowOperator):
         return stop
 
     def _room(self, count: int) -> int:
-        """Number of packets, of so many, that may be taken in: up to and with the one that exceeds theta."""
+        """The number of packets, out of `count`, that may be taken in: up to and with the one that exceeds theta."""
         room = self.state.theta - self.state.state_divergence()
         return count if room >= count else max(math.floor(room), 0) + 1
 
@@ -100,7 +100,7 @@ class JoinedSamples(State):
         self.joined = 0
 
     def add(self, side: int, keys: np.ndarray) -> int:
-        """Packets of a side, one key each; how many were taken in: up to and with the one that exceeds theta."""
+        """Add packets of a side, one key each; returns the number taken: up to and with the one that exceeds theta."""
         own, other = self.sides[side], self.sides[1 - side]
         own.theta = self.theta - other.state_divergence()
         taken = own.add(keys, np.ones(len(keys), np.int64))

@@ -1,1 +1,1 @@
-"""Online learning: linear models, k-means, networks, what trains and predicts with them, and their kernels."""
+"""Online learning: linear models, k-means, networks, their training and prediction, and their kernels."""

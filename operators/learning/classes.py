@@ -1,4 +1,4 @@
-"""The two classes that a label tells apart, found in what is looked at of the input before it is trained on."""
+"""The two classes that a label tells apart, found in the sample of the input that is taken before training."""
 
 from __future__ import annotations
 

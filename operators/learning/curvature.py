@@ -15,11 +15,11 @@ from collections.abc import Iterable
 import numpy as np
 
 FULL_MAX = 128
-"""More weights than that get a diagonal matrix: what is sent to the workers grows with the number of its entries."""
+"""More weights than this get a diagonal matrix: the message to the workers grows with the number of its entries."""
 WORK_MAX = 1 << 27
-"""Multiplications at most, that is some tenths of a second: of a wide item fewer are looked at."""
+"""The most multiplications, some tenths of a second: of a wide item fewer are looked at."""
 DAMPING = 1e-3
-"""Of the diagonal, that is added to it: the inverse magnifies no direction by more than its reciprocal."""
+"""The share of the diagonal that is added to it: the inverse magnifies no direction by more than its reciprocal."""
 ITEMS_PER_WEIGHT = 30
 """A mean gradient of fewer items is mostly noise; a step along it is shorter."""
 POWER_STEPS = 20
@@ -53,7 +53,7 @@ def second_moments(blocks: Iterable[np.ndarray], features: Iterable[int]) -> np.
 
 
 def constant_features(moments: np.ndarray) -> list[int]:
-    """Which of the features are the same in all rows that the moments are of."""
+    """The features that are the same in all rows that the moments are of."""
     return np.flatnonzero(np.isinf(_diagonal(moments))).tolist()
 
 
@@ -64,7 +64,7 @@ def packed_moments(moments: np.ndarray) -> str:
 
 
 def unpacked_moments(text: str | None) -> np.ndarray | None:
-    """What `packed_moments` made the text of; None for None."""
+    """The moments that `packed_moments` made the text of; None for None."""
     if text is None:
         return None
     values = np.frombuffer(base64.b64decode(text[2:]), "<f8")
@@ -77,7 +77,7 @@ def unpacked_moments(text: str | None) -> np.ndarray | None:
 
 
 def inverse(moments: np.ndarray, l2: float, curvature: float, intercept: bool = True) -> np.ndarray:
-    """Of curvature * moments, and l2 on the diagonal but for an intercept's: a matrix, or the diagonal of one.
+    """The inverse of curvature * moments, with l2 on the diagonal except an intercept's: a matrix, or a diagonal.
 
     It is 0 for a feature that is the same in all rows, whose weight so stays as it is.
     """
@@ -97,7 +97,7 @@ def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def step_size(items: float, weights: int, epoch: int) -> float:
-    """What is taken of a whole step in an epoch (from 1): all at first, less with time, and where items are few."""
+    """The part of a whole step taken in an epoch (from 1): all at first, less with time and where items are few."""
     return math.sqrt(min(1.0, items / (ITEMS_PER_WEIGHT * weights)) / epoch)
 
 
@@ -106,7 +106,7 @@ def _diagonal(moments: np.ndarray) -> np.ndarray:
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
-    """Of a positive definite matrix, by Gauss-Jordan elimination in place on one that is scaled to a diagonal of 1."""
+    """The inverse of a positive definite matrix, by Gauss-Jordan elimination in place, scaled to a diagonal of 1."""
     roots = np.sqrt(matrix.diagonal())
     found = matrix / roots / roots[:, np.newaxis]
     for i in range(len(found)):
@@ -119,7 +119,7 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 def _largest_eigenvalue(rows: np.ndarray) -> float:
-    """Of the second moments of rows of mean square 1, by the power method; a little more, as it comes from below."""
+    """The largest eigenvalue of the second moments of rows of mean square 1, or a little more, by the power method."""
     vector, value = np.ones(rows.shape[1]), 1.0
     for _ in range(POWER_STEPS):
         along = (rows * vector).sum(axis=1)

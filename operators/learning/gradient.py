@@ -150,7 +150,7 @@ class LocalGradient(DataflowOperator):
 
 
 class Descent(State):
-    """The global model, what the open windows' gradients add up to, and a row per iteration.
+    """The global model, the sums of the open windows' gradients, and a row per iteration.
 
     Divergence: the Euclidean distance of the model and, together with it, of what the open windows' steps would change.
     """
@@ -274,7 +274,7 @@ class GlobalGradient(DataflowOperator):
         return {"model": Table(model), "iterations": Table(iterations)}
 
     def metrics(self) -> dict[str, float]:
-        """Of the last iteration."""
+        """The metrics of the last iteration."""
         if not len(self.state.iterations):
             return {}
         return {name: float(self.state.iterations[-1][name]) for name in ("loss", "accuracy", "l1_norm")}

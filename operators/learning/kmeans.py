@@ -73,7 +73,7 @@ class Assignment(Processor):
 
 
 class Model(Sink):
-    """The sink of k-means: moves the centres at the end of each epoch; how many there are, its processor says."""
+    """The sink of k-means: moves the centres at the end of each epoch; its processor says their number."""
 
     meanings = meanings("inertia")
 

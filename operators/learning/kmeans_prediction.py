@@ -2,7 +2,7 @@
 
 |x - c|^2 = |x|^2 - 2 x.c + |c|^2. Over the centres |x|^2 is the same, so that the nearest centre has the largest
 x.c - |c|^2 / 2: x.c is linear in x, the constant and the choice of the largest come after. The distance itself needs
-|x|^2, which no linear part tells; so the inertia is not to be had from what the sink decodes, and is not reported.
+|x|^2, which no linear part tells; so the sink cannot decode the inertia, and does not report it.
 """
 
 from __future__ import annotations

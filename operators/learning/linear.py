@@ -1,4 +1,4 @@
-"""What the linear models share: a processor that sums gradients and a sink that steps against them.
+"""The base of the linear models: a processor that sums gradients and a sink that steps against them.
 
 Adapted from MLlib's formulations (spark.apache.org/docs/latest/mllib-linear-methods.html and
 mllib-optimization.html): mini-batch gradient descent with steps of learning_rate / sqrt(epoch), L2 by shrinking the
@@ -46,7 +46,7 @@ class LinearGradient(Processor):
 
     @property
     def tells_classes(self) -> bool:  # type: ignore[override]
-        """All losses but that of regression."""
+        """True for all losses except that of regression."""
         return self.loss != blockmath.SQUARED
 
     def open(self, context: Context) -> None:
@@ -70,7 +70,7 @@ class LinearModel(Sink):
     """Averages an epoch's gradients and takes one step."""
 
     statistics: ClassVar[tuple[str, ...]]
-    """Names of what the processors' statistics average to, as far as they mean something for the loss."""
+    """Names of the averages of the processors' statistics, as far as they mean something for the loss."""
     curvature: ClassVar[float]
     """The largest second derivative of the loss of an item, by its margin or prediction."""
     plain_rate: ClassVar[float] = 1.0
@@ -87,7 +87,7 @@ class LinearModel(Sink):
 
     @property
     def wants_moments(self) -> bool:  # type: ignore[override]
-        """Where no learning rate is given."""
+        """True when no learning rate is given."""
         return self._learning_rate is None
 
     def open(self, context: Context) -> None:
@@ -127,7 +127,7 @@ class LinearModel(Sink):
         self._state -= step * gradient
 
     def _prepare_steps(self, context: Context) -> None:
-        """Where the items are known by a sample: the inverse of what curves the loss at most, by weights that learn."""
+        """Invert the largest curvature of the loss by the weights that learn, where the items are known by a sample."""
         self._inverse = None
         if context.moments is None:
             return

@@ -1,4 +1,4 @@
-"""Prediction with linear models, one or many at once: the inner product with an item is linear, what follows is not.
+"""Prediction with linear models, one or many at once: the inner product with an item is linear, the rest is not.
 
 Logistic regression is Figure 4 of StreamLEC; prediction with many models on one stream is its Exp#4.
 """
@@ -90,7 +90,7 @@ class ClassPrediction(LinearPrediction):
         self._classes = classes
 
     def score(self, margins: np.ndarray) -> np.ndarray:
-        """What is predicted where labels are not asked for."""
+        """The prediction where labels are not asked for."""
         raise NotImplementedError
 
     def predict(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,4 +121,4 @@ class LinearRegression(LinearPrediction):
 
     measure = "mse"
     is_linear = True
-    """But for the intercept, which the sink adds."""
+    """True, except for the intercept, which the sink adds."""

@@ -1,4 +1,4 @@
-"""Tries whether a processor's `process_linear` is what its name says, before a job relies on it.
+"""Tries that a processor's `process_linear` is linear, before a job relies on it.
 
 Under hybrid coded computation it is called with parity, sums of items times coefficients, and its results are decoded
 as if they were items (LEC III-D). A linear part that is not linear would go unnoticed until a processor is lost, and
@@ -16,7 +16,7 @@ from riprap.operators.base import Processor
 from riprap.operators.returns import defined_at
 
 TOLERANCE = 1e-9
-"""Of the sum of the magnitudes of all products. A sum of 10,000 is off by 1e-12 of it, single precision by 1e-7."""
+"""The error allowed, as a part of the summed magnitudes. A sum of 10,000 is off by 1e-12, single precision by 1e-7."""
 
 SCALES = (1.0, 2.0, 4.0, 2.0**20, 2.0**-20, 2.0**40, 0.0, -1.0, 1.0 / 3.0)
 """Coefficients: powers of two as the codes', far ones to show what is small on the items, and others."""

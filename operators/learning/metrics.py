@@ -24,11 +24,11 @@ MEANINGS = {
     "mse": "mean squared difference between prediction and label",
     "inertia": "mean squared distance of an item from the nearest centre, before the centres follow it",
 }
-"""What the averages of `Prequential` say."""
+"""The meanings of the averages of `Prequential`."""
 
 
 def meanings(*names: str) -> dict[str, str]:
-    """What is said by the metrics `NAME` and `recent_NAME` of these averages."""
+    """The meanings of the metrics `NAME` and `recent_NAME` of these averages."""
     recent = {f"recent_{name}": f"the same as {name}, of late: old epochs fade" for name in names}
     return {name: MEANINGS[name] for name in names} | recent
 
@@ -58,7 +58,7 @@ class Prequential:
         return {"metrics_total": self._total.copy(), "metrics_recent": self._recent.copy()}
 
     def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
-        """Go on from the sums of a snapshot; what else it holds is left alone. ValueError when they do not fit."""
+        """Go on from the sums of a snapshot; its other content is left alone. ValueError when they do not fit."""
         copy_into(self._total, snapshot["metrics_total"])
         copy_into(self._recent, snapshot["metrics_recent"])
 

@@ -150,11 +150,11 @@ class GlobalModel(DataflowOperator):
         return {"l1_norm": float(np.abs(self.state.values).sum())}
 
     def _forget(self) -> None:
-        """What is agreed on is what the state holds."""
+        """Forget the rest: only the state's values are agreed on."""
         self._agreed = self.state.values.copy()
         self._is_changed = np.zeros(len(self._agreed), np.bool_)
         self._changed: list[np.ndarray] = []
-        """Of each report since, the parameters that no earlier one has."""
+        """For each report since, the parameters that no earlier one has."""
 
     def _note_changed(self, indexes: np.ndarray) -> None:
         """Each parameter once: flags are cheaper than sorting."""
@@ -163,7 +163,7 @@ class GlobalModel(DataflowOperator):
         self._changed.append(fresh)
 
     def _add(self, indexes: np.ndarray, amounts: np.ndarray) -> None:
-        """A report is one item: it is taken in whole, whatever theta is."""
+        """Add a report as one item: it is taken in whole, whatever theta is."""
         theta, self.state.theta = self.state.theta, math.inf
         try:
             self.state.add(indexes, amounts)

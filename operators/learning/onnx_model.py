@@ -16,7 +16,7 @@ from riprap.operators.learning.hidden_layer import HiddenLayer
 OPSET, IR_VERSION = 18, 9
 """Of 2022: runtimes since onnxruntime 1.14 read them."""
 ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid"}
-"""Of a hidden layer, by their names among ONNX's operators."""
+"""The activations of a hidden layer, by their names among ONNX's operators."""
 
 
 def to_onnx(model: Model, columns: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> Any:
@@ -77,7 +77,7 @@ class _Graph:
         self._outputs.append((values, double))
 
     def model(self, features: int, metadata: Mapping[str, str]) -> Any:
-        """All of it, checked."""
+        """The whole model, checked."""
         helper, double = self._onnx.helper, self._onnx.TensorProto.DOUBLE
         inputs = [helper.make_tensor_value_info("features", double, ["rows", features])]
         outputs = [helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in self._outputs]
@@ -89,7 +89,7 @@ class _Graph:
         return model
 
     def _hidden(self, model: Model) -> str:
-        """What goes into the linear part: the features, or the outputs of a hidden layer."""
+        """The input of the linear part: the features, or the outputs of a hidden layer."""
         if "hidden_weights" not in model:
             return "features"
         layer = HiddenLayer.of(model)
@@ -102,7 +102,7 @@ class _Graph:
         return name
 
     def _node(self, kind: str, *inputs: str, to: str = "", **attributes: int) -> str:
-        """Add an operator; the name of its result."""
+        """Add an operator; returns the name of its result."""
         name = to or f"{kind}_{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
         return name

@@ -1,4 +1,4 @@
-"""What predicting jobs share: a processor that is a linear map and what follows it, and a sink that writes predictions.
+"""The base of predicting jobs: a processor of a linear map and a rest, and a sink that writes predictions.
 
 After StreamLEC III-D (Algorithm 4, Figure 4): processors send the linear part of their work, with which the sink can do
 what a lost processor would have done. A predicting topology has no feedback edge: nothing is learned.
@@ -41,11 +41,11 @@ class Prediction(Processor):
     """
 
     measure: str = ""
-    """By what a prediction is judged: `accuracy`, `mse` (mean squared error), or nothing."""
+    """The measure by which a prediction is judged: `accuracy`, `mse` (mean squared error), or nothing."""
 
     @property
     def tells_classes(self) -> bool:  # type: ignore[override]
-        """Where its predictions are judged as classes are."""
+        """True when its predictions are judged as classes are."""
         return self.measure == "accuracy"
 
     def open(self, context: Context) -> None:
@@ -69,7 +69,7 @@ class Prediction(Processor):
     def predict(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions (rows, columns) from the linear part (rows, outputs), and what the label is compared with.
 
-        The latter, of the same shape: whether class 1 is predicted for `accuracy`, the value for `mse`. `linear` must
+        The latter, of the same shape: 1 where class 1 is predicted for `accuracy`, the value for `mse`. `linear` must
         stay as it is. An item's predictions must be the same bits in whatever block: no product of BLAS.
         """
         raise NotImplementedError
@@ -150,7 +150,7 @@ class Predictions(Sink):
 
     @classmethod
     def output_columns(cls, count: int) -> list[str]:
-        """What is predicted, by each model where there are several."""
+        """The names of the predictions, by each model where there are several."""
         return ["prediction"] if count == 1 else [f"prediction{number}" for number in range(count)]
 
     def model(self) -> dict[str, np.ndarray]:

@@ -62,7 +62,7 @@ class Gradient(logistic_regression.Gradient):
 
     @property
     def hidden_context(self) -> Context:
-        """What the output layer learns from: a column per hidden unit, and the label last."""
+        """The context of the output layer: a column per hidden unit, and the label last."""
         columns = (*(f"hidden{unit}" for unit in range(self._hidden)), "label")
         return Context(columns, "label", classes=self._classes)
 

@@ -167,7 +167,7 @@ class SparseModel(State):
 
     @property
     def tested(self):
-        """Number of items predicted before they were trained on, and how many of them correctly."""
+        """Number of items predicted before they were trained on, and the number of them predicted correctly."""
         return self._model.tallies[1:]
 
     def report(self):
@@ -175,7 +175,7 @@ class SparseModel(State):
         return self._model.report()
 
     def merge(self, indexes, values):
-        """Replace parameters by what the models agreed on, and keep what was learned since the last report."""
+        """Replace parameters by the values that the models agreed on, and keep the changes since the last report."""
         self._model.merge(*self._checked(indexes, values))
 
     def state_divergence(self):

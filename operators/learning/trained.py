@@ -1,4 +1,4 @@
-"""What a predicting processor predicts with: a trained model, from a file or from the topology itself."""
+"""The trained model of a predicting processor, from a file or from the topology itself."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 STAGING = ".staging"
-"""Below the directory: what no reader should look at."""
+"""The folder below the directory for files that no reader should look at."""
 
 
 class RowFiles(TransactionalSink):

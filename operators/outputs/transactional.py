@@ -8,7 +8,7 @@ from riprap.operators.dataflow import DataflowOperator
 
 
 class TransactionalSink(DataflowOperator):
-    """A destination that puts out what came between two checkpoints as one transaction.
+    """A destination that puts out the items between two checkpoints as one transaction.
 
     `pre_commit` makes it durable where no reader sees it, and names it; the name is saved with the checkpoint. Once
     that is whole, `commit` makes it visible. A worker that died in between commits again when it is restored, so
@@ -17,17 +17,17 @@ class TransactionalSink(DataflowOperator):
     """
 
     def pre_commit(self, checkpoint: int) -> str | None:
-        """Make what came since the last call durable and invisible; its name, None where nothing came.
+        """Make the items since the last call durable and invisible; returns a name, or None where none came.
 
-        Numbers of checkpoints grow and are never used twice, but for those of checkpoints that were aborted before the
+        Numbers of checkpoints grow and are never used twice, except those of checkpoints that were aborted before the
         job was resumed. Nothing else is called between this and the copy of the state.
         """
         raise NotImplementedError
 
     def commit(self, name: str) -> None:
-        """Make visible what was named; it may be visible already. Called in the order of `pre_commit`."""
+        """Make visible the output of that name; it may be visible already. Called in the order of `pre_commit`."""
         raise NotImplementedError
 
     def abort(self, kept: Collection[str]) -> None:
-        """A new life begins: drop what this task has put out and not committed, but for what has these names."""
+        """Drop this task's output that is not committed, except for these names: a new life begins."""
         raise NotImplementedError

@@ -109,7 +109,7 @@ cdef class _Sketch:
         return self.array(self.own.totals).reshape(SKETCH_ROWS, -1).copy()
 
     def draw_line(self, double most):
-        """Count as changed only what differs by more than `most` bytes from the last backup."""
+        """Count as changed only counters that differ by more than `most` bytes from the last backup."""
         cdef int64_t line = max(0, whole(most))
         if line != self.own.line:
             with nogil:
@@ -231,11 +231,11 @@ class CountMin(State):
         return left
 
     def compensate(self, amount):
-        """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of so many."""
+        """Add `amount` bytes to every counter, so that no flow is underestimated after a loss of that many."""
         self._compensation += int(np.ceil(amount))
 
     def columns(self, flows):
-        """Where flows (uint64) are counted: int64 (4, len(flows)), one column number a row of the sketch."""
+        """The columns in which flows (uint64) are counted: int64 (4, len(flows)), one number a row of the sketch."""
         return self._sketch.columns(np.ascontiguousarray(flows, np.uint64))
 
     def estimate(self, flows):
@@ -253,7 +253,7 @@ class CountMin(State):
 
     @property
     def ends(self):
-        """Between whom they are, each by the packet that brought it over the limit: uint8 (n, 38), see flows.py."""
+        """The ends of the kept flows, by the packet that brought each over the limit: uint8 (n, 38), see flows.py."""
         return self._ends
 
     @property
@@ -273,7 +273,7 @@ class CountMin(State):
 
     @property
     def exceeded(self):
-        """True when a backup is due: also when it was compensated, as what a failure has lost counts against theta."""
+        """True when a backup is due: also when it was compensated, as the losses of a failure count against theta."""
         if self._compensation > self._compensation_saved:
             return True
         return self.theta < np.inf and self.state_divergence() > self.theta
@@ -289,7 +289,7 @@ class CountMin(State):
         return self._backup(True, *self._sketch.take_all(True))
 
     def _backup(self, full, indexes, totals, kept):
-        """Counters and flows with what is saved beside them."""
+        """Counters and flows with the values that are saved beside them."""
         self._compensation_saved = self._compensation
         about = np.array([self.width, self._compensation], np.int64)
         return Backup(full, (about, indexes, totals, kept, self._ends[len(self._ends) - len(kept):].copy()))
@@ -321,7 +321,7 @@ class CountMin(State):
 
 
 def offsets_of(dtype, flow, size):
-    """Where the fields of flows and sizes stand in a record. ValueError when they are others than uint64 and uint32."""
+    """The offsets of the fields of flows and sizes in a record. ValueError when they are no uint64 and uint32."""
     fields = dtype.fields or {}
     if any(name not in fields or fields[name][0] != np.dtype(t) for name, t in ((flow, "<u8"), (size, "<u4"))):
         raise ValueError(f"no column {flow} of uint64 or {size} of uint32 in {dtype}")

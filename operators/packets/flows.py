@@ -1,4 +1,4 @@
-"""Who a flow is between: addresses, ports and protocol, as records of packets hold them and as people read them.
+"""The two ends of a flow: addresses, ports and protocol, as records of packets hold them and as people read them.
 
 Records are those of `riprap prep packets`: addresses are IPv6, those of IPv4 mapped (::ffff:a.b.c.d), `version` tells.
 """

@@ -100,14 +100,14 @@ class LocalSketch(DataflowOperator):
 
 @dataclass
 class SketchWindow:
-    """Sketches of one window, added up; `unsaved` is what the last backup lacks. `candidates`: flow -> its ends."""
+    """Sketches of one window, added up; `unsaved` is missing in the last backup. `candidates`: flow -> its ends."""
 
     totals: np.ndarray
     unsaved: np.ndarray
     candidates: dict[int, bytes] = field(default_factory=dict)
 
     def add(self, flows: np.ndarray, ends: np.ndarray) -> None:
-        """More candidates, and between whom they are; the first that is known of a flow counts."""
+        """Add candidates, and the ends of each; the first that are known of a flow count."""
         for flow, own in zip(flows.tolist(), ends, strict=True):
             self.candidates.setdefault(flow, own.tobytes())
 
@@ -120,7 +120,7 @@ class SketchWindow:
 
 
 class MergedSketches(State):
-    """The open windows' sketches and what was found in the closed ones. Divergence: maximum difference of a counter."""
+    """The open windows' sketches, and the flows found in closed ones. Divergence: maximum difference of a counter."""
 
     window = "hopping"
 
@@ -144,7 +144,7 @@ class MergedSketches(State):
         window.add(candidates, ends)
 
     def close(self, epoch: int, found: np.ndarray) -> None:
-        """Keep what was found instead of the window's sketch."""
+        """Keep the flows found instead of the window's sketch."""
         self.windows.pop(epoch, None)
         self.found = np.concatenate([self.found, found])
         self._closed = True
@@ -154,7 +154,7 @@ class MergedSketches(State):
         return self._closed
 
     def state_divergence(self) -> float:
-        """Of the open windows; what was found is saved with the next backup."""
+        """Divergence of the open windows; the flows found are saved with the next backup."""
         return float(max((window.unsaved.max() for window in self.windows.values()), default=0))
 
     def backup_state(self) -> Backup:
@@ -275,6 +275,6 @@ class GlobalSketch(DataflowOperator):
 
 
 def _arrays(found: np.ndarray) -> dict[str, np.ndarray]:
-    """What was found as plain arrays."""
+    """The flows found as plain arrays."""
     rows = np.ascontiguousarray(found["ends"]).view(np.uint8).reshape(len(found), ENDS.itemsize)
     return {**{name: found[name].copy() for name in ("flow", "bytes", "error_max")}, "ends": rows}

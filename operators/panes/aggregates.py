@@ -1,4 +1,4 @@
-"""Sums of the items of a pane: what is kept of them, how two parts are joined, and the value that comes of it."""
+"""Sums of the items of a pane: the numbers kept of them, the joining of two parts, and the resulting value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Aggregate(Protocol):
 
     @property
     def joins(self) -> Sequence[np.ufunc]:
-        """How two parts are joined, number by number: np.add, np.minimum or np.maximum."""
+        """The functions that join two parts, number by number: np.add, np.minimum or np.maximum."""
 
     def lift(self, values: np.ndarray) -> Sequence[np.ndarray | None]:
         """The numbers of single items; None stands for ones."""
@@ -69,7 +69,7 @@ AGGREGATES: Mapping[str, Aggregate] = {
 """By the name that a topology gives."""
 
 NOTHING: dict[np.ufunc, float] = {np.add: 0.0, np.minimum: np.inf, np.maximum: -np.inf}
-"""That which changes nothing when it is joined."""
+"""The number that changes nothing when it is joined."""
 
 
 def nothing(aggregate: Aggregate) -> np.ndarray:

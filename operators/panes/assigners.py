@@ -1,4 +1,4 @@
-"""Which panes an item belongs to: those of a fixed length, sliding ones, or sessions of its key."""
+"""The panes that an item belongs to: those of a fixed length, sliding ones, or sessions of its key."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _both(kept: Rows, new: Rows) -> tuple[Rows, np.ndarray]:
 
 
 def _folded(rows: Rows, firsts: np.ndarray, aggregate: Aggregate) -> Rows:
-    """Runs of rows as one row each; what was put out is said by the first."""
+    """Runs of rows as one row each; the first says what was put out."""
     if len(firsts) == len(rows.keys):
         return rows
     return Rows(

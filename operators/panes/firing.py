@@ -19,7 +19,7 @@ MODES = ("accumulating", "discarding", "retracting")
 
 @dataclass(frozen=True)
 class Plan:
-    """What panes there are, and when they are put out; times in the unit of the items' own."""
+    """The panes of a job, and the times at which they are put out; times in the unit of the items' own."""
 
     assigner: Assigner
     aggregate: Aggregate
@@ -27,7 +27,7 @@ class Plan:
     lateness: int = 0
     """A pane takes items until event time is so far behind its end."""
     early_items: float = math.inf
-    """An open pane is put out when so many items have come since the last time."""
+    """Items since its last output after which an open pane is put out."""
     late_items: int = 1
     """The same for a pane that was put out on time; all that is left when it is dropped."""
 
@@ -44,7 +44,7 @@ class TimedItems(NamedTuple):
 
 
 class Fired(NamedTuple):
-    """What is put out of panes: arrays of one length; `kinds` as in rows.py (int8), keys as with TimedItems."""
+    """Output of panes: arrays of one length; `kinds` as in rows.py (int8), keys as with TimedItems."""
 
     keys: Any
     starts: np.ndarray
@@ -54,7 +54,7 @@ class Fired(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step makes."""
+    """The result of a step."""
 
     rows: Rows
     changed: np.ndarray
@@ -67,7 +67,7 @@ class Step(NamedTuple):
 def step(plan: Plan, kept: Rows, items: TimedItems, before: int, now: int, hurry: bool = False) -> Step:
     """Add items that came while event time was `before`; then it is `now`. `hurry`: open panes with new items are due.
 
-    What is put out does not depend on the order of items, but for the rounding of sums.
+    The output does not depend on the order of items, except for the rounding of sums.
     """
     new = plan.assigner.panes(*items, plan.aggregate)
     rows, touched, moved = plan.assigner.merged(kept, new, plan.aggregate)
@@ -104,7 +104,7 @@ def _late(plan: Plan, items: TimedItems, live: Rows, before: int) -> TimedItems:
 
 
 def _kinds(plan: Plan, rows: Rows, before: int, now: int, hurry: bool) -> np.ndarray:
-    """As what each pane is put out now; NEVER for those that are not."""
+    """The kind of output that each pane is due for now; NEVER for those that are not due."""
     complete, has_new = rows.ends <= now, rows.pending > 0
     first = complete & (rows.fired < ON_TIME)
     leaves = rows.ends + plan.lateness <= now
@@ -132,7 +132,7 @@ def _fired(rows: Rows, values: np.ndarray, kinds: np.ndarray) -> Fired:
 
 
 def _note_put_out(plan: Plan, rows: Rows, kinds: np.ndarray, fired: Fired) -> None:
-    """The rows remember what was put out of them."""
+    """Note in the rows the output of their panes."""
     due = kinds != NEVER
     said = due & ((rows.pending > 0) | (plan.mode != "discarding"))
     rows.last[said] = fired.values[fired.kinds != RETRACTION]

@@ -9,12 +9,12 @@ import numpy as np
 from riprap.operators.panes.aggregates import NOTHING, Aggregate, joined_parts
 
 DENSE = 4
-"""Pairs are counted in a table as long as it has at most so many places an item."""
+"""Pairs are counted in a table as long as it has at most this many places an item."""
 CODES_MAX = 2**62
 
 
 class Groups(NamedTuple):
-    """Of each (key, number) that there is, in this order: its parts, and how many items they are of."""
+    """The parts of each (key, number) that there is, in this order, and the number of items in each."""
 
     keys: np.ndarray
     numbers: np.ndarray
@@ -113,7 +113,7 @@ def _table(codes: np.ndarray, places: int, values: np.ndarray, join: np.ufunc) -
 
 
 def firsts_of(*columns: np.ndarray) -> np.ndarray:
-    """Where each run of equal rows begins."""
+    """The first place of each run of equal rows."""
     count = len(columns[0])
     begins = np.zeros(count, bool)
     begins[:1] = True

@@ -11,11 +11,11 @@ from riprap.operators.states.checks import Keys, PackedKeys, is_pair, keys_at
 from riprap.operators.states.key_set import KeySet
 
 SPARE = 1024
-"""Names that nothing needs any more are kept until they are so many more than those that are needed."""
+"""The excess of names over those needed at which names that nothing needs are dropped."""
 
 
 class KeyNames:
-    """Numbers the texts in the order in which they come; what is written and sent is in the order of the texts."""
+    """Numbers the texts in the order in which they come; output and backups are in the order of the texts."""
 
     def __init__(self) -> None:
         self._known = KeySet("bytes")
@@ -24,12 +24,12 @@ class KeyNames:
         return len(self._known)
 
     def numbers(self, texts: PackedKeys) -> np.ndarray:
-        """Of texts (bytes and offsets), new ones too. ValueError when they are malformed."""
+        """The numbers of texts (bytes and offsets), new ones too. ValueError when they are malformed."""
         self._known.add(texts)
         return self._known.places(texts)
 
     def texts(self, numbers: np.ndarray) -> PackedKeys:
-        """Of these numbers."""
+        """The texts of these numbers."""
         return _pair(keys_at(self._known.items(), numbers))
 
     def ranks(self, numbers: np.ndarray) -> np.ndarray:
@@ -53,11 +53,11 @@ class KeyNames:
         self._known.add(texts)
 
     def backup(self, full: bool) -> tuple[np.ndarray, ...]:
-        """All of them; or those that came since the last backup, where there was one."""
+        """All names; or those that came since the last backup, where there was one."""
         return (self._known.backup_all() if full else self._known.backup_state()).arrays
 
     def recover(self, full: bool, arrays: Sequence[np.ndarray]) -> None:
-        """Take in what `backup` gave. ValueError when it is none."""
+        """Take in a backup. ValueError when it is none."""
         self._known.recover_state(Backup(full, tuple(arrays)))
 
 

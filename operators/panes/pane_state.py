@@ -139,7 +139,7 @@ class PaneState(State):
     def _taken_over(
         self, keys: np.ndarray, names: Sequence[np.ndarray], groups: range
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which of another task's keys are in these groups, and what they are here."""
+        """A mask of another task's keys that are in these groups, and their numbers here."""
         if self.names is None:
             chosen = places_in(keys, groups)
             return chosen, keys[chosen]
@@ -154,7 +154,7 @@ class PaneState(State):
         return chosen, here[which][chosen]
 
     def _checked(self, backup: Backup) -> tuple[list[int], list[TimedPart], Rows, np.ndarray, tuple[np.ndarray, ...]]:
-        """What a backup holds. ValueError when it is none of such a state."""
+        """The content of a backup. ValueError when it is none of such a state."""
         forms: list[tuple[type[np.generic], int]] = [
             (np.int64, 1),
             (np.int64, 2),

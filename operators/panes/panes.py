@@ -150,7 +150,7 @@ class Panes(DataflowOperator):
         return {}
 
     def results(self) -> dict[str, np.ndarray]:
-        """How many rows were put out, and items too late."""
+        """The number of rows that were put out, and of items too late."""
         return {"fired": np.array([self.state.fired]), "late": np.array([self.state.late])}
 
     def metrics(self) -> dict[str, float]:
@@ -164,7 +164,7 @@ def _assigner(panes: str, size: int, slide: int, gap: int, offset: int) -> Assig
 
 
 def _named(late: TimedItems, fired: Fired, names: KeyNames) -> tuple[TimedItems, Fired]:
-    """With texts in the place of their numbers; rows in the order of texts, for numbers follow what came first."""
+    """Both with texts in place of their numbers; rows in the order of texts, as numbers depend on which came first."""
     order = np.lexsort((fired.starts, names.ranks(fired.keys), fired.kinds != RETRACTION))
     fired = Fired(*(column[order] for column in fired))
     return late._replace(keys=names.texts(late.keys)), fired._replace(keys=names.texts(fired.keys))

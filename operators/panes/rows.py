@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 NEVER, EARLY, ON_TIME, LATE, RETRACTION = range(5)
-"""What was put out of a pane last, and the kinds of rows that are put out."""
+"""The last output of a pane, and the kinds of rows that are put out."""
 
 
 class Rows(NamedTuple):
@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     pending: np.ndarray
     """Items since the pane was put out last."""
     fired: np.ndarray
-    """What it was put out as last."""
+    """The kind of its last output."""
     parts: np.ndarray
     last: np.ndarray
     """The value that was put out last."""
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def none(cls, width: int) -> Rows:
-        """No panes, of parts of so many numbers."""
+        """No panes, of parts of `width` numbers."""
         empty = np.empty(0, np.int64)
         return cls.new(empty, empty, empty, empty, np.empty((0, width)))
 
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         return np.column_stack([self.keys, self.starts])
 
     def without(self, ids: np.ndarray) -> Rows:
-        """Those that have none of these ids."""
+        """The panes that have none of these ids."""
         return self if not len(ids) or not len(self.keys) else self.take(~are_among(self.ids, ids))
 
 

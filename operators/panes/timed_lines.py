@@ -1,4 +1,4 @@
-"""Lines of text that say when they happened: a source that reads them, and promises how late they may come."""
+"""Lines of text with their event times: a source that reads them, and promises how late they may come."""
 
 from __future__ import annotations
 

@@ -64,13 +64,13 @@ MOST_KEYS = 2**31
 
 
 cdef inline void *address(array):
-    """Where an array's data starts."""
+    """The address of an array's data."""
     cdef size_t at = array.ctypes.data
     return <void *>at
 
 
 cdef grown(array, size_t room, size_t kept):
-    """A copy with more room; what is behind the `kept` first is not set."""
+    """A copy with more room; the entries behind the `kept` first are not set."""
     larger = np.empty(room, array.dtype)
     larger[:kept] = array[:kept]
     return larger
@@ -113,7 +113,7 @@ cdef class Cells:
 
     @property
     def changes(self):
-        """Which entries changed since the last backup by more than the line, in the order in which they crossed it."""
+        """The entries that changed since the last backup by more than the line, in the order of crossing it."""
         return self.list_[:self.at.listed].copy()
 
     @property
@@ -166,7 +166,7 @@ cdef class Cells:
                 entries_draw(&self.at, line, part, self.integer)
 
     def settle_changes(self):
-        """The changes were saved; what else differs, by no more than the line, is what is left of the divergence."""
+        """Note that the changes were saved; the divergence left is that of the others, no greater than the line."""
         with nogil:
             entries_settle_listed(&self.at)
 
@@ -226,7 +226,7 @@ cdef class KeyTable:
             self.hold_bytes()
 
     cdef int64_t batch(self, keys, Batch *batch) except -1:
-        """Point at the keys handed in, an array or the pair (bytes, offsets); how many they are."""
+        """Point at the keys handed in, an array or the pair (bytes, offsets); returns their number."""
         cdef int64_t n
         if not self.at.packed:
             batch.integers, n = <int64_t *>address(keys), len(keys)

@@ -1,4 +1,4 @@
-"""Fault-tolerant states (AF 3.3, Table 2 and Appendix C): they know how far they are from their last backup."""
+"""Fault-tolerant states (AF 3.3, Table 2 and Appendix C): they know their distance from their last backup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riprap.operators.returns import number
 
 
 class Backup(NamedTuple):
-    """What a state hands over to be saved: all of it (`full`), or only entries that changed since the last backup."""
+    """The part of a state to be saved: all of it (`full`), or only entries that changed since the last backup."""
 
     full: bool
     arrays: tuple[np.ndarray, ...]
@@ -50,8 +50,8 @@ class State:
     """The run-time threshold. An update of many items stops behind the item that makes the divergence exceed it."""
 
     save_above: float = 0.0
-    """Where the divergence is the greatest difference of an entry, those that differ from the last backup by at most
-    this stay out of partial ones: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
+    """Entries that differ from the last backup by at most this stay out of partial ones, where the divergence is the
+    greatest difference of an entry: they do not make the state deviate (AF 3.4.1). 0: all that changed is saved."""
 
     share: float = 1.0
     """The part of what a state promises of each entry that a failure may take away; a scheme sets it as it sets theta,
@@ -64,7 +64,7 @@ class State:
     window_epochs: int = 1
 
     def forgets(self, window: str, epochs: int) -> bool:
-        """True when what failures took is gone from it once thresholds of this window take them for forgotten."""
+        """True when losses from failures are gone from it once thresholds of this window take them for forgotten."""
         if window in ("none", "decaying"):
             return window in ("none", self.window)
         if window == "hopping":
@@ -86,7 +86,7 @@ class State:
         raise NotImplementedError
 
     def backup_state(self) -> Backup:
-        """What changed since the last call, as arrays of its own; those entries count from here from now on.
+        """The changes since the last call, as arrays of its own; those entries count from here from now on.
 
         The divergence after it is that of the entries that stayed out (see `save_above`), or an upper bound of it: 0
         where none did, and never above `spared`.
@@ -101,7 +101,7 @@ class State:
     """True when `backup_rolling` is there."""
 
     def backup_rolling(self, place: int, of: int) -> Sliced:
-        """What changed, as `backup_state`, and of all entries the slice at this place, counted from 0, of so many: a
+        """The changes, as `backup_state`, and of all entries the slice at this place, counted from 0, of `of` slices: a
         round of slices is as good as a full backup, and never takes long. What there is at place 0 is dealt out.
         """
         raise NotImplementedError

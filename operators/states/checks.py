@@ -79,7 +79,7 @@ def keys_joined(parts: Sequence[Keys]) -> Keys:
 
 
 def places_in(keys: Keys, groups: range) -> np.ndarray:
-    """Where the keys of these key groups stand."""
+    """The places of the keys of these key groups."""
     found = groups_of(keys)
     return np.flatnonzero((found >= groups.start) & (found < groups.stop))
 

@@ -1,6 +1,6 @@
 """A state that fades: with each micro-batch that closes all that it holds is multiplied by a factor (AF 3.5.2).
 
-Nothing is multiplied in fact: what comes later weighs more, and is divided by its weight when it is read (Cormode,
+Nothing is multiplied in fact: later items weigh more, and are divided by their weight when they are read (Cormode,
 Shkapenyuk, Srivastava, Xu, "Forward decay", 2009). So backups hold what changed, and what failures took fades too.
 """
 
@@ -40,7 +40,7 @@ class Decaying(State, Generic[Real]):
         self._closed = self._begin = 0
 
     def add(self, epoch: int, *update: Any) -> int:
-        """What the state's `add` does, for items of this micro-batch (counted from 1)."""
+        """As the state's `add`, for items of this micro-batch (counted from 1)."""
         *keys, amounts = update
         self._lead()
         return _add(self._state, keys, np.asarray(amounts, np.float64) * self._weight(epoch))

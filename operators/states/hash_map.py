@@ -54,7 +54,7 @@ class HashMap(CellsState):
     def add(self, keys: Keys, amounts: Any) -> int:
         """Add amounts to the values of these keys, one item each, in their order.
 
-        Returns how many were applied: all, or up to and with the one that makes the divergence exceed theta. ValueError
+        Returns the number applied: all, or up to and with the one that makes the divergence exceed theta. ValueError
         when lengths differ, or at a malformed packed key; then the items before it are applied.
         """
         return self._update(keys, amounts, assign=False)
@@ -76,7 +76,7 @@ class HashMap(CellsState):
         return self._table.contents, self._cells.values.copy()
 
     def entries(self) -> tuple[Keys, np.ndarray]:
-        """What `add` makes the same map of; copies."""
+        """The arguments of which `add` makes the same map; copies."""
         return self.items()
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
@@ -134,7 +134,7 @@ class HashMap(CellsState):
 
 
 def _promise(relative: float, divergence: str) -> float:
-    """ValueError where it cannot be kept."""
+    """The promise as a number; ValueError where it cannot be kept."""
     if not relative >= 0:
         raise ValueError(f"relative must be 0 or more, not {relative}")
     if relative < math.inf and divergence != "maximum":

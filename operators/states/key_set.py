@@ -32,18 +32,18 @@ class KeySet(TrackedState):
         return len(self._table)
 
     def add(self, keys: Keys) -> int:
-        """Put keys in, one item each; how many were taken in: up to and with the one that exceeds theta.
+        """Put keys in, one item each; returns the number taken in: up to and with the one that exceeds theta.
 
         ValueError at a malformed packed key; then those before it are in.
         """
         return self._table.add(key_column(keys, self._packed), self._saved, self.theta)
 
     def contains(self, keys: Keys) -> np.ndarray:
-        """Which of the keys are in the set (bool). ValueError when packed keys are malformed."""
+        """A mask of the keys that are in the set (bool). ValueError when packed keys are malformed."""
         return self.places(keys) >= 0
 
     def places(self, keys: Keys) -> np.ndarray:
-        """Where each key stands in the order in which they came; -1 where it is not in the set. ValueError when packed
+        """The place of each key in the order in which they came; -1 where it is not in the set. ValueError when packed
         keys are malformed."""
         return self._table.find(key_column(keys, self._packed))
 
@@ -52,7 +52,7 @@ class KeySet(TrackedState):
         return self._table.contents
 
     def entries(self) -> tuple[Keys]:
-        """What `add` makes the same set of; copies."""
+        """The arguments of which `add` makes the same set; copies."""
         return (self.items(),)
 
     def state_divergence(self) -> float:

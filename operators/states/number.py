@@ -24,11 +24,11 @@ class Number(ArrayState):
         return float(self._cells.values[0])
 
     def entries(self) -> tuple[np.ndarray, ...]:
-        """What `add` makes the same number of."""
+        """The arguments of which `add` makes the same number."""
         return (self._cells.values.copy(),)
 
     def add(self, amounts: Any) -> int:  # type: ignore[override]
-        """Add amounts, one item each; how many were applied: up to and with the one that exceeds theta."""
+        """Add amounts, one item each; returns the number applied: up to and with the one that exceeds theta."""
         return self._cells.update(None, column(amounts, np.float64, "amounts"), self.theta, False)
 
     def assign(self, values: Any) -> int:  # type: ignore[override]

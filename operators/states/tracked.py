@@ -1,4 +1,4 @@
-"""What the built-in states share: when a backup is full, and in which order backups may be taken in."""
+"""The base of the built-in states: the choice of full backups, and the order in which backups may be taken in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TrackedState(State):
     """True when the backup server holds nothing that this state differs from by its changes only."""
 
     def backup_state(self) -> Backup:
-        """What changed by more than `spared`, or all of it where that is no more, at first and after `clear`."""
+        """The changes by more than `spared`, or all where that is no more, at first and after `clear`."""
         if self._due_whole or self._mostly_changed():
             return self.backup_all()
         arrays = self._changed_arrays()
@@ -36,7 +36,7 @@ class TrackedState(State):
     """The entries that there were when the round of slices began."""
 
     def backup_rolling(self, place: int, of: int) -> Sliced:
-        """What changed, and a slice; or all of it, as `backup_state`."""
+        """The changes, and a slice; or all of it, as `backup_state`."""
         if self._due_whole or self._mostly_changed():
             return Sliced(self.backup_all())
         if place == 0:
@@ -139,7 +139,7 @@ class CellsState(TrackedState):
     _cells: Cells
 
     relative: float = math.inf
-    """What is promised of each entry: it never lacks more than this part of its value, all failures together."""
+    """The promise for each entry: it never lacks more than this part of its value, all failures together."""
 
     def state_divergence(self) -> float:
         """Distance from the last backup; of `maximum` an upper bound where values went back (AF Table 8), and infinite

@@ -42,7 +42,7 @@ class ArrayState(CellsState):
     def add(self, indexes: Any, amounts: Any) -> int:
         """Add amounts (float64) to the entries of these indexes (int64), one item each, in their order.
 
-        Returns how many were applied: all, or up to and with the one that makes the divergence exceed theta. ValueError
+        Returns the number applied: all, or up to and with the one that makes the divergence exceed theta. ValueError
         when the lengths differ, or at an index out of range; then the items before it are applied.
         """
         return self._update(indexes, amounts, assign=False)
@@ -59,7 +59,7 @@ class ArrayState(CellsState):
         self._lined().replace(np.require(values.reshape(-1), np.float64, ["C", "A"]))
 
     def entries(self) -> tuple[np.ndarray, ...]:
-        """What `add` makes the same array of; copies."""
+        """The arguments of which `add` makes the same array; copies."""
         return np.arange(len(self._cells)), self._cells.values.copy()
 
     def _update(self, indexes: Any, amounts: Any, assign: bool) -> int:

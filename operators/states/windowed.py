@@ -1,4 +1,4 @@
-"""A state of the last windows alone: hopping, begun anew every so many, or sliding, without the oldest (AF 3.5.2)."""
+"""A state of the last windows alone: hopping, begun anew every few, or sliding, without the oldest (AF 3.5.2)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Windowed(State, Generic[BuiltIn]):
         self._unsaved = False
 
     def add(self, epoch: int, *update: Any) -> int:
-        """What the state's `add` does, for items of this window (counted from 1)."""
+        """As the state's `add`, for items of this window (counted from 1)."""
         pane = self._panes.setdefault(self._number(epoch), self._make())
         self._lead(pane, self.theta - sum(one.state_divergence() for one in self._panes.values() if one is not pane))
         return int(pane.add(*update))

@@ -51,7 +51,7 @@ class Grep(DataflowOperator):
         return items._replace(arrays=matched)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """What was prepared of a whole block: there is no state to include a part of it."""
+        """The lines prepared of a whole block: there is no state to include a part of it."""
         lines = len(items.arrays[1]) - 1
         if lines:
             out.send(items.arrays, lines)
@@ -90,7 +90,7 @@ class MergedLines(State):
 
     @property
     def parts(self) -> list[Part]:
-        """In the order in which they came."""
+        """The parts in the order in which they came."""
         return self.saved + self.unsaved
 
     def add(self, part: Part) -> None:

@@ -1,4 +1,4 @@
-"""Which lines of a block match a regular expression, found by searches over the whole block."""
+"""The lines of a block that match a regular expression, found by searches over the whole block."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from riprap.operators.text.text import take_lines
 
 _BY_LINE = re.compile(rb"\^|\\[AZWD]|[*+?}]\+|\(\?(?!:|P|\(|[aiLmx]+[:)])")
-"""What may keep a line's own match from being one of the whole text: \\A, \\Z, what looks around, what gives nothing
-back, and flags that are switched off. And what is slow there: ^, and what runs on from line to line."""
+"""Constructs that may keep a line's own match from being one of the whole text: \\A, \\Z, look-around, possessive
+repeats, and flags that are switched off. And slow ones: ^, and those that run on from line to line."""
 
 _WITHIN_LINES = re.compile(rb"[$.\[\\]")
-"""What tells where a line ends, or may run on to the end of the text unless a line's end stops it."""
+"""Constructs that see the end of a line, or may run on to the end of the text unless a line's end stops them."""
 
 _NESTED = re.compile(rb"[(\[\\]")
 ALTERNATIVES_MAX = 8

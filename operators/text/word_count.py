@@ -63,7 +63,7 @@ class SplitWords(DataflowOperator):
         return items._replace(arrays=words)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """What was prepared of a whole block: there is no state to include a part of it."""
+        """The words prepared of a whole block: there is no state to include a part of it."""
         words, bounds, counts = items.arrays
         out.send_by_key((words, bounds), (counts,))
         return items.count

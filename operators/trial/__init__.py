@@ -1,4 +1,4 @@
-"""Tries operators in one process on real items, before a job relies on them: what is demanded of each kind, as laws.
+"""Tries operators in one process on real items, before a job relies on them: the demands on each kind, as laws.
 
 law.py        what a law is, how one is tried, and the complaint about one that is broken
 arrays.py     arrays as messages bring them, and where two lists of arrays differ

@@ -1,4 +1,4 @@
-"""Arrays as messages bring them, and where two lists of arrays differ."""
+"""Arrays as messages bring them, and the first difference of two lists of arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import zip_longest
 import numpy as np
 
 OFFSETS = 8
-"""At so many addresses, from one aligned to 8 bytes on, an array is tried."""
+"""The number of addresses, from one aligned to 8 bytes on, at which an array is tried."""
 
 
 def received(array: np.ndarray, offset: int = 1) -> np.ndarray:
@@ -46,7 +46,7 @@ def cut(rows: np.ndarray, pieces: int) -> Iterator[np.ndarray]:
 
 
 def first_difference(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
-    """Where two lists of arrays differ in a bit, in words; empty where they do not."""
+    """The first place where two lists of arrays differ in a bit, in words; empty where they do not."""
     for number, (one, other) in enumerate(zip_longest(found, wanted)):
         if one is None or other is None:
             return f"{len(found)} arrays and {len(wanted)}"

@@ -1,4 +1,4 @@
-"""What is demanded of an operator of a general topology: the same output and results from the same calls."""
+"""The laws of an operator of a general topology: the same output and results from the same calls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _AGAIN = "the same bits each time: what is sent again after a failure must be wh
 class OperatorCase:
     """Makes the operator, started, and its outbox; with the calls that it got in a run, with what it sent.
 
-    Of the job's scheme: whether it saves states, and promises that a restored operator sends the same (`is_exact`).
-    `is_destination`: whether its results are the job's.
+    The job's scheme may save states, and promise that a restored operator sends the same (`is_exact`).
+    `is_destination`: its results are the job's.
     """
 
     make: Callable[[], DataflowOperator]
@@ -47,7 +47,7 @@ class OperatorCase:
         return operator
 
     def replay(self, operator: DataflowOperator, calls: Sequence[Call]) -> Iterator[tuple[Call, tuple[Message, ...]]]:
-        """Call an operator once more, and say what it sent each time."""
+        """Call an operator once more, and yield its messages of each call."""
         out = self.outbox()
         for entry in calls:
             yield entry, call(operator, entry.kind, entry.given, out)
@@ -59,7 +59,7 @@ class OperatorCase:
 
     @property
     def windows(self) -> list[int]:
-        """Behind so many calls each window was closed."""
+        """The numbers of calls behind which a window was closed."""
         return [number for number, entry in enumerate(self.calls, 1) if entry.kind == "punctuation"]
 
     def compare(
@@ -79,7 +79,7 @@ def results_of(operator: DataflowOperator) -> dict[str, np.ndarray]:
 
 
 def sent_differently(found: Sequence[Message], wanted: Sequence[Message]) -> str:
-    """Where two lists of messages differ, in words; empty where they do not."""
+    """The place where two lists of messages differ, in words; empty where they do not."""
     if len(found) != len(wanted):
         return f"{len(found)} messages, not {len(wanted)}"
     for one, other in zip(found, wanted):
@@ -93,7 +93,7 @@ def sent_differently(found: Sequence[Message], wanted: Sequence[Message]) -> str
 
 
 def processes_its_input(case: OperatorCase) -> None:
-    """What was wrong has ended the run already."""
+    """The trial has failed already where this does not hold."""
     assert case.operator is not None
 
 

@@ -23,7 +23,7 @@ from riprap.operators.trial.arrays import aligned
 from riprap.operators.trial.law import breach
 
 MESSAGES_MAX = 200_000
-"""That one block may lead to; stages that feed each other without end stop here."""
+"""The most messages that one block may lead to; stages that feed each other without end stop here."""
 
 Kind = Literal["data", "feedback", "punctuation"]
 
@@ -43,7 +43,7 @@ class Route:
 
 
 class Message(NamedTuple):
-    """What an operator sent: `way` is "data" or "feedback" to tasks `to` of `stage`, or "write" of a file `stage`."""
+    """A message of an operator: `way` is "data" or "feedback" to tasks `to` of `stage`, or "write" of file `stage`."""
 
     way: str
     stage: str
@@ -53,7 +53,7 @@ class Message(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What an operator was called with: Items, or the number of the window that is closed; and what it sent."""
+    """A call of an operator: its Items, or the number of the window that is closed; and the messages sent."""
 
     kind: Kind
     given: Items | int
@@ -61,7 +61,7 @@ class Call(NamedTuple):
 
 
 class Outbox:
-    """The Emitter of one task: notes what is sent, and to whom."""
+    """The Emitter of one task: notes each message, and its receivers."""
 
     def __init__(self, index: int, routes: Sequence[Route]) -> None:
         self.sent: list[Message] = []
@@ -98,12 +98,12 @@ class Outbox:
         """There is nobody here who waits."""
 
     def begin(self, kind: Kind, given: Items | int) -> None:
-        """What is sent from now on comes of this: it decides whose turn it is, so that a second time it is the same."""
+        """Note the cause of the messages from now on, by which turns are taken: a second time they are the same."""
         told = (given.count, given.arrays[0].tobytes() if given.arrays else b"") if isinstance(given, Items) else given
         self._dealt = zlib.crc32(repr((kind, told)).encode())
 
     def take(self) -> tuple[Message, ...]:
-        """What was sent since the last time."""
+        """The messages sent since the last time."""
         sent, self.sent = tuple(self.sent), []
         return sent
 
@@ -140,7 +140,7 @@ class TrialTask:
 
 
 def call(operator: DataflowOperator, kind: Kind, given: Items | int, out: Outbox) -> tuple[Message, ...]:
-    """Call an operator as a task does, until a block is processed; what it sent."""
+    """Call an operator as a task does, until a block is processed; returns the messages sent."""
     out.begin(kind, given)
     if kind == "punctuation":
         operator.process_punctuation(given, out)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def process(
     out: Outbox,
     stopped: Callable[[int], None] = lambda left: None,
 ) -> None:
-    """Process prepared items from `first` on; `stopped` is told where the operator stopped before the end."""
+    """Process prepared items from `first` on; `stopped` is called where the operator stops before the end."""
     while first < items.count:
         left = returns.first_left(operator, operator.process_data(items, first, out), first, items.count)
         if left == first:

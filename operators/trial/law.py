@@ -1,4 +1,4 @@
-"""A law is something that is demanded of every operator of a kind; it is tried, and a broken one makes a complaint."""
+"""A law is a demand on every operator of a kind; it is tried, and a broken one makes a complaint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from riprap.operators.returns import WrongReturn, culprit, defined_at, shortened
 T = TypeVar("T")
 
 Cause = tuple[str, str, str]
-"""What two complaints that are about the same thing share: the method, the place, and what was expected there."""
+"""The common part of two complaints about the same thing: the method, the place, and the expectation."""
 
 RESTS = "it rests on what was complained about"
 
@@ -27,7 +27,7 @@ _HERE = str(Path(__file__).parent)
 
 @dataclass(frozen=True)
 class Complaint:
-    """`method` did what was `found`, in place of what was `expected`, at `place` (FILE:LINE); and a remedy."""
+    """A fault in `method`: the value `found`, the one `expected`, the `place` (FILE:LINE), and a remedy."""
 
     method: str
     found: str
@@ -56,7 +56,7 @@ class NotTried(Exception):
 
 @dataclass(frozen=True)
 class Law(Generic[T]):
-    """`text` says what holds; `try_it` raises Broken, or whatever the operator raises, where it does not hold.
+    """`text` states the law; `try_it` raises Broken, or whatever the operator raises, where it does not hold.
 
     Without one that is `essential` nothing that follows it would make sense.
     """
@@ -68,7 +68,7 @@ class Law(Generic[T]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of trying a law on a `subject` (a stage, say): nothing, a complaint, or why it was not tried."""
+    """The outcome of trying a law on a `subject` (a stage, say): nothing, a complaint, or why it was not tried."""
 
     subject: str
     law: str
@@ -135,7 +135,7 @@ def breach(owner: Any, method: str, found: str, expected: str, remedy: str = "")
 
 
 def complaint_of(error: BaseException) -> Complaint:
-    """What an operator raised, as a complaint that names its method and the user's line."""
+    """An operator's error, as a complaint that names its method and the user's line."""
     if isinstance(error, Broken):
         return error.complaint
     if isinstance(error, WrongReturn):
@@ -175,5 +175,5 @@ def _frames(trace: TracebackType | None) -> list[tuple[str, int, str]]:
 
 
 def _short_name(qualified: str) -> str:
-    """Of a method its class and name: without the function that the class stands in."""
+    """The class and name of a method, without the function that the class stands in."""
     return qualified.rpartition("<locals>.")[2]

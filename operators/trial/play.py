@@ -12,7 +12,7 @@ from riprap.operators.base import Processor, Sink, Source
 from riprap.operators.trial.arrays import copies, cut, received
 
 EPOCHS, BLOCKS = 3, 4
-"""Into how many epochs what is tried is cut at least, and each of these into blocks."""
+"""The fewest epochs into which the items are cut, and the blocks of each of these."""
 
 Blocks = Sequence[np.ndarray]
 Make = Callable[[], tuple[Processor, Sink]]
@@ -20,7 +20,7 @@ Make = Callable[[], tuple[Processor, Sink]]
 
 @dataclass
 class Epoch:
-    """What one epoch left: what was fed back, put out, learned and measured."""
+    """The results of one epoch: its feedback, output, model and metrics."""
 
     feedback: list[np.ndarray]
     outputs: np.ndarray | None
@@ -28,7 +28,7 @@ class Epoch:
     metrics: dict[str, float]
 
     def arrays(self) -> list[np.ndarray]:
-        """All of it but the metrics."""
+        """All of it except the metrics."""
         return [*self.feedback, *self.model.values(), *([] if self.outputs is None else [self.outputs])]
 
 
@@ -47,7 +47,7 @@ class Play:
         return self.end(self.commit(blocks))
 
     def commit(self, blocks: Blocks) -> list[np.ndarray]:
-        """The first part of an epoch: what is fed back of these blocks."""
+        """The first part of an epoch: the feedback from these blocks."""
         self.epoch += 1
         results = [self.result(block) for block in blocks]
         for result in results:
@@ -59,18 +59,18 @@ class Play:
         return feedback
 
     def result(self, block: np.ndarray) -> list[np.ndarray]:
-        """Of one block."""
+        """The result of one block."""
         return list(returns.result(self.processor, "process_data", self.processor.process_data(received(block))))
 
     def end(self, feedback: list[np.ndarray]) -> Epoch:
-        """The second part: what a commit leaves."""
+        """The second part: the results of a commit."""
         outputs = returns.outputs(self.sink, self.sink.outputs(), self._columns)
         if outputs is not None:
             self._columns, outputs = outputs.shape[1], np.array(outputs)
         return Epoch(feedback, outputs, self.model(), self.metrics())
 
     def model(self) -> dict[str, np.ndarray]:
-        """What was learned so far; copies."""
+        """The model so far; copies."""
         model = returns.named_arrays(self.sink, "model", self.sink.model())
         return {name: np.array(array) for name, array in model.items()}
 

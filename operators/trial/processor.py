@@ -1,4 +1,4 @@
-"""What is demanded of a processor: a pure function of items and feedback, to the last bit."""
+"""The laws of a processor: a pure function of items and feedback, to the last bit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PURE_REMEDY = "Let the result depend on the items and on what process_feedback 
 
 @dataclass
 class ProcessorCase:
-    """Makes the processor, opened; with blocks of items, and what was fed back, epoch by epoch (perhaps nothing)."""
+    """Makes the processor, opened; with blocks of items, and the feedback, epoch by epoch (perhaps none)."""
 
     make: Callable[[], Processor]
     blocks: Sequence[np.ndarray]
@@ -50,13 +50,13 @@ class ProcessorCase:
         return processor
 
     def result(self, items: np.ndarray, processor: Processor | None = None) -> list[np.ndarray]:
-        """Of a block; WrongReturn for what no job could go on with."""
+        """The result of a block; WrongReturn for one that no job could go on with."""
         processor = processor or self.processor
         return list(returns.result(processor, "process_data", processor.process_data(items)))
 
     @cached_property
     def results(self) -> list[list[np.ndarray]]:
-        """Of all blocks, as they came first; copies."""
+        """The results of all blocks, as they came first; copies."""
         return [copies(self.result(received(block))) for block in self.blocks]
 
     def compare(self, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], how: str) -> None:

@@ -1,4 +1,4 @@
-"""What is demanded of a sink: a model that follows from the results alone, and a snapshot from which it goes on."""
+"""The laws of a sink: a model that follows from the results alone, and a snapshot from which it goes on."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class SinkCase:
 
     @cached_property
     def first(self) -> tuple[Play, list[Epoch]]:
-        """The one that most laws are tried on, at its end; and what each epoch left."""
+        """The one that most laws are tried on, at its end; and the results of each epoch."""
         play = self.play()
         return play, [play.run(blocks) for blocks in self.epochs]
 
     @property
     def blocks(self) -> list[np.ndarray]:
-        """Those of all epochs."""
+        """The blocks of all epochs."""
         return [block for blocks in self.epochs for block in blocks]
 
     @property
@@ -54,7 +54,7 @@ class SinkCase:
 
 
 def fed_back(case: SinkCase) -> list[list[np.ndarray]]:
-    """What each epoch feeds back; fewer where the sink cannot be run on, which its laws complain about."""
+    """The feedback of each epoch; fewer where the sink cannot be run on, which its laws complain about."""
     fed: list[list[np.ndarray]] = []
     try:
         play = case.play()
@@ -152,7 +152,7 @@ def goes_on_from_a_snapshot(case: SinkCase) -> None:
 
 
 def restored(case: SinkCase, play: Play, epoch: Epoch) -> Play:
-    """The same in new lives: from the snapshot and from what the last epoch fed back."""
+    """The same in new lives: from the snapshot and from the last epoch's feedback."""
     again = case.play()
     again.epoch = play.epoch
     again.sink.restore({name: stored(array) for name, array in _snapshot(play.sink).items()})

@@ -1,4 +1,4 @@
-"""What is demanded of a source: rows of float64, the same bytes each time, however it is asked for them."""
+"""The laws of a source: rows of float64, the same bytes each time, however it is asked for them."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class SourceCase:
 
     @cached_property
     def count(self) -> int:
-        """Number of items tried: all that it has, or as many as are spoken of."""
+        """Number of items tried: all that it has, or at most as many as are spoken of."""
         length = returns.stream_length(self.source)
         return self.items if length is None else min(self.items, length)
 
     def read(self, start: int, stop: int, source: Source | None = None) -> np.ndarray:
-        """What a source returns; WrongReturn for what no job could go on with."""
+        """The rows that a source returns; WrongReturn for ones that no job could go on with."""
         source = source or self.source
         return returns.items(source, start, stop, source.read(start, stop), len(self.columns))
 

@@ -1,4 +1,4 @@
-"""What is demanded of a state, and of the operator around it: a backup holds all, and who has it goes on as before."""
+"""The laws of a state, and of the operator around it: a backup holds all, and a restored one goes on as before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Halfway:
 
     @property
     def state(self) -> State:
-        """Of the operator."""
+        """The state of the operator."""
         assert self.operator.state is not None
         return self.operator.state
 
@@ -44,12 +44,12 @@ def whole(state: State) -> Backup:
 
 
 def changes(state: State) -> Backup:
-    """What changed since the last backup."""
+    """The changes since the last backup."""
     return checked(state, "backup_state", state.backup_state(), Backup)
 
 
 def recover(operator: DataflowOperator, backups: Sequence[Backup]) -> None:
-    """Hand a fresh operator what was saved, as it comes back from a backup server."""
+    """Hand a fresh operator its backups, as they come back from a backup server."""
     if operator.state is not None:
         for saved in backups:
             operator.state.recover_state(saved._replace(arrays=tuple(map(stored, saved.arrays))))
@@ -77,7 +77,7 @@ def recovers_what_was_backed_up(case: OperatorCase) -> None:
 
 
 def recovers_parts(case: OperatorCase) -> None:
-    """All of it, then what changed, in their order."""
+    """A state is recovered from all of it, then the changes, in their order."""
     first, second = _moments(case)[0], _moments(case)[-1]
     half, again = _after(case, first), case.make()
     backups = [whole(half.state)]
@@ -103,7 +103,7 @@ def backups_are_copies(case: OperatorCase) -> None:
 
 
 def goes_on_where_theta_stops_it(case: OperatorCase) -> None:
-    """Each block once more, with a theta that stops the operator now and then, and a backup there."""
+    """Process each block once more, with a theta that stops the operator now and then, and a backup there."""
     operator, out = case.make(), case.outbox()
     state = _state(operator)
     undisturbed = case.make()

@@ -1,4 +1,4 @@
-"""Makes fresh operators from what a test names: a class, or an operator that was made and not opened yet."""
+"""Makes fresh operators for a test: from a class, or from an operator that was made and not opened yet."""
 
 from __future__ import annotations
 

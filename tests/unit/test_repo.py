@@ -33,6 +33,12 @@ ENGINE = (
 APART = "prep_spark"
 FACADE = "riprap"
 """What users import; it may import from all."""
+WORDED = (
+    "codec", "configs", "operators", "backupserver", "controller", APART, FACADE, "bench", "engine/run",
+    "engine/run_directory", "engine/services", "engine/show", "engine/plot", "engine/profile", "engine/tune",
+    "engine/api", "engine/cli",
+)  # fmt: skip
+"""The folders whose docstrings open with their subject."""
 FUNCTION_LINES_MAX = 60
 PRODUCT_LINES_MAX, TEST_LINES_MAX = 500, 600
 FILE_BYTES_MAX = 1_000_000
@@ -188,6 +194,26 @@ def first_sentence(path: Path) -> str:
     text = path.read_text()
     found = re.match(r'(?:#!.*\n)?r?"""(.+)', text)
     return "an empty file needs none" if not text.strip() else found[1] if found else ""
+
+
+ASKING = re.compile(r'\s*r?"""(?:What|Whether|How|Who|Whose|Where|Which|Why)\b')
+"""The first line of a docstring that opens with a question's word, of a module, class, function or attribute."""
+
+
+def test_docstrings_open_with_their_subject() -> None:
+    asking, seen = [], 0
+    for path in TRACKED:
+        if path.suffix in (".py", ".pyi", ".pyx", ".pxd") and name_of(path).startswith(tuple(f"{f}/" for f in WORDED)):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                seen += '"""' in line
+                asking += [f"{name_of(path)}:{number}: {line.strip()}"] if ASKING.match(line) else []
+    assert seen > 3000, "docstrings were found at all"
+    assert not asking, "\n".join(asking)
+
+
+@pytest.mark.parametrize("word", ["What", "Whether", "How"])
+def test_a_docstring_that_asks_would_be_found(word: str) -> None:
+    assert ASKING.match(f'    """{word} a worker runs."""') and not ASKING.match('"""However long it takes."""')
 
 
 def test_a_class_name_has_one_meaning() -> None:

@@ -1,4 +1,4 @@
-"""What the programs for Flink share: its distribution as PyPI brings it, and Java programs run in a MiniCluster."""
+"""The base of the programs for Flink: its distribution as PyPI brings it, and Java programs run in a MiniCluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def java(name: str, words: Sequence[object], until: str = "") -> list[str]:
 
 
 def compile_sources() -> None:
-    """Compile what is in flink/, and pack it for clusters."""
+    """Compile the sources in flink/, and pack them for clusters."""
     sources = Path(__file__).parent.glob("flink/*.java")
     subprocess.run(["javac", "-d", str(CLASSES), "-cp", f"{HOME}/lib/*", *map(str, sources)], check=True)
     subprocess.run(["jar", "cf", str(CLASSES.with_suffix(".jar")), "-C", str(CLASSES), "."], check=True)

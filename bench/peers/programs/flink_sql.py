@@ -1,4 +1,4 @@
-"""What the programs for Flink SQL share: a streaming session of two tasks, which aggregates in two phases."""
+"""The base of the programs for Flink SQL: a streaming session of two tasks, which aggregates in two phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the peers' programs share: the command line they are given, and the one line of JSON they print.
+"""The harness of the peers' programs: the command line they are given, and the one line of JSON they print.
 
     logistic: PROGRAM --data FOLDER --scratch FOLDER --items N --micro-batch N --learning-rate F --test FOLDER
     words:    PROGRAM --data FOLDER --scratch FOLDER --passes N
@@ -44,7 +44,7 @@ def shards(folder: Path) -> list[np.ndarray]:
 
 
 def micro_batches(folder: Path, items: int, size: int) -> Iterator[np.ndarray]:
-    """So many rows in blocks of `size`, from the first again after the last: views, or copies across two shards."""
+    """`items` rows in blocks of `size`, from the first again after the last: views, or copies across two shards."""
     parts, wanted = [], min(size, items)
     while items > 0:
         for shard in shards(folder):
@@ -78,13 +78,13 @@ def score(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 def score_weights(weights: np.ndarray, intercept: float, test: Path) -> dict[str, float]:
-    """Of a linear model, on shards that it was not trained on."""
+    """The scores of a linear model, on shards that it was not trained on."""
     rows = np.concatenate(shards(test))
     return score(1 / (1 + np.exp(-(rows[:, 1:] @ np.asarray(weights, float) + intercept))), rows[:, 0])
 
 
 def count_result(counts: Mapping[str, int], passes: int) -> dict[str, Any]:
-    """Of words: how many, how many different ones, and a digest of the counts, all of one pass."""
+    """The numbers of words and of different words, and a digest of the counts, all of one pass."""
     lines = sorted(f"{word} {count // passes}\n" for word, count in counts.items() if word)
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
     total = sum(count for word, count in counts.items() if word)
@@ -112,7 +112,7 @@ def _own_peak_kb() -> int:
 
 
 def _process_started() -> float:
-    """When this process started, on the clock of time.time(), to a hundredth of a second (proc(5), stat field 22)."""
+    """The start of this process, on the clock of time.time(), to a hundredth of a second (proc(5), stat field 22)."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     ago = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / 100
     return time.time() - ago

@@ -1,4 +1,4 @@
-"""What the programs for Spark share: the session, the Parquet files that stand in for the shards, and its end."""
+"""The base of the programs for Spark: the session, the Parquet files that stand in for the shards, and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 WARM_BATCHES = 10
-"""Micro-batches before the clock starts: the JVM compiles what they run."""
+"""Micro-batches before the clock starts: the JVM compiles the code that they run."""
 
 
 def session(master: str = "local[2]", more: Mapping[str, str] | None = None) -> SparkSession:
