@@ -48,4 +48,7 @@ class AlarmedPort:
         self._alarms.set(self._owner, seconds)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._port, name)
+        found = getattr(self._port, name)
+        if callable(found):
+            setattr(self, name, found)  # asked for with every message
+        return found

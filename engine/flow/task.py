@@ -41,6 +41,8 @@ class DataflowTask:
     Invariant: `progress` says exactly what the operator's state includes and what was put out.
     """
 
+    entries_max = 8
+    """Entries that are processed before others are heard again."""
     counts_lost = False
     """True where the items of a window that do not come are the job's, and its end says how many stay lost."""
 
@@ -293,11 +295,17 @@ class DataflowTask:
 
     # what is done
     def work(self) -> bool:
-        """Send what waits, then process one entry; False when there is nothing to do now."""
+        """Send what waits, then process a few entries; False when there is nothing to do now."""
         if self._to_answer:
             self._answer()
         if not self._begun and not self._begin():
             return False
+        for done in range(self.entries_max):
+            if not self._turn():
+                return done > 0
+        return True
+
+    def _turn(self) -> bool:
         if self.scheme.on_turn():
             self._let_held_in()
         self.outlet.flush()

@@ -175,10 +175,10 @@ class Collector(Half):
         return ledger.intact
 
     def _is_intact(self, port: Port, ledger: Ledger) -> bool:
-        lives = ledger.participants
-        return lives is None or all(
-            port.is_up(worker) and port.incarnation(worker) == life for worker, life in lives.items()
-        )
+        for worker, life in (ledger.participants or {}).items():
+            if not port.is_up(worker) or port.incarnation(worker) != life:
+                return False
+        return True
 
     def rows(self, ledger: Ledger) -> range:
         """All rows of the epoch that are known."""

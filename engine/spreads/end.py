@@ -57,7 +57,10 @@ class SegmentPort:
         self._alarms.set(self.on_alarm, seconds)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._port, name)
+        found = getattr(self._port, name)
+        if callable(found):
+            setattr(self, name, found)  # asked for with every message
+        return found
 
 
 class SegmentEndTask(DataflowTask):

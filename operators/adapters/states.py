@@ -103,7 +103,6 @@ class Commits(State):
         """The feedback of the last commit; empty before the first."""
         self._results: dict[int, dict[int, Result]] = {}
         self._saved: Model = ()
-        self._divergence = 0.0
         self._committed = self._changed = self._unbounded = False
 
     def add(self, epoch: int, start: int, result: Sequence[np.ndarray]) -> None:
@@ -119,17 +118,16 @@ class Commits(State):
     def commit(self, feedback: Model, puts_out: bool) -> None:
         """An epoch is committed; `puts_out`: it has added rows to the job's output."""
         self.feedback, self._committed, self._changed = feedback, True, True
-        self._divergence = distance(feedback, self._saved)
         self._unbounded = bool(self._results) or puts_out
 
     def state_divergence(self) -> float:
-        return math.inf if self._unbounded else self._divergence
+        return math.inf if self._unbounded else distance(self.feedback, self._saved)
 
     def backup_state(self) -> Backup:
         return self.backup_all() if self._changed else Backup(False, ())
 
     def backup_all(self) -> Backup:
-        self._saved, self._divergence, self._changed, self._unbounded = self.feedback, 0.0, False, False
+        self._saved, self._changed, self._unbounded = self.feedback, False, False
         snapshot = self._snapshot() if self._committed else {}
         open_results = [
             (epoch, start, result) for epoch, found in self._results.items() for start, result in found.items()
@@ -157,4 +155,4 @@ class Commits(State):
         self._results = {}
         for epoch, start, count in fields["results"]:
             self.add(epoch, start, [next(rest) for _ in range(count)])
-        self._saved, self._divergence, self._changed, self._unbounded = self.feedback, 0.0, False, False
+        self._saved, self._changed, self._unbounded = self.feedback, False, False

@@ -132,4 +132,4 @@ class State:
     @property
     def exceeded(self) -> bool:
         """True when a backup is due."""
-        return number(self, "state_divergence", self.state_divergence()) > self.theta
+        return self.theta < math.inf and number(self, "state_divergence", self.state_divergence()) > self.theta

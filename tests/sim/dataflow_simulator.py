@@ -207,6 +207,7 @@ class DataflowSimulation(Simulation):
             topology, layout, node, hosted, files, journal, node.is_first, self.items, Window(self.window)
         )
         task.threads = ComputeThreads(operator, self.case.threads)
+        task.entries_max = 1  # so that faults come between any two
         task.scheme.window = Window(self.window)
         return task
 

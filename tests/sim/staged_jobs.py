@@ -143,7 +143,9 @@ class StagedSimulation(DataflowSimulation):
         files = WindowFiles(Path("/nonexistent"), me.index, type(hosted.operator))
         journal = Ledger(self.announced[me]) if layout.is_sink else None
         parts = (hosted, files, journal, node.is_first, self.items, Window(self.window))
-        return hosting_task(self.topology, layout, node, *parts)
+        task = hosting_task(self.topology, layout, node, *parts)
+        task.entries_max = 1  # so that faults come between any two
+        return task
 
     def hosted(self, stage: str, index: int) -> Hosted:
         if stage == "source":
