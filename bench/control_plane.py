@@ -2,7 +2,7 @@
 
     python -m bench.control_plane [--workers N ...]
 
-One source, many processors, one sink: a worker's peers are those that `engine/flow/three_stage/layout.py` gives
+One source, many processors, one sink: a worker's peers are those that `engine/flow/segment.py` gives
 it. Start-up is from the submission to RUNNING, five workers getting ready between two passes of the leader. A second of
 running is ten reports of every worker's progress. The last column is what it would cost to show every worker the whole
 view at every pass.

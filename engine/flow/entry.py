@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from riprap.codec.blocks import NO_SEQ, Block
+from riprap.codec.blocks import NO_SEQ, Block, Kind
+from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.progress import INPUT, LinkKey
@@ -50,10 +51,17 @@ class Entry:
 
     @property
     def is_empty(self) -> bool:
-        """True when a coded stage has made nothing of its block (engine/segments/packing.py)."""
+        """True when a coded stage has made nothing of its block (engine/spreads/packing.py)."""
         return not self.block.items and not self.block.arrays
 
     @property
     def is_input(self) -> bool:
         """True when it was read from the job's input, which can be read again."""
         return self.link == INPUT
+
+
+def on_our_clock(block: Block, now: float) -> None:
+    """Have a punctuation say by this host's clock when its window was opened: it may come from another host, or from
+    what a former life saved there."""
+    if block.kind == Kind.PUNCTUATION:
+        block.meta.update(opened(opened_here(block.meta, now), now))

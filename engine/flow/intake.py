@@ -19,7 +19,7 @@ LINKS_MAX = 4096  # that are remembered: far more than a worker has, few enough 
 
 
 class Gate(Protocol):
-    """What may come in, for one form of topology (engine/flow/three_stage/gate.py, engine/flow/gate.py)."""
+    """The messages that may come in (engine/flow/gate.py)."""
 
     @property
     def workers(self) -> Collection[WorkerId]:

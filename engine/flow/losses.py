@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Any, NamedTuple
 
 from riprap.operators.states.base import State
@@ -19,6 +19,8 @@ class Limits(NamedTuple):
     """The part of what a state promises of each entry (operators/states/base.py) that may go."""
 
 
+EARLIER_MAX = 32
+"""Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
 NOTHING = Limits(0, 0, 0)
 EVERYTHING = Limits(math.inf, math.inf, math.inf, math.inf)
 
@@ -40,6 +42,13 @@ def recovery_of(state: State | None, lacks: Limits, failure: int, window: int) -
         "items_max": _finite(lacks.items),
         "output_max": _finite(lacks.unacknowledged),
     }
+
+
+def recoveries_of(state: State | None, found: Sequence[tuple[Limits, int]], failure: int) -> dict[str, Any]:
+    """The newest of these recoveries, each with its window, and the earlier ones in it."""
+    *earlier, (lacks, window) = found
+    before = [recovery_of(state, one, number, at) for number, (one, at) in enumerate(earlier, 1)]
+    return recovery_of(state, lacks, failure, window) | {"earlier": before[-EARLIER_MAX:]}
 
 
 def _entries(state: State | None, lacks: Limits, relative: float) -> int | None:

@@ -127,6 +127,11 @@ class TaskProgress:
     lost: dict[int, int] = field(default_factory=dict)
     """Items that stay lost, by window, where they are counted: 0 for all windows that are closed."""
 
+    def next_number(self) -> int:
+        """The number of a block that has just come."""
+        self.received += 1
+        return self.received
+
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""
         return self.partial.get((link, identity(block)), 0)

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.entry import Entry, on_our_clock
 from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import DataflowLayout, Joint
-from riprap.engine.flow.losses import Limits, recovery_of
+from riprap.engine.flow.losses import recoveries_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
@@ -31,8 +30,6 @@ from riprap.operators.outputs.transactional import TransactionalSink
 
 STOOD_MAX = 100
 """Windows without progress of event time before a caution."""
-EARLIER_MAX = 32
-"""Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
 
 
 class DataflowTask:
@@ -82,15 +79,12 @@ class DataflowTask:
             self._note_recovery(0)
 
     def _note_recovery(self, failure: int) -> None:
-        self._recovery = self._recovery_of(self.scheme.lacks, failure, self.progress.epoch)
         lacked = self.scheme.lacked or [self.scheme.lacks] * (failure - 1)
-        windows = zip(lacked, self.progress.failures, strict=False)
-        earlier = [self._recovery_of(one, i, at) for i, (one, at) in enumerate(windows, 1)]
-        self._recovery["earlier"] = earlier[-EARLIER_MAX:]
-
-    def _recovery_of(self, lacks: Limits, failure: int, window: int) -> dict[str, Any]:
-        lacks = lacks._replace(unacknowledged=0) if self.layout.is_sink else lacks
-        return recovery_of(self.operator.state, lacks, failure, window)
+        earlier = list(zip(lacked, self.progress.failures, strict=False))
+        found = [*earlier, (self.scheme.lacks, self.progress.epoch)]
+        if self.layout.is_sink:
+            found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
+        self._recovery = recoveries_of(self.operator.state, found, failure)
 
     # what the worker asks
     @property
@@ -161,7 +155,7 @@ class DataflowTask:
             self.journal.durable(Epoch(self.scheme.announced))
         self.lost += sum(self.progress.lost.values())
         for entry in entries:
-            self._tell_on_our_clock(entry.block)
+            on_our_clock(entry.block, self.port.now())
         self._note_recovery(len(self.progress.failures))
         for entry in entries:
             if not entry.number:
@@ -222,15 +216,9 @@ class DataflowTask:
             if heard.known and block.key.s_index > heard.at.items and not self.counts_lost:
                 self.lost += block.key.s_index - heard.at.items
             heard.note(block)
-        self._tell_on_our_clock(block)
-        entry.number = self._next_number()
+        on_our_clock(block, self.port.now())
+        entry.number = self.progress.next_number()
         self._take(entry)
-
-    def _tell_on_our_clock(self, block: Block) -> None:
-        """A punctuation may come from another host, or from what a former life saved there."""
-        if block.kind == Kind.PUNCTUATION:
-            now = self.port.now()
-            block.meta.update(opened(opened_here(block.meta, now), now))
 
     def on_worker_failed(self, worker: WorkerId) -> None:
         """A worker that was up is down."""
@@ -282,10 +270,6 @@ class DataflowTask:
         if self.reader is not None:
             self.reader.on_durable(number)
         self.scheme.on_durable(number)
-
-    def _next_number(self) -> int:
-        self.progress.received += 1
-        return self.progress.received
 
     def _take(self, entry: Entry) -> None:
         entry.first = self.progress.included_of(entry.link, entry.block)
@@ -498,7 +482,7 @@ class DataflowTask:
         if not self._ahead:
             return False
         entry = self._ahead.popleft()
-        entry.number = entry.number or self._next_number()
+        entry.number = entry.number or self.progress.next_number()
         self._take(entry)
         return self._process()
 

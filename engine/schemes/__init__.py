@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from riprap.engine.flow.scheme import Scheme
-from riprap.engine.schemes import approximate, barrier, committed, mini_batch, none, upstream_backup
+from riprap.engine.schemes import approximate, barrier, committing, mini_batch, none, upstream_backup
 
 __all__ = ["ENDS", "SCHEMES", "SPREAD", "names_for", "scheme_class"]
 
@@ -21,10 +21,10 @@ SCHEMES: dict[str, type[Scheme]] = {
     "none": none.Nothing,
     "approximate": approximate.Approximate,
     "barrier": barrier.Barrier,
-    "erasure": committed.Committed,
+    "erasure": committing.Committing,
     "mini_batch": mini_batch.MiniBatch,
     "reactive": mini_batch.MiniBatch,
-    "replication": committed.Committed,
+    "replication": committing.Committing,
     "stop_the_world": barrier.StopTheWorld,
     "upstream_backup": upstream_backup.UpstreamBackup,
 }
@@ -32,7 +32,7 @@ SCHEMES: dict[str, type[Scheme]] = {
 SPREAD = ("none", "erasure", "replication")
 """Under these, the processors of a job that trains are a coded stage (engine/spreads)."""
 
-ENDS: Mapping[str, Any] = MappingProxyType({"scheme": "committed"})
+ENDS: Mapping[str, Any] = MappingProxyType({"scheme": "committing"})
 """The scheme of the sources and sinks around it."""
 
 
@@ -40,7 +40,7 @@ def scheme_class(fault_tolerance: Mapping[str, Any]) -> type[Scheme]:
     """The scheme of a task. Thresholds that are all infinite promise nothing, which is `none`."""
     name = fault_tolerance["scheme"]
     if name == ENDS["scheme"]:
-        return committed.Committed
+        return committing.Committing
     if name == "approximate" and all(fault_tolerance[limit] == math.inf for limit in ("theta", "l", "gamma")):
         name = "none"
     return SCHEMES[name]

@@ -15,7 +15,7 @@ from riprap.engine.flow.port import Port
 from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads import SPREADS
-from riprap.engine.spreads.half import Ready, Whole
+from riprap.engine.spreads.half import Ready, WholeRow
 from riprap.engine.spreads.packing import computed, pack_result, unpack
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
@@ -130,7 +130,7 @@ class CodedStageTask(StatelessTask):
     def process(self, ready: Ready) -> None:
         pieces = []
         for piece in ready:
-            assert not isinstance(piece, Whole)
+            assert not isinstance(piece, WholeRow)
             self._pieces[piece.key.sink][piece.epoch, piece.key.s_index] = piece
             pieces.append(piece)
         self._compute(pieces)

@@ -7,7 +7,7 @@ from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.segment import SegmentLayout
-from riprap.engine.spreads.half import Half, Ready, Whole
+from riprap.engine.spreads.half import Half, Ready, WholeRow
 
 EPOCHS_AHEAD_MAX = 1024  # the largest `links.window_epochs` that a topology may ask for
 BLOCKS_MAX = 1 << 20  # data blocks of an epoch; a look at all of its rows takes a quarter of a second then
@@ -145,12 +145,12 @@ class Collector(Half):
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
         return self.progress(port)
 
-    def progress(self, port: Port, arrived: Block | None = None) -> list[Block | Whole]:
+    def progress(self, port: Port, arrived: Block | None = None) -> list[Block | WholeRow]:
         """Resolve what can be resolved of the current epoch and close it when it is complete.
 
         `arrived` narrows the search to that block's row; without it all rows are looked at.
         """
-        ready: list[Block | Whole] = []
+        ready: list[Block | WholeRow] = []
         while ledger := self.ledgers.get(self.current):
             if arrived is None:
                 ledger.intact = self._is_intact(port, ledger)
@@ -161,7 +161,7 @@ class Collector(Half):
             if not ledger.complete:
                 break
             self.closed(port, self.current, ledger)
-            ready.append(Whole(self.current, frozenset(ledger.lost)))
+            ready.append(WholeRow(self.current, frozenset(ledger.lost)))
             del self.ledgers[self.current]
             self.committed = self.current
             arrived = None
@@ -189,7 +189,7 @@ class Collector(Half):
         stop = min(self.k, ledger.block_count - row * self.k)
         return [i for i in range(stop) if (row, i) not in ledger.done and (row, i) not in ledger.lost]
 
-    def _look_at(self, port: Port, ledger: Ledger, row: int) -> list[Block | Whole]:
+    def _look_at(self, port: Port, ledger: Ledger, row: int) -> list[Block | WholeRow]:
         lacking = self.lacking(ledger, row)
         return list(self.resolve(port, ledger, self.current, row, lacking)) if lacking else []
 

@@ -20,7 +20,7 @@ from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads import SPREADS
 from riprap.engine.spreads.collector import Collector
 from riprap.engine.spreads.encoder import LIFE_SHIFT
-from riprap.engine.spreads.half import Ready, Whole
+from riprap.engine.spreads.half import Ready, WholeRow
 from riprap.engine.spreads.packing import computed, unpack, unpack_result
 from riprap.engine.spreads.rows import Head, Matrices, block_of, is_end
 from riprap.operators.adapters.stages import ITEMS, LINEAR, RESULT
@@ -35,7 +35,7 @@ class DecoderPort(AlarmedPort):
     """The port of a decoder's half: the items that it counts may be bytes of pieces, and what it calls an epoch is a
     row; items are counted by the decoder, and events name the window."""
 
-    def __init__(self, port: Port, alarms: Alarms, owner: Decoder) -> None:
+    def __init__(self, port: Port, alarms: Alarms, owner: SegmentDecoder) -> None:
         super().__init__(port, alarms, owner.hedge)
         self._decoder = owner
 
@@ -49,7 +49,7 @@ class DecoderPort(AlarmedPort):
         self._port.report(event, **fields | {"epoch": self._decoder.window_of(fields["epoch"])})
 
 
-class Decoder:
+class SegmentDecoder:
     """What decoders have in common."""
 
     def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms) -> None:
@@ -105,7 +105,7 @@ class Decoder:
         assert self.half is not None
         through: list[Block] = []
         for entry in ready:
-            if isinstance(entry, Whole):
+            if isinstance(entry, WholeRow):
                 self.whole = entry.epoch
                 self.half.on_epoch(self.port, entry.epoch)
                 through += self.on_whole(entry)
@@ -121,7 +121,7 @@ class Decoder:
         """A result came, or a piece was decoded; the blocks whose turn has come."""
         raise NotImplementedError
 
-    def on_whole(self, row: Whole) -> Iterable[Block]:
+    def on_whole(self, row: WholeRow) -> Iterable[Block]:
         """Nothing more comes of a row."""
         raise NotImplementedError
 
@@ -189,7 +189,7 @@ class Decoder:
         return "heads" not in block.meta
 
 
-class PackedDecoder(Decoder):
+class PackedDecoder(SegmentDecoder):
     """Of pieces that are packed blocks: each goes on when those before it have. `operator` is one like the coded
     stage's, to recompute with."""
 
@@ -219,7 +219,7 @@ class PackedDecoder(Decoder):
             if block is not None:
                 yield block
 
-    def on_whole(self, row: Whole) -> Iterable[Block]:
+    def on_whole(self, row: WholeRow) -> Iterable[Block]:
         return ()
 
     def _block(self, entry: Block) -> Block | None:
@@ -237,7 +237,7 @@ class PackedDecoder(Decoder):
         return computed(self.operator, data, self._upstream)
 
 
-class RowsDecoder(Decoder):
+class RowsDecoder(SegmentDecoder):
     """Of pieces that are items: a row goes on when it is whole, as one block with all its results.
 
     `linear`: hybrid coded computation (LEC III-D), whose pieces here are linear parts; `sends_linear`: its results are
@@ -271,7 +271,7 @@ class RowsDecoder(Decoder):
         self._results.setdefault(entry.epoch, {})[entry.key.row, entry.key.s_index] = entry
         return ()
 
-    def on_whole(self, row: Whole) -> Iterable[Block]:
+    def on_whole(self, row: WholeRow) -> Iterable[Block]:
         head, *ends = self._heads.pop(row.epoch)
         results = self._results.pop(row.epoch, {})
         pair = (self.sender.index, self.segment.layout.me.index)

@@ -42,7 +42,7 @@ def first_row(life: int) -> Epoch:
     return Epoch(life << LIFE_SHIFT)
 
 
-class Encoder:
+class SegmentEncoder:
     """What encoders have in common. `rows_max`: the most rows under way; `kept_max`: the most blocks not known safe."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Encoder:
         return safe.__class__ is int and 0 <= safe <= self._sent and self.half.admits(block)
 
 
-class PackedEncoder(Encoder):
+class PackedEncoder(SegmentEncoder):
     """Each block is a piece, packed whole (packing.py), and a row has k of them always. One that nothing more comes for
     is filled up with empty ones, at the end of a window and when the encoder has been silent for LINGER_S, so that no
     block waits for others."""
@@ -177,7 +177,7 @@ class PackedEncoder(Encoder):
         self._pieces = 0
 
 
-class RowsEncoder(Encoder):
+class RowsEncoder(SegmentEncoder):
     """Each block makes a row: its arrays are the pieces, but for the last (flow/epoch_reader.py). The end of a window
     goes along with the word of the row before it, which waits LINGER_S for that.
 

@@ -13,10 +13,10 @@ from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.task import DataflowTask
-from riprap.engine.spreads.decoder import Decoder, RowsDecoder
-from riprap.engine.spreads.encoder import Encoder, RowsEncoder
+from riprap.engine.spreads.decoder import RowsDecoder, SegmentDecoder
+from riprap.engine.spreads.encoder import RowsEncoder, SegmentEncoder
 
-End = Encoder | Decoder
+End = SegmentEncoder | SegmentDecoder
 
 
 class SegmentPort:
@@ -26,12 +26,12 @@ class SegmentPort:
         self._port, self._alarms = port, alarms
         self.on_alarm: Callable[[], list[Block]] = list
         """Whom alarms of the scheme wake."""
-        self._encoders: dict[Edge, Encoder] = {}
-        self._decoders: dict[Edge, Decoder] = {}
+        self._encoders: dict[Edge, SegmentEncoder] = {}
+        self._decoders: dict[Edge, SegmentDecoder] = {}
 
     def join(self, end: End) -> None:
         """Have a segment's link go by this end."""
-        ends: dict[Edge, Any] = self._encoders if isinstance(end, Encoder) else self._decoders
+        ends: dict[Edge, Any] = self._encoders if isinstance(end, SegmentEncoder) else self._decoders
         ends[end.segment.link] = end
 
     def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
@@ -139,6 +139,6 @@ def ends_of(ends: Sequence[End]) -> dict[Edge, End]:
     found: dict[Edge, End] = {}
     for end in ends:
         layout = end.segment.layout
-        edges = (layout.commit,) if isinstance(end, Encoder) else (layout.result, layout.punctuation)
+        edges = (layout.commit,) if isinstance(end, SegmentEncoder) else (layout.result, layout.punctuation)
         found |= dict.fromkeys(edges, end)
     return found

@@ -5,8 +5,8 @@ never per item; all that a hook may do to the world goes through the Port. What 
 segment (engine/spreads/encoder.py).
 
 A hook that may unblock something returns what may be processed NOW, in order: de-duplication returns nothing, decoding
-returns the missing blocks for the last one in, and the word that an epoch is Whole stands in the list at its place; so
-hooks never re-enter the engine.
+returns the missing blocks for the last one in, and a WholeRow stands in the list at its place; so hooks never re-enter
+the engine.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from riprap.engine.flow.port import Port
 from riprap.engine.flow.segment import SegmentLayout
 
 
-class Whole(NamedTuple):
+class WholeRow(NamedTuple):
     """Everything up to `epoch` has been returned; `lost` are the places of its blocks that nothing comes for."""
 
     epoch: Epoch
     lost: frozenset[tuple[int, int]] = frozenset()
 
 
-Ready = Iterable[Block | Whole]
+Ready = Iterable[Block | WholeRow]
 
 
 class Half:

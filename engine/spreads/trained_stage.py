@@ -12,7 +12,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads.coded_stage import StatelessTask
-from riprap.engine.spreads.half import Ready, Whole
+from riprap.engine.spreads.half import Ready, WholeRow
 from riprap.engine.spreads.rows import Matrices
 from riprap.operators import returns
 from riprap.operators.base import Processor
@@ -22,7 +22,7 @@ At = tuple[Epoch, int, int]
 """Row of the segment, and row and s_index of a piece in it."""
 
 
-class Pair:
+class DecoderPair:
     """What a task keeps for one decoder: the operator, and pieces of rows that are not known to be whole."""
 
     def __init__(self, operator: Processor) -> None:
@@ -51,7 +51,7 @@ class TrainedStageTask(StatelessTask):
         super().__init__(segment, port)
         self._matrices, self.make_operator = Matrices(columns), make_operator
         self.linear = segment.options.get("attachment") == "hybrid"
-        self.pairs = [Pair(make_operator()) for _ in segment.layout.sinks]
+        self.pairs = [DecoderPair(make_operator()) for _ in segment.layout.sinks]
 
     def admits(self, block: Block) -> bool:
         if block.kind in (Kind.DATA, Kind.PARITY) and not self._matrices.hold(block.arrays[0]):
@@ -69,7 +69,7 @@ class TrainedStageTask(StatelessTask):
             self._enter(pair, Epoch(block.meta["window"]), block.arrays)
         self._compute(pair)
 
-    def _enter(self, pair: Pair, window: Epoch, model: tuple[np.ndarray, ...]) -> None:
+    def _enter(self, pair: DecoderPair, window: Epoch, model: tuple[np.ndarray, ...]) -> None:
         """Take over a model; one without arrays is that of a fresh operator."""
         if model:
             pair.operator.process_feedback(model)
@@ -92,7 +92,7 @@ class TrainedStageTask(StatelessTask):
 
     def process(self, ready: Ready) -> None:
         for piece in ready:
-            assert not isinstance(piece, Whole)
+            assert not isinstance(piece, WholeRow)
             pair = self.pairs[piece.key.sink]
             if piece.epoch <= pair.whole:
                 self.port.count("stale_blocks")
@@ -103,18 +103,18 @@ class TrainedStageTask(StatelessTask):
             if self._is_due(pair, piece):
                 self._send(pair, at, piece)
 
-    def _is_due(self, pair: Pair, piece: Block) -> bool:
+    def _is_due(self, pair: DecoderPair, piece: Block) -> bool:
         stale = self.segment.stale
         if stale is None:
             return True
         return pair.known != UNKNOWN and piece.meta["window"] <= pair.known + 1 + stale
 
-    def _compute(self, pair: Pair) -> None:
+    def _compute(self, pair: DecoderPair) -> None:
         for at, piece in list(pair.pieces.items()):
             if at not in pair.computed and self._is_due(pair, piece):
                 self._send(pair, at, piece)
 
-    def _send(self, pair: Pair, at: At, piece: Block) -> None:
+    def _send(self, pair: DecoderPair, at: At, piece: Block) -> None:
         pair.computed.add(at)
         self.half.on_emit(self.port, self._result(pair.operator, piece), piece)
 

@@ -61,7 +61,7 @@ class Hosted(NamedTuple):
     columns: int = 0
 
 
-class Parts:
+class WorkerParts:
     """What the worker needs: layout, gate, window, and the task once there is a port."""
 
     def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> None:

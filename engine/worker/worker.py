@@ -33,7 +33,7 @@ from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
-from riprap.engine.worker.build import Parts
+from riprap.engine.worker.build import WorkerParts
 from riprap.engine.worker.calls import CallWatch, OpenCall
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
@@ -63,7 +63,7 @@ class Worker:
         self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
         topology = Topology.from_dict(spec["topology"])
         schema = spec["topology"]["schema"]
-        self._form = form = Parts(topology, schema, self.me)
+        self._form = form = WorkerParts(topology, schema, self.me)
         self.run_dir = Path(spec["run_dir"])
         bytes_max = topology.links.block_bytes * 16 + HEADER_BYTES_MAX + (1 << 24)
         receivers = form.layout.receivers()

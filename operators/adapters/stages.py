@@ -25,7 +25,7 @@ ITEM_BYTES = 8.0
 Turn = Callable[[int, int], int]
 """(epoch, number of a block's first item) -> the task of the next stage that gets the block."""
 RESULT, ITEMS, LINEAR = range(3)
-"""What a sink gets: a result; items whose result was lost; the linear part of items."""
+"""Forms in which a sink gets blocks: a result; items whose result was lost; the linear part of items."""
 
 
 class SourceRows:

@@ -16,7 +16,7 @@ SHORTEST_S = 1e-3
 
 
 class Clock(Protocol):
-    """The part of a scheme's port that tells the time (engine/flow/three_stage/scheme.py)."""
+    """The part of a scheme's port that tells the time (engine/flow/port.py)."""
 
     def now(self) -> float:
         """Monotonic seconds."""

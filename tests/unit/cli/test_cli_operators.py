@@ -57,7 +57,7 @@ def test_the_list_has_every_operator_in_a_line_and_the_schemes() -> None:
     lines = run().output.splitlines()
     names = [name for names in SHIPPED.values() for name in names]
     assert [line.split()[0] for line in lines if line.startswith("  ") and "schemes:" not in line] == names
-    assert sum("schemes: none, erasure, reactive, replication" in line for line in lines) == 3
+    assert sum("schemes: none, approximate, barrier, erasure, mini_batch, reactive" in line for line in lines) == 3
 
 
 def test_one_operator_with_its_options_units_metrics_results_and_a_stage() -> None:

@@ -20,7 +20,7 @@ from riprap.configs.validation import TOPOLOGY, resolved
 from riprap.controller.jobspec import JobSpec
 from riprap.engine.schemes.plans import plan_for
 
-MATRIX = {"items": 1000, "columns": ["a", "y"], "label": "y", "verified": ["x"], "classes": [0.0, 1.0]}
+MATRIX = {"items": 1000, "columns": ["a", "y"], "label": "y", "verified": ["x"], "classes": [0.0, 1.0], "windows": 4}
 WINDOWS = {"items": 1000, "windows": 4, "verified": []}
 
 
@@ -108,7 +108,7 @@ def test_what_the_loader_makes_passes(sound: dict[str, Any]) -> None:
         (changed(0, ("fault_tolerance", "k"), 9), r"at least k \+ r = 11 tasks"),
         (changed(0, ("fault_tolerance", "k"), None), "fault_tolerance.k: is None; expected 3"),
         (changed(0, ("fault_tolerance", "r")), "fault_tolerance.r: missing; expected 2"),
-        (changed(0, ("fault_tolerance",), {"scheme": "mini_batch"}), "a scheme of that kind"),
+        (changed(0, ("schema", "windows"), -4), "schema.windows: is -4"),
         (changed(2, ("fault_tolerance",), {"scheme": "replication", "copies": 2}), "a scheme of that kind"),
         (changed(3, ("schema",), MATRIX), "2 stages are sources"),
         (changed(0, ("input",)), "input: missing"),

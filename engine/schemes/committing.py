@@ -24,14 +24,14 @@ SAVES_MAX = 32
 """More saves than this are never under way; a later one makes up for those that were left out."""
 
 
-class Saved(NamedTuple):
+class SavedState(NamedTuple):
     """A state that is under way to the servers."""
 
     record: int
     window: int
 
 
-class Committed(Scheme):
+class Committing(Scheme):
     """One task's half. A destination that cannot be restored saves nothing, and its loss ends the job."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ class Committed(Scheme):
         self._recorder = Recorder(bench.port, bench.progress, bench.operator.state, notes)
         self._processed: Entry | None = None
         """The newest: behind a coded stage there is one link."""
-        self._under_way: deque[Saved] = deque()
+        self._under_way: deque[SavedState] = deque()
         self._save_at = 0.0  # not before
         self._waiting = 0
         """The window of a state that waits for room in the store."""
@@ -85,7 +85,7 @@ class Committed(Scheme):
         self._recorder.retry()
         if not self._recorder.full:
             self._saved, self._save_at = self._waiting, now + SAVE_EVERY_S
-            self._under_way.append(Saved(self._recorder.state_number, self._saved))
+            self._under_way.append(SavedState(self._recorder.state_number, self._saved))
 
     def on_durable(self, number: int) -> None:
         while self._under_way and self._under_way[0].record <= number:
