@@ -6,16 +6,18 @@ intake.py    the gate for what comes from the network
 links.py     FIFO between two tasks: numbers, acknowledgements, window, replay
 _links.pyx   of that, what is done for every message
 
-General topologies (AF 3.2): any stages, tasks, data edges and feedback edges, with one task class for all of them.
+Any stages, tasks, data edges and feedback edges, with one task class for all of them (AF 3.2):
 
 layout.py    which workers are joined, by the partitioning of each edge
-gate.py      what a peer may send
+segment.py   those around a coded stage
+gate.py      what a peer may send; segment_gate.py within a segment
 scheme.py    what a scheme is to a task
+runs.py      what a task is to its worker
 task.py      the task: its inbox, windows and the calls of the operator
 threads.py   the compute threads that prepare blocks before their turn
+reader.py    the input of a source; epoch_reader.py in epochs, logged_reader.py where it must be logged
 outlet.py    what the operator puts out, link by link
+receipts.py  what senders need not keep any more
 progress.py  how far every link is, in numbers that outlive the workers at its ends
 pace.py      consistency models: BSP, SSP, ASP
-
-three_stage/ is the same for source, processor, sink.
 """
