@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -17,11 +18,15 @@ class Alarms:
     def __init__(self, port: Port) -> None:
         self._port = port
         self._at: dict[Hashable, float] = {}
+        self._armed_at = math.inf
+        """When the port's alarm goes off: not after the earliest of all, perhaps before, when that was put off."""
 
     def set(self, owner: Hashable, seconds: float) -> None:
         """Wake this owner so much later; it takes the place of the one before."""
-        self._at[owner] = self._port.now() + seconds
-        self._arm()
+        self._at[owner] = at = self._port.now() + seconds
+        if at < self._armed_at:
+            self._armed_at = at
+            self._port.alarm(seconds)
 
     def due(self) -> list[Hashable]:
         """Whose time has come; each is told once."""
@@ -29,12 +34,10 @@ class Alarms:
         found = [owner for owner, at in self._at.items() if at <= soon]
         for owner in found:
             del self._at[owner]
-        self._arm()
-        return found
-
-    def _arm(self) -> None:
+        self._armed_at = min(self._at.values(), default=math.inf)
         if self._at:
-            self._port.alarm(max(0.0, min(self._at.values()) - self._port.now()))
+            self._port.alarm(max(0.0, self._armed_at - self._port.now()))
+        return found
 
 
 class AlarmedPort:

@@ -145,12 +145,11 @@ class TaskProgress:
             if link != INPUT:
                 self.times.note(link, block.epoch, block.meta)
 
-    def note_gap(self, link: LinkKey, block: Block) -> int:
-        """A block is about to be processed: note what of its window is missing before it, and return that."""
-        gap = block.key.s_index - self.done.get(link, Heard()).at.items
-        if gap:
-            self.lost[block.epoch] = self.lost.get(block.epoch, 0) + gap
-        return gap
+    def note_lost(self, block: Block) -> int:
+        """A block is about to be processed of whose items some stay lost; returns how many."""
+        lost: int = block.meta["lost"]
+        self.lost[block.epoch] = self.lost.get(block.epoch, 0) + lost
+        return lost
 
     def close_lost(self, epoch: int) -> int:
         """A window closes: the items of it that stay lost."""

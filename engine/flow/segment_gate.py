@@ -94,15 +94,13 @@ def _is_row(meta: dict[str, Any]) -> bool:
 
 def _are_heads(heads: Any) -> bool:
     """True for blocks without their pieces (engine/spreads/rows.py): numbers, and at a window's end what it says."""
-    return isinstance(heads, list) and all(
-        isinstance(head, list)
-        and (not head or (are_counts(head[:HEAD_COUNTS], HEAD_COUNTS) and _is_rest(head[HEAD_COUNTS:])))
-        for head in heads
-    )
+    return isinstance(heads, list) and all(not head or _is_head(head) for head in heads)
 
 
-def _is_rest(rest: list[Any]) -> bool:
-    return len(rest) == 1 and (are_counts(rest[0], 2) or is_window_end(rest[0]))
+def _is_head(head: Any) -> bool:
+    if not isinstance(head, list) or len(head) != HEAD_COUNTS + 1 or not are_counts(head[:HEAD_COUNTS], HEAD_COUNTS):
+        return False
+    return are_counts(head[HEAD_COUNTS], 2) or is_window_end(head[HEAD_COUNTS])
 
 
 def _is_feedback(block: Block) -> bool:

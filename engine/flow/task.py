@@ -40,8 +40,6 @@ class DataflowTask:
 
     entries_max = 8
     """Entries that are processed before others are heard again."""
-    counts_lost = False
-    """True where the items of a window that do not come are the job's, and its end says how many stay lost."""
 
     def __init__(
         self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
@@ -213,7 +211,7 @@ class DataflowTask:
                 self.port.ack(entry.edge, entry.sender, block.seq)
                 self.port.count("duplicates_dropped", block.items)
                 return
-            if heard.known and block.key.s_index > heard.at.items and not self.counts_lost:
+            if heard.known and block.key.s_index > heard.at.items:
                 self.lost += block.key.s_index - heard.at.items
             heard.note(block)
         on_our_clock(block, self.port.now())
@@ -375,8 +373,8 @@ class DataflowTask:
         if entry.is_empty or entry.block.epoch <= self.progress.closed.get(entry.link, 0):
             self._done_with(entry)  # of a window that its link has closed all was processed before a loss
             return
-        if not entry.first:
-            self._count_lost(entry)
+        if not entry.first and "lost" in entry.block.meta:
+            self.lost += self.progress.note_lost(entry.block)
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first
@@ -389,10 +387,6 @@ class DataflowTask:
         state = self.operator.state
         if state is not None and state.exceeded:
             self.scheme.on_crossed()
-
-    def _count_lost(self, entry: Entry) -> None:
-        if self.counts_lost:
-            self.lost += self.progress.note_gap(entry.link, entry.block)
 
     def _done_with(self, entry: Entry) -> None:
         self.inbox.popleft()
@@ -410,7 +404,6 @@ class DataflowTask:
 
     def _punctuate(self, entry: Entry) -> None:
         block, progress = entry.block, self.progress
-        self._count_lost(entry)
         progress.note_end(entry.link, block)
         if block.meta["last"]:
             progress.final = block.epoch

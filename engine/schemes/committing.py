@@ -44,6 +44,8 @@ class Committing(Scheme):
         """The newest: behind a coded stage there is one link."""
         self._under_way: deque[SavedState] = deque()
         self._save_at = 0.0  # not before
+        self._is_behind = False
+        """True when a window has closed since the newest save."""
         self._waiting = 0
         """The window of a state that waits for room in the store."""
         self._saved = self._durable = 0
@@ -71,12 +73,13 @@ class Committing(Scheme):
 
     def on_turn(self) -> bool:
         """Save what was not saved as its window closed."""
-        if self.saves and self._saved < self.bench.progress.epoch:
+        if self._is_behind and self.bench.port.now() >= self._save_at:
             self._save()
         return False
 
     def _save(self) -> None:
         progress, now = self.bench.progress, self.bench.port.now()
+        self._is_behind = True
         if len(self._under_way) >= SAVES_MAX or (now < self._save_at and not progress.last):
             return
         if not self._recorder.full:
@@ -85,6 +88,7 @@ class Committing(Scheme):
         self._recorder.retry()
         if not self._recorder.full:
             self._saved, self._save_at = self._waiting, now + SAVE_EVERY_S
+            self._is_behind = self._saved < progress.epoch
             self._under_way.append(SavedState(self._recorder.state_number, self._saved))
 
     def on_durable(self, number: int) -> None:

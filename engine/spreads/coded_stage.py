@@ -65,11 +65,11 @@ class StatelessTask:
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A piece came in, a question for one, or the word that rows are whole."""
+        self.port.ack(edge, sender)  # should this life end, the decoder asks others for it
         if block.kind == Kind.FEEDBACK:
             self.on_feedback(sender, block)
-            return
-        self.process(self.half.on_receive(self.port, edge, sender, block))
-        self.port.ack(edge, sender)
+        else:
+            self.process(self.half.on_receive(self.port, edge, sender, block))
 
     def on_feedback(self, sender: WorkerId, block: Block) -> None:
         """Rows are whole."""

@@ -128,11 +128,6 @@ class Collector(Half):
         if block.kind == Kind.RESULT:
             port.count("duplicates_dropped")
 
-    def on_epoch(self, port: Port, epoch: Epoch) -> None:
-        for processor in self.layout.processors:
-            port.ack(self.layout.result, processor)
-        port.ack(self.layout.punctuation, self.layout.partner)
-
     def on_resume(self, port: Port, epoch: Epoch) -> None:
         self.committed = epoch
 
@@ -161,7 +156,7 @@ class Collector(Half):
             if not ledger.complete:
                 break
             self.closed(port, self.current, ledger)
-            ready.append(WholeRow(self.current, frozenset(ledger.lost)))
+            ready.append(WholeRow(self.current))
             del self.ledgers[self.current]
             self.committed = self.current
             arrived = None

@@ -275,9 +275,12 @@ class RowsDecoder(SegmentDecoder):
         head, *ends = self._heads.pop(row.epoch)
         results = self._results.pop(row.epoch, {})
         pair = (self.sender.index, self.segment.layout.me.index)
-        if results:
+        if head:
             arrays, done = self._gathered(head, results)
-            yield block_of(head, *pair, arrays, head[3] - done)
+            block = block_of(head, *pair, arrays)
+            if done < block.items:
+                block.meta["lost"] = block.items - done
+            yield block
         for end in ends:
             yield block_of(end, *pair)
 

@@ -56,6 +56,8 @@ class SegmentEncoder:
         """The last one that was begun."""
         self._rows_max, self._kept_max = rows_max, kept_max
         self._sent = self._safe = 0
+        self._sent_most = 0
+        """To one life of the decoder: what a late word of a former one may speak of."""
         self._begun = False
 
     def send(self, block: Block) -> bool:
@@ -66,6 +68,7 @@ class SegmentEncoder:
             return False
         self.kept.append(block)
         self._sent += 1
+        self._sent_most = max(self._sent_most, self._sent)
         return True
 
     def deal(self, block: Block) -> bool:
@@ -127,7 +130,7 @@ class SegmentEncoder:
         if not self._begun:
             return True  # of a life that is over, which its link knows
         safe = block.meta.get("safe", 0)
-        return safe.__class__ is int and 0 <= safe <= self._sent and self.half.admits(block)
+        return safe.__class__ is int and 0 <= safe <= self._sent_most and self.half.admits(block)
 
 
 class PackedEncoder(SegmentEncoder):

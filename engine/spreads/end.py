@@ -74,7 +74,6 @@ class SegmentEndTask(DataflowTask):
         """Set the ends of its segments. Before anything comes in."""
         self.alarms, self.ends = alarms, ends
         self._by_edge = ends_of(ends)
-        self.counts_lost = any(isinstance(end, RowsDecoder) for end in ends)
         self._trained = [end for end in ends if isinstance(end, RowsDecoder) and end.segment.stale is not None]
         self.port.on_alarm = self.scheme_alarm
         for end in ends:

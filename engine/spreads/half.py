@@ -22,10 +22,9 @@ from riprap.engine.flow.segment import SegmentLayout
 
 
 class WholeRow(NamedTuple):
-    """Everything up to `epoch` has been returned; `lost` are the places of its blocks that nothing comes for."""
+    """Everything up to `epoch` has been returned; of what has not, nothing comes."""
 
     epoch: Epoch
-    lost: frozenset[tuple[int, int]] = frozenset()
 
 
 Ready = Iterable[Block | WholeRow]

@@ -12,7 +12,7 @@ from riprap.engine.spreads.half import Half, Ready
 
 
 class Relay(Half):
-    """Sends each result to the sink of its key, and acknowledges its input when the sink has committed the epoch.
+    """Sends each result to the sink of its key.
 
     A source may know of all workers before this one has heard of the sink: what cannot be sent yet waits. The epochs
     under way bound how much.
@@ -28,10 +28,7 @@ class Relay(Half):
         self._flush(port, sink)
 
     def on_commit(self, port: Port, pair: int, epoch: Epoch) -> None:
-        for source, sink in zip(self.layout.sources, self.layout.sinks):
-            self._flush(port, sink)
-            port.ack(self.layout.data, source)
-            port.ack(self.layout.feedback, sink)
+        self.flush(port)
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         if worker in self._waiting:

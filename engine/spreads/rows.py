@@ -30,13 +30,13 @@ def head_of(block: Block) -> Head:
     return [block.epoch, row, s_index, block.items, *block.meta["cause"], rest]
 
 
-def block_of(head: Head, source: int, sink: int, arrays: tuple[np.ndarray, ...] = (), lost: int = 0) -> Block:
-    """The block of a head, of whose items so many are lost."""
+def block_of(head: Head, source: int, sink: int, arrays: tuple[np.ndarray, ...] = ()) -> Block:
+    """The block of a head."""
     window, row, s_index, items, *cause, rest = head
     meta, kind = {"cause": cause}, Kind.DATA
     if isinstance(rest, dict):
         meta, kind = meta | rest, Kind.PUNCTUATION
-    return Block(kind, Epoch(window), Key(source, sink, row, s_index), items - lost, arrays, meta=meta)
+    return Block(kind, Epoch(window), Key(source, sink, row, s_index), items, arrays, meta=meta)
 
 
 def is_end(head: Head) -> bool:
