@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from struct import Struct
 from typing import NamedTuple
 
 from explore_actors import Left
@@ -92,7 +93,8 @@ class Search:
 
     def __init__(self, world: World, truth: Result | None, reduces: bool = True) -> None:
         self.world, self.truth = world, truth
-        self.seen: set[State] = set()
+        self.seen: set[bytes] = set()
+        self._packed = Struct(f"{world.controller + 1 + len(world.lanes)}I").pack
         self.cuts: dict[tuple[int, Parts], list[Event]] = {}
         """The checkpoints that were decided, and how it came to each."""
         self.path: list[Event] = []
@@ -101,29 +103,30 @@ class Search:
 
     def run(self, first: State) -> None:
         """Visit all that can be reached from here."""
-        if first in self.seen:
+        if (name := self._packed(*first)) in self.seen:
             return
-        self.seen.add(first)
-        stack = [(first, iter(self._choices(first)))]
-        here = {first}
+        self.seen.add(name)
+        stack = [(name, first, iter(self._choices(first)))]
+        here = {name}
         while stack:
-            state, events = stack[-1]
+            name, state, events = stack[-1]
             event = next(events, None)
             if event is None:
                 stack.pop()
-                here.discard(state)
-                self.path and self.path.pop()
+                here.discard(name)
+                del self.path[max(0, len(stack) - 1) :]
                 continue
             self.path.append(event)
             after = self._step(state, event)
-            if after in here:
+            name = self._packed(*after)
+            if name in here:
                 raise Wrong("this goes on for ever")
-            if after in self.seen:
+            if name in self.seen:
                 self.path.pop()
                 continue
-            self.seen.add(after)
-            here.add(after)
-            stack.append((after, iter(self._choices(after))))
+            self.seen.add(name)
+            here.add(name)
+            stack.append((name, after, iter(self._choices(after))))
 
     def _step(self, state: State, event: Event) -> State:
         after, cut = self.world.after(state, event)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explore_world import FAULTS, Event, State, World
+from explore_world import EMPTY, FAULTS, Event, State, World
 
 
 class Reduction:
@@ -66,7 +66,7 @@ class Reduction:
         senders = []
         for lane in world.into[at]:
             sender = world.lanes[lane][0]
-            if lane in world.quiet or world.queue(state, lane):
+            if lane in world.quiet or state[controller + 1 + lane] != EMPTY:
                 continue
             if sender == controller and is_calm:
                 senders += self._before_it_speaks(state, closed)

@@ -45,9 +45,12 @@ class World:
         self._begins_with = Controller(self.controller, **budget)
         up = [(at, self.controller, 0) for at in range(self.controller)]
         down = [(self.controller, at, 0) for at in range(self.controller)]
-        self.lanes = [*dict.fromkeys(plan.lanes()), *up, *down]
+        self.lanes = sorted([*dict.fromkeys(plan.lanes()), *up, *down], key=lambda lane: lane[1])
         self._lane_of = {lane: place for place, lane in enumerate(self.lanes)}
         self.into = [[i for i, (_, to, _) in enumerate(self.lanes) if to == at] for at in range(self.controller + 1)]
+        """The lanes that lead to each actor, side by side."""
+        self._ends = [(self.controller + 1 + lanes[0], self.controller + 2 + lanes[-1]) for lanes in self.into]
+        self._next: dict[tuple[int, ...], tuple[Event, ...]] = {}
         replies = {joint.reply.index for layout in plan.layouts for joint in layout.inputs}
         self.quiet = {
             place for place, (sender, to, edge) in enumerate(self.lanes)
@@ -80,8 +83,8 @@ class World:
         for node in nodes:
             node.see(view)
             self._enter(state, node.at, actors.settled(node))
-        while takes := [event for event in self._possible(state) if event.lane >= 0]:
-            state = list(self.after(tuple(state), takes[0])[0])
+        while takes := [event for event in self.events(state) if event.lane >= 0]:
+            state = list(self.after(state, takes[0])[0])
         return tuple(state)
 
     # what can happen
@@ -93,22 +96,28 @@ class World:
         """The messages on a lane."""
         return self._queues.things[state[self.controller + 1 + lane]]
 
-    def events(self, state: State) -> list[Event]:
+    def events(self, state: Sequence[int]) -> list[Event]:
         """All that can happen next, but for what would change nothing."""
-        return [event for event in self._possible(state) if self.outcome(state, event) is not None]
+        found: list[Event] = []
+        for at, (start, stop) in enumerate(self._ends):
+            own = (at, state[at], *state[start:stop])
+            if own not in self._next:
+                self._next[own] = tuple(event for event in self._of(state, at) if self.outcome(state, event))
+            found += self._next[own]
+        return found
 
-    def _possible(self, state: Sequence[int]) -> Iterator[Event]:
-        for at in range(self.controller + 1):
-            face = self.face(state, at)
-            for lane in self.into[at]:
-                queue = self.queue(state, lane)
-                if queue and _may_take(face, self.actors.messages.things[queue[0]]):
-                    yield Event(at, "take", lane)
-            if face.writes:
-                yield Event(at, "write")
-            yield from (Event(at, does) for does in face.may)
-            if at == self.victim and face.alive and face.life == 1:
-                yield Event(at, "die")
+    def _of(self, state: Sequence[int], at: int) -> Iterator[Event]:
+        """What an actor may do."""
+        face = self.face(state, at)
+        for lane in self.into[at]:
+            queue = self.queue(state, lane)
+            if queue and _may_take(face, self.actors.messages.things[queue[0]]):
+                yield Event(at, "take", lane)
+        if face.writes:
+            yield Event(at, "write")
+        yield from (Event(at, does) for does in face.may)
+        if at == self.victim and face.alive and face.life == 1:
+            yield Event(at, "die")
 
     def outcome(self, state: Sequence[int], event: Event) -> Outcome | None:
         """What comes of an event; None where that is nothing."""
@@ -118,7 +127,7 @@ class World:
         except Exception as error:
             raise Wrong(f"{self.describe(event)}: {error!r}") from error
 
-    def after(self, state: State, event: Event) -> tuple[State, int]:
+    def after(self, state: Sequence[int], event: Event) -> tuple[State, int]:
         """The state behind an event, and the checkpoint that is decided by it; 0 for none."""
         outcome = self.outcome(state, event)
         assert outcome is not None
@@ -136,13 +145,14 @@ class World:
 
     def _enter(self, state: list[int], at: int, outcome: Outcome) -> None:
         """Enter what came of an actor's event into a state."""
-        changed, state[at] = state[at] != outcome.state, outcome.state
+        before, now = self.face(state, at), self.actors.faces[outcome.state]
+        state[at] = outcome.state
         for to, edge, message in outcome.put:
             if _reaches(self.face(state, to), self.actors.messages.things[message]):
                 lane = self._lane_of[at, to, edge]
                 state[self.controller + 1 + lane] = self._queues((*self.queue(state, lane), message))
                 self._drop_stale(state, to, lane)
-        if changed and at < self.controller:
+        if now.alive and (now.round, now.peers) != (before.round, before.peers):
             for lane in self.into[at]:
                 self._drop_stale(state, at, lane)
 

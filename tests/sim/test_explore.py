@@ -19,6 +19,7 @@ from test_checkpoint_mutants import (
 )
 
 from riprap.controller.checkpoints import Coordinator
+from riprap.engine.flow.links import Links
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.progress import At
 from riprap.engine.schemes.barrier import Barrier, Moving
@@ -28,13 +29,40 @@ CASES = [
     "chain-aligned-triggers=2",
     "chain-unaligned-items=1",
     "chain-stop_the_world-triggers=2",
-    "cycle-aligned-triggers=2",
-    "diamond-aligned-items=1",
-    "two_cycles-aligned-items=1",
-    "chain-aligned-items=1-triggers=0-victim=2",
+    "cycle-aligned-items=1-triggers=2",
     "cycle-timeout-items=1",
+    "diamond-aligned-items=1",
+    "self-aligned-items=1",
+    "two_cycles-aligned-items=1",
+    "nested-stop_the_world-items=1",
+    "chain-aligned-items=1-triggers=0-victim=2",
+    "cycle-aligned-items=1-victim=0",
+    "cycle-aligned-items=1-victim=1",
 ]
-LARGE = ["chain-aligned-windows=2-triggers=2"]
+LARGE = [
+    "chain-aligned-items=3-triggers=2",
+    "chain-aligned-windows=2-triggers=2",
+    "chain-unaligned-items=1-triggers=2",
+    "chain-unaligned-items=1-window=1",
+    "diamond-stop_the_world-triggers=2",
+    "diamond-unaligned-items=1",
+    "self-stop_the_world-items=1",
+    "two_cycles-stop_the_world-windows=2",
+    "two_cycles-unaligned-items=1",
+    "nested-aligned-items=1",
+    "chain-aligned-items=1-victim=0",
+    "chain-aligned-items=1-victim=1",
+    "chain-aligned-items=1-victim=2",
+    "chain-unaligned-items=1-victim=1",
+    "chain-stop_the_world-items=1-victim=1",
+    "chain-aligned-items=1-triggers=0-leaders=1-victim=2",
+    "cycle-unaligned-items=1-victim=0",
+    "cycle-unaligned-items=1-victim=1",
+    "cycle-stop_the_world-items=3-triggers=2",
+    "cycle-stop_the_world-victim=1",
+    "self-aligned-items=1-triggers=0-victim=1",
+]
+"""Each of some seconds to some minutes; up to a million states."""
 
 
 def check(case: Case) -> None:
@@ -67,12 +95,14 @@ def test_each_item_is_handed_on_once(job: str) -> None:
     assert any(kind == TOKEN for _, (kind, *_) in facts) == (job not in ("chain", "diamond"))
 
 
-@pytest.mark.parametrize("case", ["chain-aligned-items=1", "cycle-unaligned-items=1", "cycle-aligned-items=1-aborts=1"])
+@pytest.mark.parametrize(
+    "case", ["chain-aligned-items=1", "cycle-unaligned-items=1", "cycle-aligned-items=1-triggers=0-victim=1"]
+)
 def test_what_is_left_out_comes_to_the_same(case: str) -> None:
     """The same ends and the same checkpoints, in fewer states."""
     reduced, full = explore(Case.parse(case)), explore(Case.parse(case), reduces=False)
     assert (reduced.ends, reduced.cuts) == (full.ends, full.cuts)
-    assert reduced.states < full.states and reduced.replayed < full.replayed
+    assert reduced.states < full.states and reduced.replayed <= full.replayed
 
 
 def log_past_the_barrier(self: Barrier, entry: Any) -> None:
@@ -107,6 +137,11 @@ def number_barriers_heard(self: Barrier, link: Any, block: Any) -> None:
     on_barrier(self, link, block)
 
 
+def take_all_rounds(self: Links, round_: int) -> bool:
+    """What was sent before a rollback is taken in behind it."""
+    return True
+
+
 def tell_before_it_is_durable(self: Controller) -> Any:
     """That a checkpoint is whole is told when that is decided."""
     return view(self)._replace(body=(self.coordinator.triggered, self.coordinator.marks.completed, tuple(self.lives)))
@@ -116,7 +151,6 @@ hear, put_barrier, on_barrier, view = Coordinator.hear, Outlet.put_barrier, Barr
 Patch = tuple[type, str, Any]
 MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "no log of back edges": ("cycle-aligned-items=1", [(Barrier, "on_receive", forget_what_comes_behind)]),
-    "no log of a loop": ("self-aligned-items=1", [(Barrier, "on_receive", forget_what_comes_behind)]),
     "no log of what is on its way": ("chain-unaligned-items=1", [(Barrier, "on_receive", forget_what_comes_behind)]),
     "a log past the barrier": ("two_cycles-aligned-items=1", [(Barrier, "on_receive", log_past_the_barrier)]),
     "no alignment": ("diamond-aligned-items=1", [(Barrier, "has_passed", hold_nothing)]),
@@ -128,6 +162,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "told before it is durable": (
         "chain-aligned-items=1-triggers=0-leaders=1-victim=2", [(Controller, "view", tell_before_it_is_durable)],
     ),
+    "no fence between rounds": ("chain-aligned-items=1-triggers=0-victim=2", [(Links, "is_of_round", take_all_rounds)]),
     "no last checkpoint": ("chain-aligned-items=1", [(Coordinator, "trigger", never_hurry)]),
     "a report of another checkpoint": (
         "chain-aligned-items=1-triggers=2-aborts=1", [(Coordinator, "hear", count_all_reports)],
