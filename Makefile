@@ -55,7 +55,7 @@ demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/
 	$(BIN)/python -m bench.demo $(if $(HIGGS),--higgs $(HIGGS))
 
 test: build $(VENV)/.test ## run the default test suite on two cores: what computes in two processes, what also waits in three
-	$(BIN)/python -m pytest -q -n 2 tests/unit tests/conformance tests/sim tests/fuzz
+	$(BIN)/python -m pytest -q -n 2 -m "not long" tests/unit tests/conformance tests/sim tests/fuzz
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not long" tests/cluster tests/scenarios tests/namespaces
 
 test-long: build $(VENV)/.test ## run the further cases of the scenarios, which the default suite leaves out (5 minutes)
@@ -71,7 +71,7 @@ test-wheel: build $(VENV)/.test ## build a wheel, and run the unit tests on its 
 	cd build/wheel && PYTHONPATH=$(CURDIR)/build/wheel/site:$(CURDIR) $(CURDIR)/$(BIN)/python -P -m pytest -q -n 2 -c $(CURDIR)/pyproject.toml \
 	  --rootdir $(CURDIR) $(CURDIR)/tests/unit $(CURDIR)/tests/conformance
 
-sim: build $(VENV)/.test ## run the schemes through thousands of simulated faults (SEEDS=40 a case)
+sim: build $(VENV)/.test ## run the schemes through thousands of simulated faults (SEEDS=40 a case), and explore the larger cases
 	RIPRAP_SIM_SEEDS=$(or $(SEEDS),40) $(BIN)/python -m pytest -q --timeout 3600 tests/sim
 
 fuzz: build $(VENV)/.test ## send a million malformed messages through the gate of a worker, and as many to the sockets of jobs
