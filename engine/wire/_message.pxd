@@ -1,4 +1,4 @@
-"""What travels through the rings between the compute thread and the I/O threads: messages, commands, lent buffers."""
+"""Contents of the rings between the compute thread and the I/O threads: messages, commands, lent buffers."""
 
 from cpython.buffer cimport Py_buffer
 from libc.stddef cimport size_t

@@ -453,7 +453,7 @@ cdef void _disconnect(Pump* pump, unsigned int link, int linger_ms) noexcept nog
 
 
 cdef int _find(Pump* pump, unsigned int link) noexcept nogil:
-    """Where the link stands among the links; -1 when it is gone."""
+    """The link's place among the links; -1 when it is gone."""
     cdef int low = 0
     cdef int high = pump.link_count
     cdef int middle

@@ -10,11 +10,11 @@ class Slot(Buffer):
     nbytes: int
     @property
     def address(self) -> int:
-        """Where it is in this process."""
+        """Its address in this process."""
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """What a receiver needs to find it: (slot, generation, offset in the data)."""
+        """Its place, for a receiver: (slot, generation, offset in the data)."""
 
 class Arena:
     """A segment of up to `data_bytes`, lent on `links` links, with `sides` ends of channels. All methods belong to one
@@ -26,7 +26,7 @@ class Arena:
     data_bytes: int
     token: bytes
     refusal: str
-    """Why the system gave no more memory; empty while it has not refused any."""
+    """The system's reason for no more memory; empty while it refused none."""
 
     def __init__(self, links: int, data_bytes: int, sides: int = 0) -> None:
         """ValueError for bad sizes, OSError when the system has no memory to share."""

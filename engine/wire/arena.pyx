@@ -50,7 +50,7 @@ cdef class Slot:
 
     @property
     def place(self):
-        """What a receiver needs to find it: (slot, generation, offset)."""
+        """Its place, for a receiver: (slot, generation, offset)."""
         cdef Entry* entry = &self.arena.entries[self.index]
         return self.index, entry.generation, entry.start
 

@@ -12,7 +12,7 @@ class Channel:
     """One worker's end of a channel."""
 
     tail: int
-    """Where the neighbour is to begin reading."""
+    """The neighbour begins to read here."""
     is_broken: bool
     """True when nothing goes through it: it is not joined yet, or the neighbour wrote what it cannot have meant."""
     messages_in: int

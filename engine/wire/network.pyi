@@ -108,7 +108,7 @@ class Network:
         """
 
     def receive(self, timeout_ms: float = 0.0) -> list[tuple[int, Any, bytes, list[Frame]]]:
-        """What has arrived, at most 256 messages of each origin: (origin, sender, header, frames).
+        """Messages that came, at most 256 of each origin: (origin, sender, header, frames).
 
         The sender is the peer's identity for UPSTREAM, the link's id for DOWNSTREAM. Messages of one sender are in
         order. Waits without the GIL at most `timeout_ms`, fractions allowed; [] when the time is over or `wake` was

@@ -122,7 +122,7 @@ cdef class Network:
         free(self.ends)
 
     cdef int _hang_doorbell(self, Arena arena) except -1:
-        """Where neighbours can ring it, if there is such a place."""
+        """Hang it where neighbours can ring, if there is a place."""
         self.arena = arena
         if arena is not None:
             self.doorbell = arena.doorbell()
@@ -350,7 +350,7 @@ cdef class Network:
         return batch
 
     cdef list _collect(self):
-        """What has arrived, the replies first, at most a batch of each."""
+        """Messages that came, replies first, at most a batch of each."""
         cdef list batch = []
         self._collect_from(self.downstream, DOWNSTREAM, batch)
         self._collect_from(self.upstream, UPSTREAM, batch)

@@ -47,7 +47,7 @@ cdef void mpsc_close(Mpsc* ring) noexcept nogil
 
 
 cdef inline size_t spsc_room(Spsc* ring, size_t tail, size_t wanted) noexcept nogil:
-    """How many slots are free for the producer; looks at the consumer's line only when `wanted` would not fit."""
+    """Number of slots free for the producer; looks at the consumer's line only when `wanted` would not fit."""
     if tail - ring.seen_head + wanted > ring.mask + 1:
         ring.seen_head = load_acquire(&ring.head)
     return ring.mask + 1 - (tail - ring.seen_head)
@@ -75,7 +75,7 @@ cdef inline size_t spsc_offer_many(Spsc* ring, void** items, size_t count) noexc
 
 
 cdef inline size_t spsc_there(Spsc* ring, size_t head) noexcept nogil:
-    """How many items the consumer may take; looks at the producer's line only when it knows of none."""
+    """Number of items for the consumer; looks at the producer's line only when it knows of none."""
     if ring.seen_tail == head:
         ring.seen_tail = load_acquire(&ring.tail)
     return ring.seen_tail - head
@@ -103,13 +103,13 @@ cdef inline size_t spsc_poll_many(Spsc* ring, void** items, size_t count) noexce
 
 
 cdef inline size_t spsc_size(Spsc* ring) noexcept nogil:
-    """How many items are in the ring; exact only on a thread that is both ends, a guess elsewhere."""
+    """Number of items in the ring; exact only on a thread that is both ends, a guess elsewhere."""
     cdef size_t head = load_acquire(&ring.head)
     return load_acquire(&ring.tail) - head
 
 
 cdef inline bint mpsc_full(Mpsc* ring, size_t tail) noexcept nogil:
-    """Whether a producer that read `tail` has no slot. Signed, because `tail` may be old and the head already past it."""
+    """True when a producer that read `tail` has no slot. Signed: `tail` may be old and the head already past it."""
     # Acquire pairs with the consumer's release of head, handed on by whichever producer saw it first.
     if <ssize_t>(tail - load_acquire(&ring.seen_head)) <= <ssize_t>ring.mask:
         return False
@@ -145,12 +145,12 @@ cdef inline void* mpsc_peek(Mpsc* ring) noexcept nogil:
 
 
 cdef inline bint mpsc_ready(Mpsc* ring) noexcept nogil:
-    """Whether `mpsc_poll` would return an item. Consumer thread only."""
+    """True when `mpsc_poll` returns an item. Consumer thread only."""
     return mpsc_peek(ring) != NULL
 
 
 cdef inline size_t mpsc_size(Mpsc* ring) noexcept nogil:
-    """How many slots are claimed; a guess while other threads offer."""
+    """Number of claimed slots; a guess while other threads offer."""
     cdef size_t head = load_acquire(&ring.head)
     return load_acquire(&ring.tail) - head
 

@@ -34,7 +34,7 @@ Refer = Callable[[np.ndarray], Reference | None]
 
 
 class Terms(NamedTuple):
-    """What a receiver can get at: the sender's arena, and its input files."""
+    """A receiver's access to the sender's arena, and to its input files."""
 
     arena: bool
     inputs: bool
@@ -116,7 +116,7 @@ class Lender:
         self._pieces: dict[int, tuple[mmap.mmap, Piece | None]] = {}
 
     def offer(self, peer: WorkerId) -> dict[str, Any]:
-        """What a new life of a peer needs to get at payloads. It gets them by reference once it has accepted."""
+        """The offer of payloads to a new life of a peer. It gets them by reference once it has accepted."""
         self._owners += 1
         self.refused = self._refusal
         offer: dict[str, Any] = {"inputs": self.roots.identities()}
