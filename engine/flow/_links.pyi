@@ -28,7 +28,7 @@ class OutLink:
         """Forget everything up to `seq`; a number that was never sent is ignored."""
 
     def after(self, seq: Seq) -> list[tuple[Seq, Block]]:
-        """What is kept behind `seq`, oldest first."""
+        """Blocks kept behind `seq`, oldest first."""
 
 class InLink:
     """The receiving half. `asked` is the gap that the sender was told of last.
@@ -88,4 +88,4 @@ class OrdinaryLinks:
     def _in_link(self, edge: Edge, sender: WorkerId) -> InLink: ...
 
 def places(window: Window, block: Block) -> int:
-    """How many blocks may be unacknowledged once this one is sent, if it is urgent."""
+    """The most blocks unacknowledged once this one is sent, if it is urgent."""

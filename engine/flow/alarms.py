@@ -29,7 +29,7 @@ class Alarms:
             self._port.alarm(seconds)
 
     def due(self) -> list[Hashable]:
-        """Whose time has come; each is told once."""
+        """Owners that are due; each is told once."""
         soon = self._port.now() + SLACK_S
         found = [owner for owner, at in self._at.items() if at <= soon]
         for owner in found:

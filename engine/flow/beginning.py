@@ -1,4 +1,4 @@
-"""Where a task begins that goes on from a savepoint, in place of nothing."""
+"""The start of a task that goes on from a savepoint, in place of nothing."""
 
 from __future__ import annotations
 

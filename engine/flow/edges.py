@@ -15,7 +15,7 @@ class Edge(NamedTuple):
 
 
 class Neighbourhood(Protocol):
-    """What network, links and membership need to know of a layout of either form."""
+    """The parts of a layout that network, links and membership need to know."""
 
     @property
     def me(self) -> WorkerId:

@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def items(self) -> Items:
-        """What the operator gets of it."""
+        """Its items, for the operator."""
         block = self.block
         return Items(block.epoch, self.stage, self.link[1], block.items, block.arrays)
 

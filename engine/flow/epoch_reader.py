@@ -54,7 +54,7 @@ class EpochReader(Reader):
         return super().next(now)
 
     def turn(self, epoch: int, start: int) -> int:
-        """Whose turn it is, counted from 0, when the block of an epoch is dealt that begins at this item."""
+        """The turn, counted from 0, of the block of an epoch that begins at this item."""
         return (start - self.end(epoch - 1)) // self._cut_of(epoch)[2] % self.unit
 
     def _cut_of(self, epoch: int) -> tuple[int, int, int]:

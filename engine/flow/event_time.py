@@ -88,7 +88,7 @@ class EventTimes:
         self.promised, self.spoke = at, True
 
     def told(self) -> dict[str, Any]:
-        """What a window's punctuation says; the operator's word is then for the window behind it."""
+        """Event time for a window's punctuation; the operator's word is then for the next window."""
         own = self.promised is not None or self.quiet
         at = self.promised if own else self.now
         idle = self.quiet and not self.spoke if own else self.idle
@@ -102,7 +102,7 @@ class EventTimes:
 
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> EventTimes:
-        """What `pack` wrote; nothing is known where a record has none."""
+        """Inverse of `pack`; nothing is known where a record has none."""
         if not packed:
             return cls()
         now, idle, promised, spoke, quiet, links = packed

@@ -1,4 +1,4 @@
-"""What a peer may send: kinds by edge, and the numbers that every block carries."""
+"""Messages that a peer may send: kinds by edge, and the numbers of every block."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DataflowGate:
             self.kinds |= part.kinds
         self._me = layout.me.index
         self._parts = {worker: part for part in parts for worker in part.workers}
-        """Who sends messages of a coded segment, which name no cause."""
+        """Workers of coded segments, whose messages name no cause."""
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""
@@ -58,7 +58,7 @@ class DataflowGate:
 
 
 def _is_savepoint(meta: dict[str, Any]) -> bool:
-    """What a barrier says: nothing, or where the parts of a savepoint go."""
+    """True when a barrier says nothing, or where a savepoint's parts go."""
     where = meta.get("savepoint", "/")
     return not set(meta) - {"savepoint"} and isinstance(where, str) and not problem_with_path(where)
 

@@ -27,7 +27,7 @@ class Gate(Protocol):
 
     @property
     def kinds(self) -> Mapping[Edge, set[Kind]]:
-        """What each incoming edge may carry."""
+        """Allowed kinds by incoming edge."""
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""
@@ -83,7 +83,7 @@ class Intake:
             return None
 
     def _prove(self, peer: bytes, prefix: bytes) -> Incoming:
-        """What all messages with this prefix have in common that come on this peer's connection."""
+        """The common part of all messages with this prefix that come on this peer's connection."""
         head = header_of(prefix)
         sender = self._sender(head)
         if peer != identity(sender, head.incarnation):

@@ -1,4 +1,4 @@
-"""What a destination tells the world of its windows (engine/worker/outputs.py)."""
+"""A destination's reports on its windows (engine/worker/outputs.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riprap.engine.flow.port import Boundary
 
 
 class WindowJournal(Protocol):
-    """What a destination tells the world of its windows (engine/worker/outputs.py)."""
+    """Tells the world of a destination's windows (engine/worker/outputs.py)."""
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """A window is closed; `rows` go to the job's output file."""

@@ -1,4 +1,4 @@
-"""Which workers a task of a general topology is joined to: the partitioning of each edge, task by task."""
+"""The workers that a task is joined to: the partitioning of each edge, task by task."""
 
 from __future__ import annotations
 

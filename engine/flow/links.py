@@ -23,7 +23,7 @@ from riprap.engine.flow.edges import Edge
 
 
 class Wire(Protocol):
-    """What carries the messages of links; it neither waits nor fails. What cannot be delivered is lost."""
+    """Carries the messages of links; it neither waits nor fails. What cannot be delivered is lost."""
 
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         """Forward, from the sending task to the receiving one."""
@@ -33,7 +33,7 @@ class Wire(Protocol):
 
 
 class Window(NamedTuple):
-    """What a link may have unacknowledged: so many blocks, and no further one once they come to so many bytes."""
+    """A link's limit of unacknowledged blocks: so many, and no further one once they come to so many bytes."""
 
     blocks: int
     nbytes: float = math.inf
@@ -106,7 +106,7 @@ class Links(OrdinaryLinks):
             self.wire.transmit(edge, peer, kept_seq, block)
 
     def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
-        """What was sent on a link and is not acknowledged, oldest first; also after the peer went down."""
+        """Blocks sent on a link and not acknowledged, oldest first; also after the peer went down."""
         return list(self._out_link(edge, to).kept)
 
     def hello(self) -> None:

@@ -42,7 +42,7 @@ class Taken(Protocol):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where they begin and end in these."""
+        """Their bounds in these bytes."""
 
     @property
     def places(self) -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ class Taken(Protocol):
 
 
 class LiveSource(Protocol):
-    """What is read (operators/inputs/live_lines.py): nothing of it waits."""
+    """A live source (operators/inputs/live_lines.py): no call waits."""
 
     def go_to(self, places: Mapping[str, Any]) -> None:
         """Go on from there."""
@@ -65,7 +65,7 @@ class LiveSource(Protocol):
 
 @dataclass
 class LogEnd:
-    """Where the log ends: the open window, the items before it and in it, and when it was opened."""
+    """The log's end: the open window, the items before it and in it, and when it was opened."""
 
     epoch: int = 1
     position: int = 0
@@ -100,7 +100,7 @@ class LoggedReader:
         behind those."""
         self._final = self._ended = self._closed_last = False
         self._places: dict[str, Any] = {}
-        """What has changed of the places and is in no record."""
+        """Changes of the places that are in no record."""
         self._unsaved: Block | None = None
         self._logged: deque[Logged] = deque()
         self._durable = 0
@@ -153,7 +153,7 @@ class LoggedReader:
         self._logged.append(logged)
 
     def seek(self, row: int) -> None:
-        """What was restored stands behind this already."""
+        """The restored log stands behind this already."""
         assert not self._logged or self._logged[0].block.key.row > row
 
     def on_durable(self, number: int) -> None:
@@ -236,7 +236,7 @@ class LoggedReader:
         return Block(Kind.PUNCTUATION, Epoch(epoch), Key(0, 0, at.position + epoch, 0), meta=meta)
 
     def _meta(self) -> dict[str, Any]:
-        """Where the log ends behind the block, and what the block has changed of the places."""
+        """The log's end behind the block, and the places that the block has changed."""
         places, self._places = self._places, {}
         return {"at": [self._at.epoch, self._at.position, self._at.in_window], "places": places}
 

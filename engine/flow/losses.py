@@ -1,4 +1,4 @@
-"""What a restored worker may lack of what its former life had: bounds as bounds, and what was counted."""
+"""Losses of a restored worker against its former life: bounds as bounds, and what was counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from riprap.operators.states.base import State
 
 
 class Limits(NamedTuple):
-    """What one task may lose in one failure: state divergence, unprocessed items, unacknowledged items."""
+    """A task's largest loss in one failure: state divergence, unprocessed items, unacknowledged items."""
 
     theta: float
     items: float

@@ -1,4 +1,4 @@
-"""What an operator puts out: numbered, dealt to links, held back where a link or the scheme says so."""
+"""An operator's output: numbered, dealt to links, held back where a link or the scheme says so."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ class OutletLink:
         self.logged: dict[LinkKey, tuple[int, int]] = {}
         """The last causes of what was put back."""
         self.held: deque[Block] = deque()
-        """What has come but perhaps is not safe there: the receiver may die with it. Only when something newer is
-        acknowledged this life knows that it is."""
+        """Blocks that came but may die with the receiver: they are known safe once something newer is acknowledged."""
         self.closed = 0
         """The last window whose punctuation the receiver has."""
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
@@ -111,7 +110,7 @@ class Leave(Protocol):
 
     @property
     def window(self) -> Window:
-        """What a link may have unacknowledged."""
+        """The limit on unacknowledged blocks."""
 
 
 class Outlet:
@@ -135,13 +134,13 @@ class Outlet:
         self._dealt = 0
 
     def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
-        """What is sent from now on comes of this block."""
+        """This block causes what is sent from now on."""
         self.epoch, self._cause = epoch, (link, number)
         self._siblings.clear()
         self._dealt = zlib.crc32(b"%d %d %d" % (*link, number))
 
     def begin_loop(self, epoch: Epoch) -> None:
-        """What is sent from now on belongs to the loop of a window. All of it has the window as its cause, whatever
+        """The loop of a window sends from now on. All that it sends has the window as its cause, whatever
         came last, so a new life that hears its peers in another order puts out the same blocks under the same names.
         """
         self.begin(epoch, WINDOW, epoch)
@@ -330,21 +329,21 @@ class Outlet:
         link.waiting.appendleft(last)
 
     def pending(self) -> Iterator[tuple[LinkKey, Block]]:
-        """What has been put out and not acknowledged, in order: a new life must be able to send it again."""
+        """Blocks put out and not acknowledged, in order: a new life must be able to send them again."""
         for link in self.links.values():
             on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
             for block in chain(link.held, on_the_way, link.waiting):
                 yield link.key, block
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
-        """What a former life had put out; each receiver says what of it has come."""
+        """Restore a former life's output; each receiver says what of it has come."""
         for key, block in pending:
             self.links[key].waiting.append(block)
             if block.kind != Kind.DATA:
                 self.links[key].last = block
 
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
-        """What a former life had put out since: it is not put out once more."""
+        """Restore a former life's later output: it is not put out once more."""
         for key, block in sent:
             if block.key.row > self.progress.sent.get(key, At()).number:
                 self.put_back([(key, block)])

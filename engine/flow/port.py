@@ -82,4 +82,4 @@ class Port(Protocol):
         """Write this worker's part of a savepoint; it is on disk when this returns, or the event log says why not."""
 
     def release(self, checkpoint: int) -> None:
-        """What was saved of checkpoints before this one is needed no more."""
+        """Saved parts of checkpoints before this one are needed no more."""

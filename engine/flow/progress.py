@@ -35,7 +35,7 @@ NOWHERE = At()
 
 
 class Cause(NamedTuple):
-    """What a block was computed from: an input link, a number there, and the block's place among its siblings."""
+    """The origin of a block: an input link, a number there, and the block's place among its siblings."""
 
     edge: int
     task: int
@@ -49,7 +49,7 @@ def link_key(edge: Edge, worker: WorkerId) -> LinkKey:
 
 
 def identity(block: Block) -> tuple[int, ...]:
-    """Which block of its link this is, also when its sender has computed it again, under another number."""
+    """A block's identity on its link, also when its sender has computed it again, under another number."""
     cause: list[int] | None = block.meta.get("cause")
     return (block.key.row,) if cause is None else tuple(cause)
 
@@ -79,7 +79,7 @@ class Heard:
 
     @classmethod
     def unpack(cls, packed: list[Any]) -> Heard:
-        """What `pack` wrote."""
+        """Inverse of `pack`."""
         number, items, known, closed, causes = packed
         return cls(At(number, items), {(e, t): (n, s) for e, t, n, s in causes}, known, closed)
 
@@ -105,9 +105,9 @@ class TaskProgress:
     siblings: dict[LinkKey, int] = field(default_factory=dict)
     """Of that window, the blocks that the loop has put out on each link so far, less one."""
     heard: dict[LinkKey, Heard] = field(default_factory=dict)
-    """What came on each input link."""
+    """Arrivals on each input link."""
     done: dict[LinkKey, Heard] = field(default_factory=dict)
-    """What of it is processed. Only this is saved: what waits may come again."""
+    """Processed arrivals. Only these are saved: what waits may come again."""
     closed: dict[LinkKey, int] = field(default_factory=dict)
     """The last window that each input link has closed."""
     windows: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class TaskProgress:
     rows: int = 0
     """The rows that a destination has put out for the job's output file, up to the last window it closed."""
     source: dict[str, Any] = field(default_factory=dict)
-    """Where a logged input (logged_reader.py) goes on behind what is processed; empty at its beginning."""
+    """The place behind what is processed of a logged input (logged_reader.py); empty at its beginning."""
     times: EventTimes = field(default_factory=EventTimes)
     """Event time here, and what the links have promised."""
     lost: dict[int, int] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class TaskProgress:
 
     @classmethod
     def unpack(cls, fields: dict[str, Any]) -> TaskProgress:
-        """What `pack` wrote."""
+        """Inverse of `pack`."""
         return cls(
             fields["received"],
             fields["included"],

@@ -27,8 +27,7 @@ class InputPart(Protocol):
 
 
 class InputReader(Protocol):
-    """What a task asks of the input that it reads: an input that can be read again (Reader), or one that is logged
-    (logged_reader.py)."""
+    """The input as a task reads it: one that can be read again (Reader), or one that is logged (logged_reader.py)."""
 
     @property
     def epoch(self) -> int:

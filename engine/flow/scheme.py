@@ -1,7 +1,7 @@
-"""The scheme interface for general topologies: the same five questions, asked of entries, links and states.
+"""The scheme interface: five questions, asked of entries, links and states.
 
-A scheme decides when input is acknowledged, what is saved and when, and what a new life starts from. Like the schemes
-of the three-stage form (scheme.py) it has no sockets and no clock, and acts through the port.
+A scheme decides when input is acknowledged, what is saved and when, and what a new life starts from. It has no sockets
+and no clock, and acts through the port.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Bench:
     progress: TaskProgress
     outlet: Outlet
     inbox: Sequence[Entry]
-    """What was received and is not processed, oldest first."""
+    """Entries received and not processed, oldest first."""
     items: int
     """The items of the job's input, all tasks together."""
     cpu_share: float = 0.01
     """Of the CPU time that the task uses, what its backups may take while nobody waits for them."""
     feedback: Sequence[Entry] = ()
-    """What came back and is not processed, oldest first."""
+    """Feedback that is not processed, oldest first."""
     held: Mapping[LinkKey, Sequence[Entry]] = field(default_factory=dict)
     """Of each link, what came and may not be let in yet."""
     journal: WindowJournal | None = None
-    """What a destination tells the world; None for others."""
+    """A destination's word to the world; None for others."""
 
     def __post_init__(self) -> None:
         self.receipts = Receipts(self.layout, self.port)
@@ -80,12 +80,12 @@ class Scheme:
     """Blocks that may wait to leave on a link while more is processed."""
 
     window = Window(256)
-    """What a link may have unacknowledged."""
+    """The limit on unacknowledged blocks."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         self.bench = bench
         self.lacks: Limits = NOTHING if self.exact else EVERYTHING
-        """What this life may lack at most of what the one before it had, where there was one."""
+        """The most this life may lack of what the one before it had, where there was one."""
         self.lacked: list[Limits] = []
         """The same of the failures before that; empty where all were alike."""
 

@@ -1,4 +1,4 @@
-"""The task of a general topology: one class for sources, operators between and destinations (AF 3.2, 3.3)."""
+"""The task: one class for sources, operators between and destinations (AF 3.2, 3.3)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DataflowTask:
         """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
         self._ahead: deque[Entry] = deque()
-        """What was read ahead, for `threads`. It has no number yet: only what was received counts, and is read once."""
+        """Entries read ahead, for `threads`, without a number yet: only what was received counts, and is read once."""
         self._to_answer: list[tuple[Joint, WorkerId]] = []
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
@@ -102,11 +102,11 @@ class DataflowTask:
 
     @property
     def recovery(self) -> Mapping[str, Any]:
-        """What this life may lack of what the one before it had; empty for the first one."""
+        """Possible losses of this life against the one before; empty for the first one."""
         return self._recovery and {**self._recovery, "items_lost": self.lost}
 
     def model(self) -> dict[str, np.ndarray]:
-        """What was computed, by name."""
+        """The results, by name."""
         return returns.named_arrays(self.operator, "results", self.operator.results())
 
     def metrics(self) -> Mapping[str, float]:

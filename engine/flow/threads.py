@@ -32,7 +32,7 @@ class ComputeThreads:
         """Number of the next blocks that may be prepared before their turn."""
         self._pool = ThreadPoolExecutor(helpers, "prepare") if helpers else None
         self._waiting: deque[tuple[Future[Items], Items]] = deque()
-        """What nobody has begun, oldest first. Whoever takes one out prepares it."""
+        """Items not begun, oldest first. Whoever takes one out prepares it."""
 
     def begin(self, entries: Iterable[Entry]) -> None:
         """Have the first `ahead` of these prepared, those that are not already."""

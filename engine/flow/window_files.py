@@ -30,7 +30,7 @@ class WindowFiles:
         self._written: set[Path] = set()
 
     def write(self, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """What was computed of a window, under a name; once more in this life takes the place of the former."""
+        """Write a window's arrays under a name; once more in this life takes the place of the former."""
         path = self._folder / f"{name}.{self._task}.{window}.npz"
         if kept := path not in self._written and path.exists():
             if self._output is not None:
