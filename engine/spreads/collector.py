@@ -189,7 +189,7 @@ class Collector(Half):
         return list(self.resolve(port, ledger, self.current, row, lacking)) if lacking else []
 
     def holders(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> list[tuple[WorkerId, Incarnation]]:
-        """Who was given a piece, and in which life; incarnation 0 for one that did not get it."""
+        """Workers given a piece, each with its incarnation; 0 for one that did not get it."""
         moved = ledger.moved.get((row, s_index))
         if moved:
             return [moved]

@@ -16,7 +16,7 @@ PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its he
 
 LAG_SHARES = 3
 LAG_BLOCKS_MIN = 32
-"""Who has more than this unacknowledged hangs or lags, and sits out the epoch; small epochs are acknowledged in groups.
+"""A worker with more unacknowledged hangs or lags, and sits out the epoch; small epochs are acknowledged in groups.
 Invariant: a link's window holds this and one more share."""
 
 
@@ -50,7 +50,7 @@ class Dealer(Half):
         self._patient_since: float | None = None
         self._avoided: frozenset[WorkerId] = frozenset()
         self.beside: list[list[Any]] = []
-        """What the next epoch's word says of its blocks."""
+        """The next epoch's word on its blocks."""
 
     def share(self, block_count: int, participants: int) -> int:
         """Number of blocks that one of so many participants gets of an epoch of so many data blocks, on average."""

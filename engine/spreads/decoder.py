@@ -50,7 +50,7 @@ class DecoderPort(AlarmedPort):
 
 
 class SegmentDecoder:
-    """What decoders have in common."""
+    """The common part of decoders."""
 
     def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms) -> None:
         self.segment, self.alarms = segment, alarms
@@ -174,7 +174,7 @@ class SegmentDecoder:
         return self._through(self.half.on_alarm(self.port)) if self.half else []
 
     def window_of(self, row: int) -> int:
-        """What events call a row: its number in its encoder's life."""
+        """A row's number in events: that in its encoder's life."""
         return row & ((1 << LIFE_SHIFT) - 1)
 
     def admits(self, block: Block) -> bool:
@@ -257,7 +257,7 @@ class RowsDecoder(SegmentDecoder):
         self._model: Block | None = None
         """The newest that was fed back."""
         self._owed: set[WorkerId] = set()
-        """Who has not got it."""
+        """Workers without it."""
 
     def forget(self) -> None:
         self._results.clear()

@@ -43,7 +43,7 @@ def first_row(life: int) -> Epoch:
 
 
 class SegmentEncoder:
-    """What encoders have in common. `rows_max`: the most rows under way; `kept_max`: the most blocks not known safe."""
+    """The common part of encoders. `rows_max`: the most rows under way; `kept_max`: the most blocks not known safe."""
 
     def __init__(
         self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, rows_max: int, kept_max: int
@@ -109,7 +109,7 @@ class SegmentEncoder:
         return []
 
     def on_worker_failed(self, worker: WorkerId) -> list[Block]:
-        """What the decoder had not made safe is the task's again, which has taken it from `kept`."""
+        """Blocks not safe at the decoder are the task's again, which has taken them from `kept`."""
         if worker == self.to:
             self.kept.clear()
             self._sent = self._safe = 0

@@ -1,4 +1,4 @@
-"""A block of a general topology as bytes that can be coded, and back; and the result that a coded stage makes of it.
+"""A block as bytes that can be coded, and back; and the result that a coded stage makes of it.
 
     piece    uint8 (n, 1): the header's length (8 bytes), the header (msgpack), the arrays, each at a multiple of 8
     result   a header as an array, and the arrays themselves
@@ -72,14 +72,14 @@ def pack_result(block: Block | None) -> tuple[np.ndarray, ...]:
 
 
 def unpack_result(arrays: tuple[np.ndarray, ...]) -> Block | None:
-    """What `pack_result` was given; FrameError for anything else."""
+    """Inverse of `pack_result`; FrameError for anything else."""
     if not arrays:
         return None
     return _block(_unpacked(np.ascontiguousarray(arrays[0]).reshape(-1).view(np.uint8), 5), list(arrays[1:]))
 
 
 class OneBlock:
-    """Where a coded stage's output goes: one block for each that it gets, or none."""
+    """Takes a coded stage's output: one block for each that it gets, or none."""
 
     def __init__(self) -> None:
         self.sent: tuple[tuple[np.ndarray, ...], int] | None = None
@@ -117,7 +117,7 @@ class OneBlock:
 
 
 def computed(operator: DataflowOperator, block: Block, stage: str) -> Block:
-    """What a coded stage makes of a block: the same in every task and life, so that it can be recomputed.
+    """A coded stage's result for a block: the same in every task and life, so that it can be recomputed.
 
     `stage` is where the block is from. What is no data passes as it is. Where nothing is sent, the result has no items
     and no arrays.

@@ -30,7 +30,7 @@ GAIN = 0.125  # of the price
 
 
 class Patience(Protocol):
-    """What a hedge asks. A wait is the longest silence before an epoch's last result; 0 where nobody was waited for."""
+    """Advises a hedge. A wait is the longest silence before an epoch's last result; 0 where nobody was waited for."""
 
     @property
     def look_s(self) -> float:
@@ -61,7 +61,7 @@ class Tail(NamedTuple):
 
     @classmethod
     def of(cls, ordered: Sequence[float]) -> Tail:
-        """What so many waits in order tell."""
+        """The tail of waits in order."""
         count = len(ordered)
         usual_s, size = ordered[count // 2], max(TAIL_LEAST, count // TAIL_SHARE)
         excesses_s = [max(LEAST_S, wait - usual_s) for wait in ordered[-size - RANK + 1 : count - RANK + 1]]

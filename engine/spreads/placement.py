@@ -1,4 +1,4 @@
-"""Which processor gets which block: pure functions that the source and the sink both evaluate."""
+"""The processor of each block: pure functions that the source and the sink both evaluate."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ piece, or at a window's end what that says (engine/flow/segment_gate.py). Empty 
 
 
 def head_of(block: Block) -> Head:
-    """What of a block does not travel as pieces."""
+    """The part of a block not sent as pieces."""
     _, _, row, s_index = block.key
     rest: Any
     if block.kind == Kind.PUNCTUATION:

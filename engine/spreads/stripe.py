@@ -31,7 +31,7 @@ class Pieces:
         self._counts: dict[Row, list[int]] = {}
 
     def of(self, row: Row) -> dict[int, np.ndarray]:
-        """What is here of a row."""
+        """A row's pieces here."""
         return self._pieces.get(row, {})
 
     def fits(self, row: Row, block: Block) -> bool:

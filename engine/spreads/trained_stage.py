@@ -23,7 +23,7 @@ At = tuple[Epoch, int, int]
 
 
 class DecoderPair:
-    """What a task keeps for one decoder: the operator, and pieces of rows that are not known to be whole."""
+    """A task's part for one decoder: the operator, and pieces of rows that are not known to be whole."""
 
     def __init__(self, operator: Processor) -> None:
         self.operator = operator
@@ -132,7 +132,7 @@ class TrainedStageTask(StatelessTask):
         return returns.matrix(operator, "process_linear", operator.process_linear(items), len(items))
 
     def _nonlinear(self, operator: Processor, linear: np.ndarray | None, items: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What is sent of a piece beside its linear part: nothing where that says it all (LEC III-D)."""
+        """The result of a piece beside its linear part: nothing where that says it all (LEC III-D)."""
         if linear is None:
             return tuple(returns.result(operator, "process_data", operator.process_data(items)))
         if operator.is_linear:
