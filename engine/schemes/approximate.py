@@ -44,7 +44,7 @@ HALF_FULL = 0.5
 SAVE_EVERY_S = 0.5
 """A source is restored to where its last backup is, and reads again from there."""
 COLD_BYTES = 1 << 22
-"""What is kept of a link beyond that falls out of the caches of its sender, at more cost than a record of progress."""
+"""Blocks kept of a link beyond that fall out of the caches of its sender, at more cost than a record of progress."""
 MUCH_BYTES, LOOK_AGAIN_S, PATIENCE_S = 1 << 16, 0.01, 1.0
 """A source's backup holds its output that has not arrived: while that is so much, it waits for acknowledgements."""
 SAVE_ABOVE = 0.1
@@ -151,7 +151,7 @@ class Approximate(Scheme):
         return self._under_way + (math.inf if self._emptied else state.state_divergence())
 
     def _pending(self) -> Iterator[tuple[LinkKey, Block]]:
-        """What has not arrived; of feedback only what somebody waits for, as models are large."""
+        """Blocks not arrived; of feedback only what somebody waits for, as models are large."""
         outlet = self.bench.outlet
         return ((key, block) for key, block in outlet.pending() if outlet.links[key].joint.awaited)
 
@@ -161,7 +161,7 @@ class Approximate(Scheme):
         self._set_theta()
 
     def _save_progress(self) -> None:
-        """What a state would tell of the windows, without the state; it must not be further from it than theta."""
+        """Save progress without the state, which must be no further than theta from the durable one."""
         self._closing = self._turn
         self._save(self.recorder.save_progress)
 

@@ -54,7 +54,7 @@ class Moving(NamedTuple):
 
 @dataclass
 class Cut:
-    """What is saved of a task: all of it but for what is still to be heard on the links that are awaited."""
+    """A task as saved: all of it but for what is still to be heard on the links that are awaited."""
 
     progress: dict[str, Any]
     copy: Sliced
@@ -79,7 +79,7 @@ class Line:
     number: int
     begun_at: float
     savepoint: str = ""
-    """Where its parts are written too, whole and aligned; empty for none."""
+    """A second place for its parts, whole and aligned; empty for none."""
     came: set[LinkKey] = field(default_factory=set)
     """The links whose barrier has come."""
     passed: dict[LinkKey, Heard] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class Barrier(Scheme):
         self._names = [(number, name) for number, name in self._names if number > completed]
 
     def _before(self, line: Line) -> Iterator[Entry]:
-        """What came before the line and is not processed, in the order of each link; the input is read again."""
+        """Entries before the line that are not processed, in the order of each link; the input is read again."""
         inbox = () if line.passed else self.bench.inbox  # of links that did not wait all in it is behind the line
         for entry in (*inbox, *self.bench.feedback):
             if not entry.is_input:
@@ -343,7 +343,7 @@ class Barrier(Scheme):
         return entries
 
     def on_placed(self, link: OutletLink, heard: Heard) -> None:
-        """What we have sent is what was heard of us, or the checkpoint is no consistent cut (ABS 4.2.1)."""
+        """We have sent what was heard of us, or the checkpoint is no consistent cut (ABS 4.2.1)."""
         expected = self._expected.pop(link.key, None)
         if expected is not None and heard.at != expected:
             raise JobFailed(

@@ -44,7 +44,7 @@ class UpstreamBackup(Scheme):
         self._unsaved: deque[tuple[LinkKey, Block]] = deque()
         self._not_durable: deque[tuple[int, Block]] = deque()
         self._stays: set[int] = set()
-        """Which blocks must not leave yet: those of these two that were put out, by id()."""
+        """Blocks that must not leave yet: those of these two that were put out, by id()."""
         self._processed: deque[Entry] = deque()  # and not included in a state that was saved
         self._covering: list[Entry] = []  # by a state that waits for room in the store
         self._covered: deque[tuple[int, Entry]] = deque()  # by a state that is not durable yet

@@ -1,1 +1,1 @@
-"""What several schemes share."""
+"""Parts that schemes share."""

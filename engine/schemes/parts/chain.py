@@ -48,7 +48,7 @@ class Chain:
         self._round, self._round_bytes = Round(0, 0, 0), 0
 
     def copy(self, whole: bool) -> Sliced:
-        """What the next checkpoint holds of the state: all of it, the changes, or these and a slice."""
+        """The state in the next checkpoint: all of it, the changes, or these and a slice."""
         if self._state is None:
             return Sliced(Backup(True, ()))
         if whole or self._is_whole_due:
@@ -71,11 +71,11 @@ class Chain:
         return not self._base or self._changed_bytes > bound or self._changes >= PARTS_MAX
 
     def lose(self) -> None:
-        """What was copied last is saved nowhere."""
+        """The last copy is saved nowhere."""
         self._base = 0
 
     def fields(self, found: Sliced) -> dict[str, Any]:
-        """What the record of a copy says about it."""
+        """The fields of the record of a copy."""
         on = {"builds_on": 0, "base": 0} if found.backup.full else {"builds_on": self._last, "base": self._base}
         one = found.slice
         return on | {"slice": [] if one is None else [one.start, one.stop, one.total, len(one.arrays)]}

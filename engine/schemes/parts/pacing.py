@@ -6,7 +6,7 @@ import math
 from typing import Protocol
 
 RECORD_S, BYTE_S = 1.2e-3, 1.5e-9
-"""What a record costs beside making it: CPU seconds of threads and servers for one that comes alone, and for a byte."""
+"""A record's cost beside making it: CPU seconds of threads and servers for one that comes alone, and for a byte."""
 PAUSE_S = 0.25
 IDLE = 4
 """A task that uses little of its CPU earns slowly: it waits no longer than so many pauses, each of that at least."""

@@ -1,4 +1,4 @@
-"""What the persisting schemes of general topologies save: states, whole or in part, and blocks; and how it comes back.
+"""The records of the persisting schemes: states, whole or in part, and blocks; and how they come back.
 
 Records of the backup server have an epoch, and a "state" supersedes the items up to its own. Blocks are numbered in the
 order of their receipt, so twice that number is the epoch of a saved block, and that of a whole state is twice the
@@ -48,7 +48,7 @@ class Recorder:
         self._version = 0
         self._whole_bytes, self._part_bytes, self._parts = -1, 0, 0
         self._written: set[tuple[LinkKey, int]] = set()
-        """What has not arrived and is in a record since the last whole one."""
+        """Blocks not arrived that are in a record since the last whole one."""
 
     @property
     def full(self) -> bool:
@@ -185,7 +185,7 @@ def restored(part: HasArrays) -> list[np.ndarray]:
 
 
 class Recovered:
-    """What records hold, sorted out: backups of the state in their order, progress, extras, blocks by number."""
+    """Records sorted out: backups of the state in their order, progress, extras, blocks by number."""
 
     def __init__(self, state: Block | None, records: Sequence[Block]) -> None:
         self.backups: list[Backup] = []
@@ -229,7 +229,7 @@ class Recovered:
 
     @property
     def extras(self) -> list[tuple[LinkKey, Block]]:
-        """What had not arrived, in the order in which it was put out on each link."""
+        """Blocks not arrived, in the order in which each link put them out."""
         return [(link, self._extras[link, row]) for link, row in sorted(self._extras)]
 
     def unprocessed(self) -> list[Entry]:
