@@ -53,8 +53,7 @@ OwnTask = DataflowTask | StatelessTask
 
 
 class Hosted(NamedTuple):
-    """What a task runs: its operator, and where it reads the job's input, if it does; and in jobs of Source, Processor
-    and Sink the columns of an item."""
+    """A task's operator, its reader if it has one, and in jobs of Source, Processor and Sink the columns of an item."""
 
     operator: DataflowOperator
     reader: InputReader | None
@@ -62,7 +61,7 @@ class Hosted(NamedTuple):
 
 
 class WorkerParts:
-    """What the worker needs: layout, gate, window, and the task once there is a port."""
+    """The parts of a worker: layout, gate, window, and the task once there is a port."""
 
     def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> None:
         self.topology = graph_of_stages(topology) if _is_staged(schema) else topology
@@ -88,7 +87,7 @@ class WorkerParts:
 
 
 def window_of(topology: Topology) -> Window:
-    """What a link may have unacknowledged: the same at both ends, whatever their schemes."""
+    """The limit on unacknowledged blocks: the same at both ends, whatever their schemes."""
     schemes = [
         scheme_class(topology.scheme_of(stage)) for stage in topology.stages if stage not in coded_stages(topology)
     ]

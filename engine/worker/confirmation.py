@@ -1,4 +1,4 @@
-"""Whether the backup servers confirm what a worker saves."""
+"""Backup servers' confirmation of what a worker saves."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ BEGINNING: LinkKey = (2**31 + 2, 0)
 
 
 class FormerTasks:
-    """What a savepoint holds for one task of a new job."""
+    """A savepoint's part for one task of a new job."""
 
     def __init__(self, savepoint: Savepoint, former: Topology, topology: Topology, layout: DataflowLayout) -> None:
         self.savepoint, self.layout, self.me = savepoint, layout, layout.me
@@ -45,7 +45,7 @@ class FormerTasks:
         self.progress = [TaskProgress.unpack(dict(part.meta["progress"])) for part in self.parts]
 
     def beginning(self) -> Beginning:
-        """Where this task begins. JobFailed where the savepoint has nothing that fits."""
+        """This task's beginning. JobFailed where the savepoint has nothing that fits."""
         entries = list(self._entries())
         progress = self._begun(entries)
         groups = None if self.same else groups_of_task(self.me.index, self._tasks[self.me.stage])
@@ -111,7 +111,7 @@ class FormerTasks:
         return self._was[link[0]], link[1]
 
     def _entries(self) -> Iterator[Entry]:
-        """What was on its way to this task: the first blocks of its links."""
+        """Entries on the way to this task: the first of its links."""
         new = {old: index for index, old in self._was.items()}
         counts: Counter[LinkKey] = Counter()
         items: Counter[LinkKey] = Counter()
@@ -149,7 +149,7 @@ class FormerTasks:
 
 
 def beginning_of(topology: Topology, layout: DataflowLayout) -> Beginning | None:
-    """Where a task of this job begins; None where the job begins with nothing."""
+    """The beginning of a task; None where the job begins with nothing."""
     if topology.start_from is None:
         return None
     savepoint = read_savepoint(Path(topology.start_from))

@@ -1,4 +1,4 @@
-"""Who may connect to this worker: the lives that its views name, each with its key."""
+"""Peers that may connect to this worker: lives in its views, each with its key."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def graph_of_stages(topology: Topology) -> Topology:
 
 
 def graph_context(topology: Topology, me: WorkerId) -> Context:
-    """What a dataflow operator learns when it is opened."""
+    """The context that opens a dataflow operator."""
     tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
     upstream = {e.upstream: tasks[e.upstream] for e in topology.in_edges(me.stage) if not e.feedback}
     downstream = {e.downstream: tasks[e.downstream] for e in topology.out_edges(me.stage) if not e.feedback}
@@ -57,7 +57,7 @@ def graph_context(topology: Topology, me: WorkerId) -> Context:
 
 
 def context_of(topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> Context:
-    """What a Source, Processor or Sink learns when it is opened."""
+    """The context that opens a Source, Processor or Sink."""
     return Context(
         columns=tuple(schema["columns"]),
         label=schema["label"],
@@ -137,7 +137,7 @@ def input_of(
 
 
 def live_input_of(topology: Topology, stage: str, index: int, report: Report) -> LiveInput:
-    """What a task of a source reads that follows files, or reads from a server."""
+    """The input of a source's task that follows files, or reads from a server."""
     source = topology.input_of(stage)
     assert source.path is not None, "checked before the job was submitted"
     if addresses := addresses_of(source.path):

@@ -140,7 +140,7 @@ class SinkOutputs:
 
 
 class HasSinks(Protocol):
-    """A layout of either form."""
+    """A layout as outputs see it."""
 
     @property
     def me(self) -> WorkerId:

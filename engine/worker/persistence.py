@@ -18,7 +18,7 @@ from riprap.codec.trust.keys import WorkerKeys
 
 
 class RecordStore(Protocol):
-    """Where a worker's states and items are kept (backupserver.BackupClient)."""
+    """Keeps a worker's states and items (backupserver.BackupClient)."""
 
     @property
     def durable(self) -> int:
@@ -29,7 +29,7 @@ class RecordStore(Protocol):
 
     @property
     def full(self) -> str:
-        """Why nothing can be saved at present; empty while it can."""
+        """Reason why nothing can be saved; empty while it can."""
 
     def use_keys(self, servers: Sequence[bytes]) -> None:
         """The servers may have these public keys from now on."""

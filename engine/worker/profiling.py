@@ -87,7 +87,7 @@ def instrument(worker: Instrumented) -> None:
 
 
 class Instrumented(Protocol):
-    """What is known here of a worker."""
+    """A worker as it is known here."""
 
     me: WorkerId
     life: Incarnation
@@ -140,7 +140,7 @@ class TracedNetwork:
         self._wait = Timed(trace, "wait", network.receive)
 
     def receive(self, timeout_ms: float = 0.0) -> list[Any]:
-        """What is there; or else what comes while it waits, which counts as waiting."""
+        """Messages at hand, or else those of a wait, which counts as waiting."""
         return self._take(0.0) or (self._wait(timeout_ms) if timeout_ms > 0 else [])
 
     def __getattr__(self, name: str) -> Any:
@@ -190,7 +190,7 @@ def _halves(task: DataflowTask | StatelessTask) -> list[Any]:
 
 
 def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:
-    """What is done on a message is done for its epoch; after feedback, for the next one."""
+    """Work on a message is for its epoch; on feedback, for the next one."""
     return block.epoch + (block.kind == Kind.FEEDBACK)
 
 

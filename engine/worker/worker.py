@@ -260,7 +260,7 @@ class Worker:
             self.port.report("slow_call", call=call.name, line=call.line, seconds=call.seconds)
 
     def progress(self) -> dict[str, Any]:
-        """What the agent is told; `beat` stands still when the process does."""
+        """Report to the agent; `beat` stands still when the process does."""
         stats = self.stats()
         return {
             "type": "progress",
