@@ -33,11 +33,7 @@ ENGINE = (
 APART = "prep_spark"
 FACADE = "riprap"
 """What users import; it may import from all."""
-WORDED = (
-    "codec", "configs", "operators", "backupserver", "controller", APART, FACADE, "bench", "engine/run",
-    "engine/run_directory", "engine/services", "engine/show", "engine/plot", "engine/profile", "engine/tune",
-    "engine/api", "engine/cli",
-)  # fmt: skip
+WORDED = (*ORDER, APART, FACADE, "bench")
 """The folders whose docstrings open with their subject."""
 FUNCTION_LINES_MAX = 60
 PRODUCT_LINES_MAX, TEST_LINES_MAX = 500, 600
