@@ -18,7 +18,8 @@ from cli_harness import REPO, Cli, await_that, paced, write_shards, write_topolo
 from kazoo.client import KazooClient
 
 from riprap.controller.zookeeper import EmbeddedZooKeeper
-from riprap.engine.worker.build_three_stage import WINDOW_BLOCKS_MIN
+from riprap.engine.run.losses import sentences
+from riprap.engine.spreads.encoder import ROWS_MAX
 
 ITEMS = 3_000_000
 LENGTH = ["--set", "input.repeat=60", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
@@ -49,10 +50,14 @@ STEADY = ("--set", "stages.processor.operator=slow_gradient:SlowGradient")
 """So that a fault comes before the end of the stream, and finds items under way, on any machine."""
 A_MILLION = ("--set", "input.repeat=20", *paced(600_000))
 ITEM_BYTES = 4 * 8
-NOTHING = {"items": 0, "states": 0, "recoveries": []}
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
 LONG = pytest.mark.long
 Job = Callable[..., dict[str, Any]]
+
+
+def lacks(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """All that was lost, and all that any recovery may lack."""
+    return list(sentences(summary["lost"]))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +110,7 @@ def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
 def undisturbed(job: Job) -> dict[str, Any]:
     """The erasure job without faults."""
     summary = job(ERASURE)
-    assert summary["items"] == ITEMS and summary["lost"] == {"items": 0, "states": 0, "recoveries": []}
+    assert summary["items"] == ITEMS and lacks(summary) == []
     return summary
 
 
@@ -133,7 +138,7 @@ def test_erasure_gives_the_undisturbed_model_to_the_last_bit(
 ) -> None:
     summary = job(ERASURE, *faults)
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    assert summary["items"] == ITEMS and summary["lost"] == NOTHING
+    assert summary["items"] == ITEMS and lacks(summary) == []
     assert summary["recomputed_items"] == summary["decoded_items"]
     assert summary["decoded_items"] > 0 or len(faults) > 2, "what more than r dead held comes from the source"
     assert summary["epochs"] == undisturbed["epochs"]
@@ -142,7 +147,7 @@ def test_erasure_gives_the_undisturbed_model_to_the_last_bit(
 def test_a_processor_may_die_again(job: Job, undisturbed: dict[str, Any]) -> None:
     summary = job(ERASURE, "kill:processor.1@20%", "kill:processor.1@80%", words=LASTING)
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    assert summary["items"] == ITEMS and summary["lost"] == NOTHING
+    assert summary["items"] == ITEMS and lacks(summary) == []
     assert [failure["incarnation"] for failure in summary["failures"]] == [1, 2]
 
 
@@ -164,7 +169,7 @@ def test_all_processors_may_die_at_once(job: Job, undisturbed: dict[str, Any]) -
     """Far beyond r = 2: the job pauses until some are back, and the source sends again what the sink lacks."""
     summary = job(ERASURE, *[f"kill:processor.{n}@50%" for n in range(6)])
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    assert summary["items"] == ITEMS and summary["lost"] == NOTHING
+    assert summary["items"] == ITEMS and lacks(summary) == []
 
 
 def test_a_real_code_agrees_up_to_rounding(job: Job, undisturbed: dict[str, Any]) -> None:
@@ -202,7 +207,7 @@ def test_replication_gives_the_undisturbed_model_to_the_last_bit(job: Job, copie
     calm = job(scheme)
     disturbed = job(scheme, "kill:processor.1@30%", "kill:processor.0@60%", "kill:processor.1@60%", words=LASTING)
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
-    assert disturbed["items"] == ITEMS and disturbed["lost"] == NOTHING
+    assert disturbed["items"] == ITEMS and lacks(disturbed) == []
     assert calm["duplicates_dropped"] > 0 and calm["decoded_items"] == 0
 
 
@@ -254,7 +259,7 @@ EVERYBODY = [f"kill:{name}@40%" for name in ("source.0", "sink.0", *(f"processor
 def test_any_role_may_die(job: Job, undisturbed: dict[str, Any], faults: list[str]) -> None:
     summary = job(ERASURE, *faults)
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    assert summary["items"] == ITEMS and summary["lost"] == NOTHING
+    assert summary["items"] == ITEMS and lacks(summary) == []
     assert _epochs_of(summary) == list(range(1, ITEMS // 20_000 + 1)), "each epoch is announced once, in order"
     assert summary["metrics"] == pytest.approx(undisturbed["metrics"], rel=0, abs=0)
 
@@ -282,7 +287,7 @@ def test_a_small_dev_shm_is_reported_and_survived(shared: Cli, undisturbed: dict
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    unanswered = 4 * WINDOW_BLOCKS_MIN * 5_000  # items
+    unanswered = 4 * ROWS_MAX * 5_000  # items of the rows that leave before a neighbour has answered
     assert ITEMS - unanswered <= summary["bytes_shared"]["source->processor"] / ITEM_BYTES <= ITEMS
     events = (shared.directory / "small/events.jsonl").read_text().splitlines()
     refusals = [event for event in map(json.loads, events) if event["event"] == "no_shared_memory"]
@@ -321,7 +326,7 @@ def test_hybrid_coded_computation_predicts_as_undisturbed_up_to_rounding(
 ) -> None:
     summary = job(HYBRID, *faults, words=A_MILLION, file="predict.yaml")
     assert summary["items"] == len(predictions) == 1_000_000
-    assert summary["lost"] == {"items": 0, "states": 0, "recoveries": []}
+    assert lacks(summary) == []
     np.testing.assert_allclose(np.load(summary["out"] / "output.npy"), predictions, rtol=1e-9, atol=1e-12)
     assert summary["decoded_items"] == summary["recomputed_items"]
     assert summary["decoded_items"] > 0 or len({fault.split(".")[0] for fault in faults}) > 1, "restored meanwhile"
@@ -349,7 +354,7 @@ def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
     faults = ("kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%", "kill:processor.1@80%")
     disturbed = job(scheme, *faults, words=long_epochs)
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
-    assert disturbed["items"] == ITEMS and disturbed["lost"] == NOTHING
+    assert disturbed["items"] == ITEMS and lacks(disturbed) == []
     events = [json.loads(line) for line in (disturbed["out"] / "events.jsonl").read_text().splitlines()]
     restored = [e for e in events if e["event"] == "restored" and "items" in e and e["worker"].startswith("processor")]
     assert {e["worker"] for e in restored} == {"processor.1", "processor.4"} and any(e["items"] for e in restored)
