@@ -84,8 +84,9 @@ def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
         enter(round_)
         return cast(Runs, task)
 
+    layout = DataflowLayout.of(graph_of_stages(topology), me)
     port = SimpleNamespace(
-        layout=DataflowLayout.of(graph_of_stages(topology), me), links=links, life=Incarnation(1), connect=ignore, disconnect=ignore,
+        layout=layout, links=links, life=Incarnation(1), connect=ignore, disconnect=ignore,
         enter=enter, ask_anew=lambda: task.told.append(("asks", "anew")),
     )  # fmt: skip
     guests = Guests(senders(port.layout))

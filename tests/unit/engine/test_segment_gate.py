@@ -24,7 +24,10 @@ def word(*heads: Any, **changed: Any) -> Block:
     return Block(Kind.PUNCTUATION, Epoch(1), meta=meta | changed)
 
 
-def check(block: Block, me: WorkerId = sink(), sender: WorkerId = source()) -> None:
+SINK, SOURCE = sink(), source()
+
+
+def check(block: Block, me: WorkerId = SINK, sender: WorkerId = SOURCE) -> None:
     SegmentGate(layout_of(me)).check(sender, block)
 
 
