@@ -21,7 +21,7 @@ from riprap.engine.flow.links import Window
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.progress import Heard
 from riprap.engine.flow.segment import CodedSegment
-from riprap.engine.spreads.encoder import RowsEncoder, first_row
+from riprap.engine.spreads.encoder import first_row
 from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.worker.build import Hosted, block_unit, hosting_task, row_of
 from riprap.engine.worker.operators import graph_of_stages
