@@ -193,13 +193,13 @@ def samples() -> dict[str, tuple[Edge, WorkerId, Block]]:
         "result": (RESULT, processor(2), Block(Kind.RESULT, one, key, 4, result, keep, of, Seq(1))),
         "relayed": (RESULT, processor(3), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta=coded)),
         "piece": (RESULT, processor(2), Block(Kind.DATA, one, key, 4, (keep,), meta=of)),
-        "ask": (FEEDBACK, sink(), Block(Kind.RESEND, one, meta={"pieces": [(0, 1)]})),
+        "ask": (FEEDBACK, sink(), Block(Kind.RESEND, one, meta={"pieces": [[0, 1]]})),
         "avoid": (COMMIT, sink(), Block(Kind.ACK, one, meta={"avoided": ["processor.1"]})),
         "begin": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [], "begin": True})),
         "end": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta=end)),
-        "moved": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [(0, 1, "processor.0", 2)]})),
+        "moved": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [[0, 1, "processor.0", 2]]})),
         "commit": (COMMIT, sink(), Block(Kind.ACK, one, meta={"safe": 2})),
-        "resend": (COMMIT, sink(), Block(Kind.RESEND, one, meta={"pieces": [(0, 1)]})),
+        "resend": (COMMIT, sink(), Block(Kind.RESEND, one, meta={"pieces": [[0, 1]]})),
     }
 
 

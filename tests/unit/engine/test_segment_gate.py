@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_port import head, layout_of, processor, sink, source, window_end
+from fake_port import head, layout_of, processor, receiver_of, samples, sink, source, window_end
+from task_parts import NONE, staged
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.gate import DataflowGate
+from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.segment_gate import HEAD_COUNTS, SegmentGate
 from riprap.engine.spreads.rows import block_of, head_of, is_end
 
@@ -108,3 +111,44 @@ def test_a_window_of_pieces_and_models_is_a_count() -> None:
             block.meta["window"] = odd
             with pytest.raises(FrameError, match="odd fields"):
                 check(block, processor(0), sender)
+
+
+MOVED = [[0, 0, "processor.0", 1]]
+OF_WORDS = {"participants": {"processor.0": 1}, "heads": [ITEMS], "moved": MOVED, "begin": True}
+
+
+@pytest.mark.parametrize("field", OF_WORDS)
+@pytest.mark.parametrize("name", ["data", "parity", "feedback", "result", "relayed", "ask", "commit", "resend"])
+def test_no_other_message_says_what_words_of_rows_do(name: str, field: str) -> None:
+    edge, sender, block = samples()[name]
+    gate = SegmentGate(layout_of(receiver_of(edge)))
+    gate.check(sender, block)
+    block.meta[field] = OF_WORDS[field]
+    with pytest.raises(FrameError, match="a field of a row's word"):
+        gate.check(sender, block)
+
+
+def test_heads_come_with_those_who_took_part() -> None:
+    moved = Block(Kind.PUNCTUATION, Epoch(1), meta={"moved": MOVED})
+    check(moved)
+    moved.meta["heads"] = [ITEMS]
+    with pytest.raises(FrameError, match="odd fields"):
+        check(moved)
+
+
+@pytest.mark.parametrize(
+    ("me", "sender", "block"),
+    [
+        (processor(1), source(), Block(Kind.DATA, Epoch(1), Key(0, 1, 1, 0), 1)),
+        (sink(), processor(0), Block(Kind.RESULT, Epoch(1), Key(0, 0, 1, 0), 1)),
+        (sink(), source(), Block(Kind.PUNCTUATION, Epoch(1), Key(0, 0, 1, 0), meta=END[-1] | {"participants": 5})),
+    ],
+)
+def test_a_cause_does_not_get_a_message_past_the_gate(me: WorkerId, sender: WorkerId, block: Block) -> None:
+    """By its look it is of a link, but between these two there is none that is not coded."""
+    block.meta["cause"] = [0, 0, 1, 0]
+    if block.kind == Kind.RESULT:
+        block.meta["of"] = "all"
+    gate = DataflowGate(DataflowLayout.of(staged(NONE), me))
+    with pytest.raises(FrameError):
+        gate.check(sender, block)
