@@ -242,6 +242,27 @@ def test_what_a_dead_processor_sent_early_is_forgotten() -> None:
     assert decoding.begin() == [] and not decoding.decoder._early and not decoding.decoder._results
 
 
+def test_what_came_early_is_admitted_when_it_begins_or_dropped() -> None:
+    """Before that nothing is known to check it by."""
+    decoding = Decoding(ERASURE)
+    data, _ = coded(ERASURE)
+    meta = {"of": 4, "window": 1}
+    good = Block(Kind.RESULT, Epoch(FIRST + 1), Key(0, 0, 0, 0), 2, (np.ones(1),), data[0], meta)
+    odd = [
+        Block(Kind.RESULT, Epoch(FIRST + 1), Key(0, 0, 0, 1), 2, (np.ones(1),), data[0], {"window": 1}),
+        Block(Kind.RESULT, Epoch(FIRST + 1), Key(0, 0, 0, 4), 2, (np.ones(1),), data[0], meta),
+        Block(Kind.RESULT, Epoch(FIRST + 1), Key(0, 0, 0, 1), 2, (np.ones(1),), np.ones((2, 9)), meta),
+        Block(Kind.PUNCTUATION, Epoch(FIRST + 1), meta={"blocks": 4, "participants": {"processor.0": 1}, "active": 1}),
+    ]
+    for block in (*odd, good):
+        assert decoding.decoder.admits(block)
+        edge = decoding.layout.punctuation if block.kind == Kind.PUNCTUATION else decoding.layout.result
+        assert decoding.decoder.on_block(edge, processor(0), block) == []
+    assert decoding.begin() == []
+    (ledger,) = decoding.decoder.half.ledgers.values()
+    assert ledger.done == {(0, 0)} and ledger.participants is None and not decoding.decoder._heads
+
+
 def test_a_new_life_of_the_encoder_begins_behind_its_own_first_row() -> None:
     decoding = begun()
     decoding.word(1, head(1, 1, 0, 4, 0, 2), blocks=2)

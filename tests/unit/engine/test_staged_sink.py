@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fake_port import items, processor, source
+import pytest
+from fake_port import head, items, processor, source, window_end
 from task_parts import COPIES, FIRST, NONE, SinkBench, result
 
 from riprap.codec.blocks import Block, Key, Kind
@@ -203,3 +204,24 @@ def test_rows_of_a_life_that_is_over_are_late() -> None:
     bench.task.on_block(bench.layout.result, processor(0), late)
     assert bench.decoder.whole == first_row(2) and not bench.decoder.half.ledgers
     assert bench.port.counts["duplicates_dropped"] == 1
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["items", "end"])
+def test_a_row_of_a_window_that_cannot_be_under_way_is_refused(place: int) -> None:
+    """It would close all windows up to there, which nobody has opened."""
+    bench = bench_of()
+    bench.window(1, 1, 5.0)
+    for window, admitted in ((2, True), (1025, True), (1026, False), (2**62, False)):
+        heads = [head(2, 3, 2, 2, 2, 2), window_end(2, 4, 4, 2)]
+        heads[place][0] = window
+        meta = {"blocks": 1, "participants": {"processor.0": 1}, "active": 1, "heads": heads}
+        assert bench.task.admits(Block(Kind.PUNCTUATION, bench.row(2), meta=meta)) == admitted
+
+
+def test_a_message_of_a_row_that_names_a_cause_is_not_taken() -> None:
+    """By its look it is of a link, whose blocks the task asks nobody about."""
+    bench = bench_of()
+    block = result(bench.row(1), 0)
+    block.meta["cause"] = [0, 0, 1, 0]
+    bench.task.on_block(bench.layout.result, processor(0), block)
+    assert not bench.decoder.half.ledgers
