@@ -17,6 +17,7 @@ so that its tasks need no state and no backup.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -57,6 +58,8 @@ class Encoder:
         self._rows_max, self._kept_max = rows_max, kept_max
         self._sent = self._safe = 0
         self._begun = False
+        self._first = self.row
+        """The row behind which the decoder's present life has begun."""
 
     def send(self, block: Block) -> bool:
         """Put a block on the link; False when the decoder is down, the window full, or too few tasks are there."""
@@ -89,7 +92,7 @@ class Encoder:
             if not self.port.send(self.segment.layout.punctuation, self.to, word):
                 return False
             self.half.on_resume(self.port, self.row)
-            self._begun = True
+            self._begun, self._first = True, self.row
         return True
 
     def forget(self) -> None:
@@ -127,7 +130,8 @@ class Encoder:
         if not self._begun:
             return True  # of a life that is over, which its link knows
         safe = block.meta.get("safe", 0)
-        return safe.__class__ is int and 0 <= safe <= self._sent and self.half.admits(block)
+        known = self._sent if block.epoch > self._first else math.inf  # the decoder's life before may say more, late
+        return safe.__class__ is int and 0 <= safe <= known and self.half.admits(block)
 
 
 class PackedEncoder(Encoder):

@@ -224,6 +224,24 @@ def test_a_decoder_that_dies_takes_what_was_under_way(encoding: Encoding) -> Non
     assert encoding.encoder.half.committed == FIRST + 2
 
 
+def test_a_late_word_of_a_decoders_life_that_is_over_is_no_error() -> None:
+    """Its link knows whose it is, and does not hand it on."""
+    encoding = Encoding()
+    for _ in range(3):
+        encoding.row(1)
+    encoding.wake(LINGER_S)
+    encoding.port.kill(sink())
+    encoding.encoder.on_worker_failed(sink())
+    encoding.port.restart(sink())
+    encoding.row(1)
+    encoding.wake(LINGER_S)
+    late, own, odd = (
+        Block(Kind.ACK, Epoch(FIRST + row), meta={"safe": safe}) for row, safe in ((3, 3), (4, 1), (4, 2))
+    )
+    assert encoding.encoder.admits(late) and encoding.encoder.admits(own)
+    assert not encoding.encoder.admits(odd), "of this life, which was sent one block"
+
+
 def test_words_of_a_decoder_that_has_not_begun_say_nothing(encoding: Encoding) -> None:
     word = Block(Kind.ACK, Epoch(FIRST + 9), meta={"safe": 9})
     assert encoding.encoder.admits(word), "of a life that is over"
