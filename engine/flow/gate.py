@@ -34,6 +34,9 @@ class DataflowGate:
         self._me = layout.me.index
         self._parts = {worker: part for part in parts for worker in part.workers}
         """Workers of coded segments, whose messages name no cause."""
+        links = {segment.link for segment in layout.segments}
+        self._linked = {worker for joint in layout.inputs if joint.edge not in links for worker in joint.workers}
+        """Senders of blocks of a link, which do."""
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""
@@ -46,7 +49,7 @@ class DataflowGate:
             if not _is_savepoint(meta) or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
                 raise FrameError("a BARRIER with odd fields")
             return
-        if "cause" not in meta and sender in self._parts:
+        if sender in self._parts and ("cause" not in meta or sender not in self._linked):
             self._parts[sender].check(sender, block)
             return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:

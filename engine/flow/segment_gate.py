@@ -37,6 +37,8 @@ class SegmentGate:
             pair = sender.index if self._pair is None else self._pair
             if block.key.source != pair or block.key.sink != pair:
                 raise FrameError("a key of another pair")
+        if block.kind != Kind.PUNCTUATION and not _OF_WORDS.isdisjoint(block.meta):
+            raise FrameError("a field of a row's word in another message")
         check = _CHECKS.get(block.kind)
         if check and not check(block):
             raise FrameError(f"a {block.kind.name} with odd fields")
@@ -75,7 +77,7 @@ def _is_result(block: Block) -> bool:
 
 def _is_punctuation(block: Block) -> bool:
     meta = block.meta
-    if "participants" not in meta and "moved" not in meta:
+    if "participants" not in meta and ("moved" not in meta or "heads" in meta):
         return False
     return ("participants" not in meta or _is_row(meta)) and _is_moves(meta.get("moved", []))
 
@@ -133,6 +135,7 @@ def _is_resend(block: Block) -> bool:
     )
 
 
+_OF_WORDS = frozenset(("participants", "heads", "moved", "begin"))
 _KEYED = frozenset((Kind.DATA, Kind.PARITY, Kind.RESULT))
 _CHECKS = {
     Kind.ACK: _is_ack,

@@ -91,7 +91,7 @@ class SegmentDecoder:
         early, self._early = self._early, []
         through: list[Block] = []
         for edge, sender, life, block in early:
-            if life == self.port.incarnation(sender) and not self._is_early(block):
+            if life == self.port.incarnation(sender) and not self._is_early(block) and self.admits(block):
                 through += self.on_block(edge, sender, block)
         return through
 
@@ -264,7 +264,7 @@ class RowsDecoder(SegmentDecoder):
         self._heads.clear()
 
     def note_word(self, block: Block) -> None:
-        if "heads" in block.meta and block.epoch > self.whole:
+        if "participants" in block.meta and block.epoch > self.whole:
             self._heads[block.epoch] = block.meta["heads"]
 
     def on_piece(self, entry: Block) -> Iterable[Block]:

@@ -17,6 +17,7 @@ so that its tasks need no state and no backup.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -56,9 +57,9 @@ class SegmentEncoder:
         """The last one that was begun."""
         self._rows_max, self._kept_max = rows_max, kept_max
         self._sent = self._safe = 0
-        self._sent_most = 0
-        """To one life of the decoder: what a late word of a former one may speak of."""
         self._begun = False
+        self._first = self.row
+        """The row behind which the decoder's present life has begun."""
 
     def send(self, block: Block) -> bool:
         """Put a block on the link; False when the decoder is down, the window full, or too few tasks are there."""
@@ -68,7 +69,6 @@ class SegmentEncoder:
             return False
         self.kept.append(block)
         self._sent += 1
-        self._sent_most = max(self._sent_most, self._sent)
         return True
 
     def deal(self, block: Block) -> bool:
@@ -92,7 +92,7 @@ class SegmentEncoder:
             if not self.port.send(self.segment.layout.punctuation, self.to, word):
                 return False
             self.half.on_resume(self.port, self.row)
-            self._begun = True
+            self._begun, self._first = True, self.row
         return True
 
     def forget(self) -> None:
@@ -130,7 +130,8 @@ class SegmentEncoder:
         if not self._begun:
             return True  # of a life that is over, which its link knows
         safe = block.meta.get("safe", 0)
-        return safe.__class__ is int and 0 <= safe <= self._sent_most and self.half.admits(block)
+        known = self._sent if block.epoch > self._first else math.inf  # the decoder's life before may say more, late
+        return safe.__class__ is int and 0 <= safe <= known and self.half.admits(block)
 
 
 class PackedEncoder(SegmentEncoder):

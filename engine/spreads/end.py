@@ -13,6 +13,7 @@ from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.task import DataflowTask
+from riprap.engine.spreads.collector import EPOCHS_AHEAD_MAX
 from riprap.engine.spreads.decoder import RowsDecoder, SegmentDecoder
 from riprap.engine.spreads.encoder import RowsEncoder, SegmentEncoder
 
@@ -96,13 +97,15 @@ class SegmentEndTask(DataflowTask):
     def admits(self, block: Block) -> bool:
         if block.kind == Kind.REPLY or "cause" in block.meta:
             return super().admits(block)
+        if any(head and head[0] > self.progress.epoch + EPOCHS_AHEAD_MAX for head in block.meta.get("heads", ())):
+            return False
         return any(end.admits(block) for end in self.ends)
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         end = self._by_edge.get(edge)
         if end is None:
             super().on_block(edge, sender, block)
-        else:
+        elif "cause" not in block.meta:  # else it is of a link by its look, and nobody has asked its end
             self._take_through(end, end.on_block(edge, sender, block))
 
     def on_worker_failed(self, worker: WorkerId) -> None:

@@ -54,8 +54,10 @@ class TrainedStageTask(StatelessTask):
         self.pairs = [DecoderPair(make_operator()) for _ in segment.layout.sinks]
 
     def admits(self, block: Block) -> bool:
-        if block.kind in (Kind.DATA, Kind.PARITY) and not self._matrices.hold(block.arrays[0]):
-            return False
+        if block.kind in (Kind.DATA, Kind.PARITY):
+            tells = self.segment.stale is None or "window" in block.meta
+            if not tells or not self._matrices.hold(block.arrays[0]):
+                return False
         return super().admits(block)
 
     def on_feedback(self, sender: WorkerId, block: Block) -> None:

@@ -25,6 +25,8 @@ from riprap.engine.flow.logged_reader import LoggedReader
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.task import DataflowTask
 from riprap.engine.spreads.coded_stage import CodedStageTask, StatelessTask
+from riprap.engine.spreads.decoder import SegmentDecoder
+from riprap.engine.spreads.encoder import LIFE_SHIFT
 from riprap.engine.spreads.end import SegmentEndTask
 from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.wire.network import Network
@@ -70,8 +72,7 @@ def instrument(worker: Instrumented) -> None:
     time_methods(worker.port.lender, compute, "copy", "copy")
     time_methods(worker.port.store, compute, "send", "save")
     task = worker.task
-    for half in _halves(task):
-        time_codes(half, compute)
+    _time_halves(task, compute)
     _before(task, "close", traces.note_unrecorded)
     task.on_block = Timed(compute, "nothing", task.on_block, _epoch_of_message)  # type: ignore[method-assign]
     match task:
@@ -182,16 +183,32 @@ def time_codes(scheme: Any, trace: Trace) -> None:
             time_methods(code, trace, "code", "encode", "decode")
 
 
-def _halves(task: DataflowTask | StatelessTask) -> list[Any]:
-    """The halves of spreads that a task has when it is made; a decoder's comes with its encoder's life."""
-    if isinstance(task, SegmentEndTask):
-        return [end.half for end in task.ends]
-    return [task.half] if isinstance(task, StatelessTask) else []
+def _time_halves(task: DataflowTask | StatelessTask, trace: Trace) -> None:
+    """Record coding in the halves of spreads that a task has; a decoder gets one with each life of its encoder."""
+    if isinstance(task, StatelessTask):
+        time_codes(task.half, trace)
+    for end in task.ends if isinstance(task, SegmentEndTask) else ():
+        time_codes(end.half, trace)
+        if isinstance(end, SegmentDecoder):
+            end.forget = _Anew(end, trace)  # type: ignore[method-assign]
+
+
+class _Anew:
+    """Calls a decoder's `forget`, as it begins anew, and records decoding in the half that it has then."""
+
+    def __init__(self, decoder: SegmentDecoder, trace: Trace) -> None:
+        self._decoder, self._trace, self._forget = decoder, trace, decoder.forget
+
+    def __call__(self) -> None:
+        self._forget()
+        time_codes(self._decoder.half, self._trace)
 
 
 def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:
-    """Work on a message is for its epoch; on feedback, for the next one."""
-    return block.epoch + (block.kind == Kind.FEEDBACK)
+    """Work on a message is for its epoch; on feedback, for the next one. Of a coded segment some messages name a row
+    and no window: for them it is not known, 0."""
+    window = block.meta.get("window", block.epoch)
+    return 0 if window >> LIFE_SHIFT else int(window) + (block.kind == Kind.FEEDBACK)
 
 
 def _time_dataflow(task: DataflowTask, compute: Trace, traces: Traces) -> None:

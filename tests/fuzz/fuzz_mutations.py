@@ -13,29 +13,21 @@ from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq
 from riprap.engine.flow.intake import identity
 
-EDGES_MAX = 6
+EDGES_MAX = 17
 NUMBERS = ("version", "spare", "edge", "round", "incarnation", "kind", "flags", "body_spare", "count")
 COUNTS = (0, 1, 2, 3, 4, 5, 6, 7, 255, 1024, 2**31, 2**32 - 1, 2**53, 2**62, 2**62 + 1, 2**63, 2**64 - 1)
 Array = tuple[int, int, list[int]]
 META_NAMES = (
-    "of",
-    "counts",
-    "items",
-    "blocks",
-    "last",
-    "participants",
-    "active",
-    "opened_at",
-    "moved",
-    "pieces",
-    "x",
-    "",
-)
+    "of", "counts", "window", "blocks", "participants", "active", "heads", "moved", "pieces", "safe", "begin",
+    "avoided", "cause", "heard", "items", "last", "opened_at", "time", "x", "",
+)  # fmt: skip
 ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, 3, 4, 5, 6, 7, 255, 1024, 1025, 2**20, 2**31, 2**32 - 1, 2**53, 2**62, 2**62 + 1, 2**63,
     2**64 - 1, -1, -(2**63), 0.5, float("nan"), float("inf"), "", "job", "source.0", "sink.0", "processor.0",
     "processor.5", "processor.99", "<f8", "<f4", "|u1", "O", b"", b"\xff", [], [[]], [0] * 4, [[0, 0]], [1, 1, 1, 1],
-    [[0, 0, "processor.0", 1]], {}, {"processor.0": 1}, {"of": 4}, {"counts": [2]}, msgpack.ExtType(5, b"x"),
+    [[0, 0, "processor.0", 1]], {}, {"processor.0": 1}, {"of": 4}, {"counts": [2]}, [[]], [0, 2],
+    [1, 1, 0, 4, 0, 0, 1, 0, [0, 2]], [0, 0, True, 0, []], {"items": 1, "last": True, "opened_at": 1.5},
+    msgpack.ExtType(5, b"x"),
 )  # fmt: skip
 
 

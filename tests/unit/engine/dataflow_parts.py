@@ -65,10 +65,7 @@ class DataflowPort(FakePort):
     """A port that keeps what was sent on each link until a test acknowledges it."""
 
     def __init__(self, layout: DataflowLayout, window: int = 64) -> None:
-        joints = (*layout.inputs, *layout.outputs)
-        peers = {worker for joint in joints for worker in joint.workers}
-        self.sources, self.processors, self.sinks, self.me = tuple(peers), (), (), layout.me
-        super().__init__(self, window)
+        super().__init__(layout, window)
         self.on_the_way: dict[tuple[Edge, WorkerId], list[Block]] = {}
 
     def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:

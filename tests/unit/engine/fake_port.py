@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import CLOCK
 from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.flow.channels import Neighbourhood
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.epoch_reader import EpochReader
 from riprap.engine.flow.intake import identity
 from riprap.engine.flow.port import Boundary
-from riprap.engine.flow.three_stage.layout import Layout
+from riprap.engine.flow.segment import SegmentLayout
 
 NAMES = ("source->processor", "processor->sink", "sink->processor", "source->sink", "sink->source")
 DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT = EDGES = tuple(Edge(index, name) for index, name in enumerate(NAMES))
@@ -33,23 +35,25 @@ def sink(index: int = 0) -> WorkerId:
     return WorkerId("sink", index)
 
 
-def layout_of(me: WorkerId, processors: int = 6, pairs: int = 1, feedback: bool = True) -> Layout:
-    """The layout around one worker."""
-    return Layout(
+def layout_of(me: WorkerId, processors: int = 6, pairs: int = 1) -> SegmentLayout:
+    """The layout of a coded segment around one worker."""
+    return SegmentLayout(
         me,
         tuple(source(i) for i in range(pairs)),
         tuple(processor(i) for i in range(processors)),
         tuple(sink(i) for i in range(pairs)),
-        DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT, feedback,
+        DATA, RESULT, FEEDBACK, PUNCTUATION, COMMIT,
     )  # fmt: skip
 
 
 class FakePort:
     """All peers are up, in life 1, with a window of `window` blocks each, until a test says otherwise."""
 
-    def __init__(self, layout: Layout, window: int = 64) -> None:
-        everyone = (*layout.sources, *layout.processors, *layout.sinks)
-        self.lives = {worker: Incarnation(1) for worker in everyone if worker != layout.me}
+    life = Incarnation(1)
+
+    def __init__(self, layout: Neighbourhood, window: int = 64) -> None:
+        joined = (*layout.receivers(), *chain.from_iterable(layout.incoming().values()))
+        self.lives = {worker: Incarnation(1) for worker in joined}
         self.up = set(self.lives)
         self.stopped: set[WorkerId] = set()
         self.window = window
@@ -156,12 +160,7 @@ class Stream:
         self.rows, self.items, self.item_bytes = rows, len(rows), float(rows[:1].nbytes)
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
-        return self.rows[start:stop], np.array([start])
-
-
-def reader_of(rows: np.ndarray, micro_batch: int, block_bytes: int, unit: int) -> EpochReader:
-    """Of a source task whose stream is these rows."""
-    return EpochReader(Stream(rows), -(-len(rows) // micro_batch), micro_batch, block_bytes, unit)
+        return self.rows[start:stop], np.array([start, stop - start])
 
 
 def items(count: int, first: int = 0, columns: int = 3) -> np.ndarray:
@@ -169,28 +168,39 @@ def items(count: int, first: int = 0, columns: int = 3) -> np.ndarray:
     return np.arange(first * columns, (first + count) * columns, dtype=float).reshape(count, columns)
 
 
+def head(window: int, row: int, before: int, count: int, start: int = 0, piece: int = 1) -> list[Any]:
+    """Of a block with so many items, from a source's input: what the word of its row says of it."""
+    return [window, row, before, count, 2**31, 0, row, 0, [start, piece]]
+
+
+def window_end(window: int, row: int, before: int, items: int, last: bool = False) -> list[Any]:
+    """The same of a window's end."""
+    return [window, row, before, 0, 2**31, 0, row, 0, {"items": items, "last": last, "opened_at": 1.5, "clock": CLOCK}]
+
+
 def samples() -> dict[str, tuple[Edge, WorkerId, Block]]:
     """One honest message of each form that travels forward, with its edge and sender; `me` is the receiver's role."""
     key, parity_key, keep = Key(0, 0, 0, 1), Key(0, 0, 0, 4), items(4)
-    end = {"items": 10, "blocks": 4, "last": False, "participants": {"processor.0": 1}, "active": 1, "opened_at": 1.5}
+    heads = [head(1, 1, 0, 16, 0, 4), window_end(1, 2, 16, 16)]
+    end = {"blocks": 4, "participants": {"processor.0": 1}, "active": 1, "heads": heads}
     result = (np.ones(4), np.ones(3))
     one = Epoch(1)
+    of, coded = {"window": 1, "of": 4}, {"window": 1, "of": 4, "counts": [4] * 4}
     return {
-        "data": (DATA, source(), Block(Kind.DATA, one, key, 4, (keep,), meta={"of": 4}, seq=Seq(1))),
-        "parity": (DATA, source(), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta={"of": 4, "counts": [4] * 4})),
-        "feedback": (FEEDBACK, sink(), Block(Kind.FEEDBACK, one, arrays=(np.ones(4),))),
-        "result": (RESULT, processor(2), Block(Kind.RESULT, one, key, 4, result, keep, {"of": 4}, Seq(1))),
-        "relayed": (
-            RESULT, processor(3), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta={"of": 4, "counts": [4] * 4}),
-        ),
-        "piece": (RESULT, processor(2), Block(Kind.DATA, one, key, 4, (keep,), meta={"of": 4})),
-        "ask": (FEEDBACK, sink(), Block(Kind.RESEND, one, meta={"pieces": [(0, 1)]})),
+        "data": (DATA, source(), Block(Kind.DATA, one, key, 4, (keep,), meta=of, seq=Seq(1))),
+        "parity": (DATA, source(), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta=coded)),
+        "feedback": (FEEDBACK, sink(), Block(Kind.FEEDBACK, one, arrays=(np.ones(4),), meta={"window": 1})),
+        "result": (RESULT, processor(2), Block(Kind.RESULT, one, key, 4, result, keep, of, Seq(1))),
+        "relayed": (RESULT, processor(3), Block(Kind.PARITY, one, parity_key, 0, (keep,), meta=coded)),
+        "piece": (RESULT, processor(2), Block(Kind.DATA, one, key, 4, (keep,), meta=of)),
+        "ask": (FEEDBACK, sink(), Block(Kind.RESEND, one, meta={"pieces": [[0, 1]]})),
         "avoid": (COMMIT, sink(), Block(Kind.ACK, one, meta={"avoided": ["processor.1"]})),
+        "begin": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [], "begin": True})),
         "end": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta=end)),
-        "moved": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [(0, 1, "processor.0", 2)]})),
-        "commit": (COMMIT, sink(), Block(Kind.ACK, one)),
-        "resend": (COMMIT, sink(), Block(Kind.RESEND, one, meta={"pieces": [(0, 1)]})),
-    }  # fmt: skip
+        "moved": (PUNCTUATION, source(), Block(Kind.PUNCTUATION, one, meta={"moved": [[0, 1, "processor.0", 2]]})),
+        "commit": (COMMIT, sink(), Block(Kind.ACK, one, meta={"safe": 2})),
+        "resend": (COMMIT, sink(), Block(Kind.RESEND, one, meta={"pieces": [[0, 1]]})),
+    }
 
 
 def receiver_of(edge: Edge) -> WorkerId:

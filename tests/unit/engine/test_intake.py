@@ -32,7 +32,7 @@ from riprap.codec.header import Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Round, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.intake import LINKS_MAX, Intake, identity
-from riprap.engine.flow.three_stage.gate import ThreeStageGate
+from riprap.engine.flow.segment_gate import SegmentGate
 
 SAMPLES = samples()
 
@@ -43,7 +43,7 @@ def no_fetch(peer: bytes, reference: list[Any], nbytes: int) -> Any:
 
 def intake_at(me: WorkerId, pairs: int = 1) -> Intake:
     layout = layout_of(me, pairs=pairs)
-    return Intake(JOB, layout, ThreeStageGate(layout), no_fetch)
+    return Intake(JOB, layout, SegmentGate(layout), no_fetch)
 
 
 def reason(edge: Edge, sender: WorkerId, block: Block, *, me: WorkerId | None = None, **changed: Any) -> str:
@@ -171,10 +171,14 @@ ODD_METAS: list[tuple[str, dict[str, Any]]] = [
     ("end", {}), ("end", {"items": 1}), ("end", END | {"participants": {}}), ("end", END | {"participants": []}),
     ("end", END | {"active": 0}), ("end", END | {"active": 2}), ("end", END | {"active": True}),
     ("end", END | {"participants": {"processor.0": -1}}), ("end", END | {"participants": {"processor.0": None}}),
-    ("end", END | {"participants": ["processor.0"]}), ("end", END | {"last": 1}), ("end", END | {"items": -1}),
-    ("end", END | {"blocks": "4"}), ("end", END | {"opened_at": "now"}), ("end", END | {"opened_at": None}),
+    ("end", END | {"participants": ["processor.0"]}), ("end", END | {"blocks": "4"}), ("end", END | {"blocks": -1}),
+    ("end", END | {"heads": 5}), ("end", END | {"heads": None}), ("end", END | {"heads": {}}),
+    ("data", {"window": -1}), ("data", {"window": None}), ("parity", {"of": 4, "counts": [4], "window": 1.0}),
+    ("feedback", {"window": -1}), ("feedback", {"window": True}), ("begin", {"begin": True}),
+    ("avoid", {"avoided": "all"}), ("avoid", {"avoided": [1]}),
     ("end", END | {"moved": 5}), ("end", END | {"moved": [5]}), ("end", END | {"moved": {}}),
-    ("moved", {"moved": None}), ("moved", {"moved": [[0, 1, "processor.0"]]}), ("moved", {"moved": [[0, 1, [], 1]]}),
+    ("moved", {"moved": None}), ("moved", {"moved": [[0, 1, "processor.0"]]}),
+    ("moved", {"moved": [[0, 1, [], 1]]}),
     ("moved", {"moved": [[0, 1, 5, 1]]}), ("moved", {"moved": [[-1, 1, "processor.0", 1]]}),
     ("moved", {"moved": [[0, 1, "processor.0", 1.5]]}), ("moved", {"moved": [{}]}),
     ("resend", {}), ("resend", {"pieces": None}), ("resend", {"pieces": [[1]]}), ("resend", {"pieces": [[1, -1]]}),
@@ -229,7 +233,7 @@ def random_meta(rng: random.Random, honest: dict[str, Any]) -> dict[str, Any]:
     odd = (None, True, -1, 2**63, 0.5, float("nan"), "", "sink.0", b"x", [], [[]], [[0] * 4], {}, {"processor.0": -1})
     meta: Any = {key: list(value) if isinstance(value, (list, tuple)) else value for key, value in honest.items()}
     for _ in range(rng.randint(1, 2)):
-        names = [*honest, "participants", "active", "moved", "pieces", "counts", "of", "opened_at", "x"]
+        names = [*honest, "participants", "active", "moved", "pieces", "counts", "of", "window", "heads", "safe", "x"]
         name = rng.choice(names)
         if isinstance(meta.get(name), list) and meta[name] and rng.random() < 0.6:
             meta[name][rng.randrange(len(meta[name]))] = deepcopy(rng.choice(odd))

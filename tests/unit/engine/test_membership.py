@@ -14,10 +14,11 @@ from riprap.codec.trust.keys import Authority
 from riprap.configs.loading import load
 from riprap.configs.topology import Topology
 from riprap.engine.flow.channels import senders
-from riprap.engine.flow.three_stage.layout import Layout
-from riprap.engine.flow.three_stage.task import Runs
+from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.guests import Guests
 from riprap.engine.worker.membership import Membership
+from riprap.engine.worker.operators import graph_of_stages
 from riprap.engine.worker.port import Fenced, WorkerPort
 
 AUTHORITY = Authority(b"s" * 32)
@@ -83,8 +84,9 @@ def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
         enter(round_)
         return cast(Runs, task)
 
+    layout = DataflowLayout.of(graph_of_stages(topology), me)
     port = SimpleNamespace(
-        layout=Layout.of(topology, me), links=links, life=Incarnation(1), connect=ignore, disconnect=ignore,
+        layout=layout, links=links, life=Incarnation(1), connect=ignore, disconnect=ignore,
         enter=enter, ask_anew=lambda: task.told.append(("asks", "anew")),
     )  # fmt: skip
     guests = Guests(senders(port.layout))

@@ -10,25 +10,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_port import DATA, FEEDBACK, FakePort, Silent, items, layout_of, processor, sink, source
-from task_parts import Doubling, data, emit, feed, processor_task, results, source_task
+from fake_port import items, processor, sink
+from task_parts import (
+    ERASURE,
+    Doubling,
+    SinkBench,
+    emit,
+    feed,
+    give,
+    piece,
+    pieces,
+    processor_task,
+    results,
+    source_task,
+)
 from test_dataflow_threads import Doubler
 from test_dataflow_threads import source as dataflow_source
 from test_trace import kinds_in, spans_in
 
-from riprap.codec.blocks import Block, Key, Kind
-from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.port import Boundary
+from riprap.codec.blocks import Kind
+from riprap.codec.ids import WorkerId
 from riprap.engine.flow.threads import ComputeThreads
-from riprap.engine.flow.three_stage.sink import SinkTask
-from riprap.engine.schemes import make_scheme
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.trace import Trace
 from riprap.engine.worker.persistence import NoStore
 from riprap.engine.worker.profiling import PROFILE, TracedNetwork, instrument
 from riprap.operators.base import Sink
 
-ERASURE = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2, "hedge": 100, "attachment": "eager"}
 Traced = Callable[[Any, Any], Path]
 
 
@@ -46,34 +54,33 @@ def traced(tmp_path: Path) -> Traced:
     return instrumented
 
 
-def emitted(port: FakePort) -> list[tuple[WorkerId, Any, list[list[float]]]]:
-    return [(to, block.key, block.arrays[0].tolist()) for to, block in port.sent_on(DATA)]
+def emitted(task: Any, port: Any) -> list[tuple[WorkerId, Any, list[list[float]]]]:
+    sent = port.sent_on(task.segment.layout.data)
+    return [(to, block.key, block.arrays[0].tolist()) for to, block in sent]
 
 
 def test_a_source_emits_the_same_and_its_reading_and_coding_are_seen(traced: Traced) -> None:
-    (task, port), (plain, plain_port) = source_task(ERASURE), source_task(ERASURE)
+    (task, port), (plain, plain_port) = source_task(ERASURE, window=9), source_task(ERASURE, window=9)
     path = traced(task, port)
     for one in (task, plain):
         one.start()
         emit(one)
-    assert emitted(port) == emitted(plain_port)
+    assert emitted(task, port) == emitted(plain, plain_port) != []
     seen = Counter(kinds_in(path))
-    blocks = sum(block.kind == Kind.DATA for _, block in port.sent_on(DATA))
-    assert seen["copy"] == blocks
-    rows = sum(block.kind == Kind.PARITY for _, block in port.sent_on(DATA)) // ERASURE["r"]
-    assert seen["code"] == rows
+    assert seen["copy"] == len(pieces(port, task)), "each piece is read by itself"
+    assert seen["code"] == len(pieces(port, task, Kind.PARITY)) // ERASURE["r"]
 
 
 def test_a_processors_results_are_the_same_and_its_work_is_of_its_epoch(traced: Traced) -> None:
     task, port = processor_task()
     path = traced(task, port)
-    for block in (data(1, 0), data(2, 0), data(2, 1)):
-        task.on_block(DATA, source(), block)
-    feed(task, 1, 10.0)
-    assert results(port) == [(1, 0, 6.0), (2, 0, 60.0), (2, 1, 60.0)]
+    for block in (piece(1, 1), piece(2, 2), piece(2, 3)):
+        give(task, block)
+    feed(task, 1, 10.0, whole=1)
+    assert results(port, task) == [(1, 0, 6.0), (2, 0, 60.0), (3, 0, 60.0)]
     assert [(kind, epoch) for _, _, kind, epoch in spans_in(path)] == [
         ("compute", 1), ("compute", 2), ("compute", 2), ("compute", 2),
-    ]  # fmt: skip
+    ], "a model and three pieces"  # fmt: skip
 
 
 def test_an_operator_that_is_made_anew_is_timed_too(traced: Traced) -> None:
@@ -82,9 +89,9 @@ def test_an_operator_that_is_made_anew_is_timed_too(traced: Traced) -> None:
     feed(task, 3, 2.0)
     before = len(kinds_in(path))
     task.on_worker_failed(sink())
-    task.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(0)))
-    task.on_block(DATA, source(), data(1))
-    assert results(port)[-1] == (1, 0, 6.0) and len(kinds_in(path)) == before + 1
+    feed(task, 0)
+    give(task, piece(1, 1))
+    assert results(port, task)[-1] == (1, 0, 6.0) and len(kinds_in(path)) == before + 1
 
 
 def test_what_an_operator_raises_comes_through(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +102,7 @@ def test_what_an_operator_raises_comes_through(traced: Traced, monkeypatch: pyte
     task, port = processor_task()
     path = traced(task, port)
     with pytest.raises(ZeroDivisionError, match="a user's mistake") as raised:
-        task.on_block(DATA, source(), data(1))
+        give(task, piece(1, 1))
     assert raised.traceback[-1].name == "fail", "the innermost line is still the user's"
     assert kinds_in(path) == ["compute"]
 
@@ -111,32 +118,38 @@ class Adding(Sink):
     def commit(self, epoch: int) -> list[np.ndarray]:
         return [np.array([self.total])]
 
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"total": np.array([self.total])}
+
+    def restore(self, snapshot: Any) -> None:
+        self.total = float(snapshot["total"][0])
+
 
 def test_a_sink_commits_the_same_and_its_work_is_seen(traced: Traced) -> None:
-    layout = layout_of(sink())
-    port, operator = FakePort(layout), Adding()
+    operator = Adding()
     operator.processor = Doubling()
-    task = SinkTask(layout, make_scheme(layout, ERASURE), port, operator, Silent())
-    path = traced(task, port)
-    result = Block(Kind.RESULT, Epoch(1), Key(0, 0, 0, 0), 4, (np.array([3.0]),), items(4))
-    task.process([result, Boundary(Epoch(1), 4, 0, True)])
+    bench = SinkBench(operator=operator)
+    path = traced(bench.task, bench.port)
+    bench.begin()
+    bench.window(1, 1, 3.0, last=True)
     assert operator.total == 3.0 and operator.processor.factor == 3.0
-    assert {to for to, block in port.sent_on(FEEDBACK) if block.arrays[0][0] == 3.0} == set(map(processor, range(6)))
-    assert kinds_in(path) == ["compute"] * 3 + ["copy"], "aggregate, commit, process_feedback, outputs"
+    assert all(bench.models(processor(i))[-1] == (1, 3.0) for i in range(3))
+    assert [(kind, epoch) for _, _, kind, epoch in spans_in(path)] == [
+        ("compute", 1), ("compute", 1), ("copy", 1), ("copy", 1),
+    ], "the results, the commit, the outputs and the backup"  # fmt: skip
 
 
-def test_decoding_is_seen(traced: Traced) -> None:
-    task = SinkTask(
-        layout := layout_of(sink()), make_scheme(layout, ERASURE), port := FakePort(layout), Adding(), Silent()
-    )
-    task.operator.processor = Doubling()
-    path = traced(task, port)
-    code = task.scheme.pieces.code
-    blocks = [items(2, first) for first in range(4)]
-    parity = code.encode(blocks)
-    decoded = code.decode({1: blocks[1], 2: blocks[2], 4: parity[0], 5: parity[1]})
-    assert all(np.array_equal(a, b) for a, b in zip(decoded, blocks))
-    assert kinds_in(path) == ["code", "code"]
+def test_decoding_is_seen_in_each_life_of_the_encoder(traced: Traced) -> None:
+    bench = SinkBench(ERASURE, processors=6)
+    path = traced(bench.task, bench.port)
+    for life in (1, 2):
+        bench.begin(life=life)
+        code = bench.decoder.half.pieces.code
+        blocks = [items(2, first) for first in range(4)]
+        parity = code.encode(blocks)
+        decoded = code.decode({1: blocks[1], 2: blocks[2], 4: parity[0], 5: parity[1]})
+        assert all(np.array_equal(a, b) for a, b in zip(decoded, blocks))
+        assert kinds_in(path) == ["code", "code"] * life
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -12,7 +12,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.codes import make_code
 from riprap.codec.errors import FrameError, JobFailed
 from riprap.codec.ids import Epoch
-from riprap.engine.segments.packing import PAD, computed, pack, pack_result, unpack, unpack_result
+from riprap.engine.spreads.packing import PAD, computed, pack, pack_result, unpack, unpack_result
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 
 ARRAYS = (

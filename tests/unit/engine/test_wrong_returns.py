@@ -11,25 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 from dataflow_parts import DataflowPort, chain, layout_of
-from fake_port import DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, items, processor, sink, source
-from fake_port import layout_of as three_stages
-from task_parts import Doubling, Listing, Notebook, data, end, result
+from fake_port import items
+from task_parts import HYBRID, NONE, Doubling, Listing, SinkBench, give, piece, processor_task
 
-from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import RiprapError
-from riprap.codec.ids import Epoch
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.progress import TaskProgress
-from riprap.engine.flow.three_stage.processor import ProcessorTask
-from riprap.engine.flow.three_stage.sink import SinkTask
-from riprap.engine.schemes import make_scheme
 from riprap.engine.schemes.parts.recorder import Recorder
 from riprap.engine.worker.worker import Worker, _describe
+from riprap.operators.adapters.stages import ITEMS, LINEAR
 from riprap.operators.base import Sink
+from riprap.operators.dataflow import Items
 from riprap.operators.returns import WrongReturn
 from riprap.operators.states.base import State
 
-HYBRID = {"scheme": "erasure", "code": "stable", "k": 4, "r": 2, "hedge": 100, "attachment": "hybrid"}
 HERE = re.escape(str(Path(__file__)))
 
 
@@ -61,25 +56,22 @@ class WrongRest(WrongLinear):
 @pytest.mark.parametrize(
     ("kind", "method", "scheme"),
     [
-        (WrongResult, "process_data", {"scheme": "none"}),
+        (WrongResult, "process_data", NONE),
         (WrongLinear, "process_linear", HYBRID),
         (WrongRest, "process_nonlinear", HYBRID),
     ],
 )
 def test_a_processors_result(kind: type[Any], method: str, scheme: dict[str, Any], found: Any) -> None:
-    layout = three_stages(processor(1))
-    port = FakePort(layout)
 
     def make() -> Any:
         operator = kind()
         operator.found = found
         return operator
 
-    task = ProcessorTask(layout, make_scheme(layout, scheme), port, make)
-    task.on_block(FEEDBACK, sink(), Block(Kind.FEEDBACK, Epoch(0)))
+    task, port = processor_task(options=scheme, make=make)  # type: ignore[arg-type]
     with pytest.raises(WrongReturn, match=rf"^{kind.__name__}\.{method} returned .*; expected .* \({HERE}:\d+\)\n"):
-        task.on_block(DATA, source(), data(1))
-    assert not port.sent_on(RESULT)
+        give(task, piece(1, 1))
+    assert not port.sent_on(task.layout.result)
 
 
 class WrongCommit(Wrong, Listing):
@@ -111,47 +103,50 @@ class WrongRecompute(Wrong, Listing):
     def recompute(self, items: np.ndarray) -> Any:
         return self.found
 
+    def recompute_linear(self, linear: np.ndarray) -> Any:
+        return self.found
+
 
 class Widening(Listing):
     def outputs(self) -> Any:
         return np.zeros((1, len(self.seen)))
 
 
-def sink_task(kind: type[Sink], scheme: dict[str, Any]) -> SinkTask:
-    layout = three_stages(sink(), processors=3)
-    return SinkTask(layout, make_scheme(layout, scheme), FakePort(layout), kind(), Notebook())
+def bench_of(kind: type[Sink], scheme: dict[str, Any] = NONE) -> SinkBench:
+    bench = SinkBench(scheme, operator=kind())
+    bench.begin()
+    return bench
 
 
 @pytest.mark.parametrize(
     ("kind", "method"), [(WrongCommit, "commit"), (WrongOutputs, "outputs"), (WrongSnapshot, "snapshot")]
 )
 def test_what_a_sink_commits_puts_out_and_saves(kind: type[Sink], method: str) -> None:
-    task = sink_task(kind, {"scheme": "none"})
-    task.on_block(RESULT, processor(0), result(1, 0, 0))
+    bench = bench_of(kind)
     with pytest.raises(WrongReturn, match=rf"^{kind.__name__}\.{method} returned .*; expected .* \({HERE}:\d+\)\n"):
-        task.on_block(PUNCTUATION, source(), end(1, 1))
+        bench.window(1, 1, 5.0)
 
 
 def test_rows_of_another_width_than_before() -> None:
-    task = sink_task(Widening, {"scheme": "none"})
+    bench = bench_of(Widening)
     with pytest.raises(WrongReturn, match=r"^Widening.outputs returned .* \(1, 2\); expected 1 columns, as before"):
-        for epoch in (1, 2):
-            task.on_block(RESULT, processor(0), result(epoch, 0, 0))
-            task.on_block(PUNCTUATION, source(), end(epoch, 1))
+        for window in (1, 2):
+            bench.window(window, window, 5.0)
 
 
 def test_what_is_asked_of_a_sink() -> None:
     with pytest.raises(WrongReturn, match=r"^WrongModel.model returned None"):
-        sink_task(WrongModel, {"scheme": "none"}).model()
+        bench_of(WrongModel).task.model()
     with pytest.raises(WrongReturn, match=r"^WrongMetrics.metrics returned None as 'loss'"):
-        sink_task(WrongMetrics, {"scheme": "none"}).metrics()
+        bench_of(WrongMetrics).task.metrics()
 
 
-def test_what_a_sink_recomputes() -> None:
-    task = sink_task(WrongRecompute, {"scheme": "none"})
-    decoded = Block(Kind.DATA, Epoch(1), Key(0, 0, 0, 0), 2, (items(2),))
-    with pytest.raises(WrongReturn, match=r"^WrongRecompute.recompute returned None; expected a list of arrays"):
-        task._result(decoded)
+@pytest.mark.parametrize(("form", "method"), [(ITEMS, "recompute"), (LINEAR, "recompute_linear")])
+def test_what_a_sink_recomputes(form: int, method: str) -> None:
+    stage = bench_of(WrongRecompute).task.operator
+    decoded = Items(1, "processor", 0, 2, (items(2), np.array([[0, form, 1]])))
+    with pytest.raises(WrongReturn, match=rf"^WrongRecompute.{method} returned None; expected a list of arrays"):
+        stage.process_data(decoded, 0, Outlet.__new__(Outlet))
 
 
 @pytest.mark.parametrize("call", ["send", "feed_back"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import JobFailed
-from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
+from riprap.operators.adapters.stages import ITEMS, LINEAR, RESULT, ProcessorStage, SinkStage, SourceRows, SourceStage
 from riprap.operators.adapters.states import Commits, Models, distance, packed, unpacked
 from riprap.operators.base import Context, Processor, Sink, Source
 from riprap.operators.dataflow import Items
@@ -39,12 +39,22 @@ class Scaled(Processor):
         self.factor = float(feedback[0][0])
 
 
+class Split(Scaled):
+    """The same in two parts."""
+
+    def process_linear(self, items: np.ndarray) -> np.ndarray:
+        return items
+
+    def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> list[np.ndarray]:
+        return [linear[:, 0] * self.factor]
+
+
 class Folded(Sink):
     """Its state tells the order of results, and how often each came."""
 
     def __init__(self, rows: bool = False) -> None:
         self.state, self.rows = 1.0, rows
-        self.processor = Scaled()
+        self.processor: Processor = Split()
 
     def aggregate(self, result: Any) -> None:
         self.state = (self.state * 31 + result[0].sum()) % 997
@@ -70,10 +80,14 @@ class Kept:
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, int, int | None]] = []
+        self.rows: list[tuple[Any, int]] = []
         self.fed_back: list[Any] = []
 
     def send(self, arrays: Any, count: int, to: int | None = None, stage: str | None = None) -> None:
         self.sent.append((arrays, count, to))
+
+    def send_row(self, pieces: tuple[np.ndarray, ...], count: int) -> None:
+        self.rows.append((pieces, count))
 
     def send_by_key(self, keys: Any, columns: Any = (), stage: str | None = None) -> None:
         raise AssertionError("nothing is sent by key")
@@ -95,7 +109,7 @@ class Kept:
 
 
 def result(epoch: int, start: int, *values: float) -> Items:
-    return Items(epoch, "processor", 0, len(values), (np.array(values), np.array([start])))
+    return Items(epoch, "processor", 0, len(values), (np.array(values), np.array([[start, RESULT, 1]])))
 
 
 def test_a_source_stage_hands_each_block_to_the_task_whose_turn_it_is() -> None:
@@ -104,7 +118,13 @@ def test_a_source_stage_hands_each_block_to_the_task_whose_turn_it_is() -> None:
     for start in (0, 4):
         assert stage.process_data(Items(2, "", 0, 2, rows.read(start, start + 2)), 0, out) == 2
     assert [to for _, _, to in out.sent] == [2, 0]
-    assert [int(arrays[1][0]) for arrays, _, _ in out.sent] == [0, 4]
+    assert [arrays[1].tolist() for arrays, _, _ in out.sent] == [[0, 2], [4, 2]] and not out.rows
+
+
+def test_a_source_stage_before_a_coded_one_hands_on_rows_as_they_are() -> None:
+    out, arrays = Kept(), (np.ones((2, 1)), np.ones((1, 1)), np.array([0, 2]))
+    assert SourceStage(None).process_data(Items(2, "", 0, 3, arrays), 0, out) == 3
+    assert out.rows == [(arrays, 3)] and not out.sent
 
 
 def test_a_source_that_gives_other_rows_than_asked_for_is_told() -> None:
@@ -116,8 +136,9 @@ def test_a_processor_stage_has_an_operator_for_each_pair() -> None:
     stage, out = ProcessorStage(Scaled, 2), Kept()
     stage.process_feedback(Items(1, "sink", 1, 1, (np.array([3.0]),)), out)
     for pair in (0, 1):
-        stage.process_data(Items(1, "source", pair, 1, (np.ones((1, 1)), np.array([7]))), 0, out)
+        stage.process_data(Items(1, "source", pair, 1, (np.ones((1, 1)), np.array([7, 1]))), 0, out)
     assert [(float(arrays[0][0]), to) for arrays, _, to in out.sent] == [(1.0, 0), (3.0, 1)]
+    assert [arrays[1].tolist() for arrays, _, _ in out.sent] == [[[7, RESULT, 1]]] * 2
 
 
 @pytest.mark.parametrize("order", [(0, 2, 4), (4, 2, 0), (2, 4, 0)])
@@ -133,6 +154,37 @@ def test_results_are_aggregated_in_the_order_of_the_stream(order: tuple[int, ...
     reference.process_punctuation(1, Kept())
     assert stage.results() == reference.results()
     assert [float(arrays[0][0]) for arrays in out.fed_back] == [stage.results()["state"][0]]
+
+
+@pytest.mark.parametrize("form", [RESULT, ITEMS, LINEAR])
+def test_results_are_the_same_in_whatever_form_they_come(form: int) -> None:
+    """In one block, with others: a decoder recomputes what it decoded, under the model of its window."""
+    rows = np.array([[3.0], [4.0]])
+    stage, plain = SinkStage(Folded(), True, True), SinkStage(Folded(), True, True)
+    for one in (stage, plain):
+        one.process_data(result(1, 0, 5.0), 0, Kept())
+        one.process_punctuation(1, Kept())
+    factor = float(stage.sink.processor.factor)  # type: ignore[attr-defined]
+    assert factor != 1.0
+    arrays = (rows[:, 0] * factor,) if form == RESULT else (rows,)
+    mixed = (np.array([7.0]), *arrays, np.array([[4, RESULT, 1], [2, form, 1]]))
+    assert stage.process_data(Items(2, "processor", 0, 3, mixed), 0, Kept()) == 3
+    plain.process_data(result(2, 2, *(rows[:, 0] * factor)), 0, Kept())
+    plain.process_data(result(2, 4, 7.0), 0, Kept())
+    for one in (stage, plain):
+        one.process_punctuation(2, Kept())
+    assert stage.results() == plain.results()
+
+
+def test_results_of_several_arrays_are_told_apart() -> None:
+    seen: list[list[float]] = []
+    stage = SinkStage(Folded(), True, True)
+    stage.sink.aggregate = lambda found: seen.append([float(array[0]) for array in found])  # type: ignore[method-assign]
+    arrays = [np.array([float(i)]) for i in range(4)]
+    forms = np.array([[6, RESULT, 2], [0, RESULT, 0], [3, RESULT, 1], [9, RESULT, 1]])
+    stage.process_data(Items(1, "processor", 0, 9, (*arrays, forms)), 0, Kept())
+    stage.process_punctuation(1, Kept())
+    assert seen == [[], [2.0], [0.0, 1.0], [3.0]]
 
 
 def test_an_epoch_without_results_changes_nothing_and_feeds_the_last_state_back() -> None:
@@ -172,6 +224,13 @@ def test_a_new_life_of_a_sink_goes_on_from_its_backup() -> None:
         life.process_data(result(2, 1, 2.0), 0, Kept())
         life.process_punctuation(2, Kept())
     assert other.results() == stage.results()
+
+
+def test_a_new_life_of_a_sink_that_trains_tells_what_it_goes_on_from() -> None:
+    for trains, fed in ((True, [()]), (False, [])):
+        out = Kept()
+        SinkStage(Folded(), trains, True).process_recovery(out)
+        assert out.fed_back == fed
 
 
 def test_open_results_and_rows_diverge_without_bound_until_they_are_saved() -> None:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from fake_port import PUNCTUATION, RESULT, processor, source
-from task_parts import Listing, end, result, sink_task
+from task_parts import Listing, SinkBench
 
 from riprap.codec.errors import JobFailed
-from riprap.codec.ids import Epoch, Seq
-from riprap.engine.flow.three_stage.sink import SinkTask
+from riprap.codec.ids import Epoch
 from riprap.operators.finite import are_finite, check_model
 
 
@@ -45,21 +43,15 @@ class Diverging(Listing):
 
 @pytest.mark.parametrize("must_be_finite", [True, False])
 def test_a_sink_fails_at_the_epoch_whose_model_is_not_finite_unless_that_is_allowed(must_be_finite: bool) -> None:
-    task, _, committed = sink_task({"scheme": "none"})
-    task.operator, task.must_be_finite = Diverging(), must_be_finite
-    commit(task, 1, 2.0)
+    bench = SinkBench(operator=Diverging(), must_be_finite=must_be_finite)
+    bench.begin()
+    bench.window(1, 1, 2.0)
     if must_be_finite:
         with pytest.raises(JobFailed, match="model of epoch 2 is not finite: 1 of 1 sum are"):
-            commit(task, 2, np.inf)
-        assert [boundary.epoch for boundary, _ in committed] == [1] and task.epoch == 1
+            bench.window(2, 2, np.inf)
+        assert [boundary.epoch for boundary in bench.committed] == [1] and bench.task.epoch == 1
+        assert [model for _, model in bench.models()] == [0.0, 2.0], "no processor hears of it"
     else:
-        commit(task, 2, np.inf)
-        assert [boundary.epoch for boundary, _ in committed] == [1, 2]
-
-
-def commit(task: SinkTask, epoch: int, value: float) -> None:
-    """An epoch of one block, whose result is a number."""
-    block = result(epoch, 0, 0, value)
-    block.seq = Seq(epoch)
-    task.on_block(RESULT, processor(0), block)
-    task.on_block(PUNCTUATION, source(), end(epoch, 1))
+        bench.window(2, 2, np.inf)
+        assert [boundary.epoch for boundary in bench.committed] == [1, 2]
+        assert bench.models()[-1] == (2, np.inf)

@@ -299,8 +299,11 @@ class Stuck(State):
 
 
 def test_a_state_without_a_divergence_is_named_where_it_is_asked() -> None:
+    stuck = Stuck()
+    assert not stuck.exceeded, "without a theta nobody asks"
+    stuck.theta = 1.0
     with pytest.raises(returns.WrongReturn, match=r"^Stuck\.state_divergence returned None"):
-        _ = Stuck().exceeded
+        _ = stuck.exceeded
 
 
 def send(arrays: Any, count: Any) -> None:

@@ -1,4 +1,4 @@
-"""The sink of the erasure scheme, row by row: what it decodes, when, and what it does not (LEC III-C, Algorithm 3)."""
+"""The decoder half of striping, row by row: what it decodes, when, and what it does not (LEC III-C, Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fake_port import COMMIT, DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, ite
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
-from riprap.engine.flow.port import Boundary
-from riprap.engine.schemes.erasure import ErasureSource, make_processor, make_sink
+from riprap.engine.spreads.half import WholeRow
 from riprap.engine.spreads.stripe import Pieces, Row
+from riprap.engine.spreads.striped import StripingSource, make_processor, make_sink
 
 K, R = 4, 2
 OPTIONS: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": K, "r": R, "hedge": 100, "attachment": "eager"}
@@ -26,8 +26,8 @@ class Epochs:
         self.counts = list(counts)
         self.port = FakePort(layout_of(sink()))
         self.sink: Any = make_sink(layout_of(sink()), options)
-        self.ready: list[Block | Boundary] = []
-        emitter, scheme = FakePort(layout_of(source())), ErasureSource(layout_of(source()), options)
+        self.ready: list[Block | Whole] = []
+        emitter, scheme = FakePort(layout_of(source())), StripingSource(layout_of(source()), options)
         for epoch in range(1, epochs + 1):
             assert scheme.on_open(emitter, Epoch(epoch), len(self.counts))
             first = 0
@@ -35,13 +35,13 @@ class Epochs:
                 block = Block(Kind.DATA, Epoch(epoch), items=count, arrays=(items(count, first + 1),))
                 scheme.on_emit(emitter, block)
                 first += count
-            scheme.on_epoch(emitter, Epoch(epoch), first, last=epoch == epochs)
+            scheme.on_epoch(emitter, Epoch(epoch))
         self.sent = {
             (block.epoch, block.key.row, block.key.s_index): (to, block) for to, block in emitter.sent_on(DATA)
         }
         self.ends = {block.epoch: block for _, block in emitter.sent_on(PUNCTUATION)}
 
-    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Boundary]:
+    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Whole]:
         """The processor that got this piece answers."""
         to, block = self.sent[epoch, row, s_index]
         if block.kind == Kind.DATA:
@@ -49,33 +49,33 @@ class Epochs:
             block = Block(Kind.RESULT, block.epoch, block.key, block.items, (array.sum(0),), array, block.meta)
         return self.give(RESULT, to, block)
 
-    def give(self, edge: Any, sender: WorkerId, block: Block) -> list[Block | Boundary]:
+    def give(self, edge: Any, sender: WorkerId, block: Block) -> list[Block | Whole]:
         assert self.sink.admits(block)
         return self._keep(self.sink.on_receive(self.port, edge, sender, block))
 
-    def end(self, epoch: int = 1) -> list[Block | Boundary]:
+    def end(self, epoch: int = 1) -> list[Block | Whole]:
         return self.give(PUNCTUATION, source(), self.ends[epoch])
 
-    def kill(self, worker: WorkerId) -> list[Block | Boundary]:
+    def kill(self, worker: WorkerId) -> list[Block | Whole]:
         self.port.kill(worker)
         return self._keep(self.sink.on_worker_failed(self.port, worker))
 
-    def alarm(self) -> list[Block | Boundary]:
+    def alarm(self) -> list[Block | Whole]:
         return self._keep(self.sink.on_alarm(self.port))
 
     def holder(self, row: int, s_index: int, epoch: int = 1) -> WorkerId:
         return self.sent[epoch, row, s_index][0]
 
-    def _keep(self, ready: Any) -> list[Block | Boundary]:
+    def _keep(self, ready: Any) -> list[Block | Whole]:
         ready = list(ready)
         self.ready += ready
         for entry in ready:
-            if isinstance(entry, Boundary):
-                self.sink.on_epoch(self.port, entry.epoch, entry.items, entry.last)
+            if isinstance(entry, Whole):
+                self.sink.on_epoch(self.port, entry.epoch)
         return ready
 
 
-def decoded(ready: list[Block | Boundary]) -> dict[int, np.ndarray]:
+def decoded(ready: list[Block | Whole]) -> dict[int, np.ndarray]:
     return {
         entry.key.s_index: entry.arrays[0] for entry in ready if isinstance(entry, Block) and entry.kind == Kind.DATA
     }
@@ -85,8 +85,8 @@ def is_empty(pieces: Pieces) -> bool:
     return not pieces._pieces and not pieces._counts
 
 
-def closed(ready: list[Block | Boundary]) -> list[int]:
-    return [entry.epoch for entry in ready if isinstance(entry, Boundary)]
+def closed(ready: list[Block | Whole]) -> list[int]:
+    return [entry.epoch for entry in ready if isinstance(entry, Whole)]
 
 
 def test_nothing_is_decoded_when_nothing_is_missing() -> None:
@@ -119,8 +119,7 @@ def test_lost_blocks_are_decoded_to_the_last_bit(counts: list[int], lost: tuple[
     for i, array in decoded(ready).items():
         assert np.array_equal(array, job.sent[1, row, i][1].arrays[0])
     assert closed(job.ready) == [1]
-    boundary = next(entry for entry in job.ready if isinstance(entry, Boundary))
-    assert (boundary.items, boundary.lost, boundary.last) == (sum(counts), 0, True)
+    assert [entry for entry in job.ready if isinstance(entry, Whole)] == [WholeRow(Epoch(1), frozenset())]
     assert job.port.counts.get("decoded_items", 0) == sum(counts[row * K + i] for i in lost)
 
 
@@ -279,7 +278,7 @@ class LazyEpochs(Epochs):
         for to, block in self.sent.values():
             self.shelves[to].on_receive(self.ports[to], DATA, source(), block)
 
-    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Boundary]:
+    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Whole]:
         to, block = self.sent[epoch, row, s_index]
         assert block.kind == Kind.DATA
         total = (block.arrays[0].sum(0),)
@@ -290,7 +289,7 @@ class LazyEpochs(Epochs):
         self.port.sent = [entry for entry in self.port.sent if entry[0] != FEEDBACK]
         return [(to, block.meta["pieces"]) for to, block in asked if block.kind == Kind.RESEND]
 
-    def hand_out(self, worker: WorkerId, pieces: list[Any]) -> list[Block | Boundary]:
+    def hand_out(self, worker: WorkerId, pieces: list[Any]) -> list[Block | Whole]:
         port, ask = self.ports[worker], Block(Kind.RESEND, self.sink.current, meta={"pieces": pieces})
         port.sent.clear()
         self.shelves[worker].on_receive(port, FEEDBACK, sink(), ask)
@@ -423,12 +422,12 @@ def test_a_parity_that_contradicts_a_data_block_already_here_is_refused() -> Non
 def test_an_avoided_worker_still_holds_the_parity_of_every_row() -> None:
     layout = layout_of(source())
     port = FakePort(layout)
-    scheme = ErasureSource(layout, {"k": 5, "r": 1, "code": "xor"})
+    scheme = StripingSource(layout, {"k": 5, "r": 1, "code": "xor"})
     scheme.on_receive(port, COMMIT, sink(), Block(Kind.ACK, Epoch(0), meta={"avoided": [str(processor(2))]}))
     assert scheme.on_open(port, Epoch(1), 20)
     for _ in range(20):
         scheme.on_emit(port, Block(Kind.DATA, Epoch(1), items=3, arrays=(items(3),)))
-    scheme.on_epoch(port, Epoch(1), 60, last=False)
+    scheme.on_epoch(port, Epoch(1))
     kinds = {to: {block.kind for at, block in port.sent_on(DATA) if at == to} for to in layout.processors}
     assert kinds.pop(processor(2)) == {Kind.PARITY}, "so a death among the others costs no pause"
     assert set(map(frozenset, kinds.values())) == {frozenset({Kind.DATA})}

@@ -1,4 +1,4 @@
-"""The ends of a coded segment, one by one: what they send, when they wait, and what they refuse."""
+"""The encoder of packed blocks: what it sends, when it waits, and what it refuses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from riprap.configs.topology import Topology
 from riprap.engine.flow.alarms import AlarmedPort, Alarms
 from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.layout import DataflowLayout
-from riprap.engine.segments.packing import PAD, unpack
-from riprap.engine.segments.striped import LINGER_S, StripedSender, first_row
+from riprap.engine.spreads.encoder import LINGER_S, PackedEncoder, first_row
+from riprap.engine.spreads.packing import PAD, unpack
 
 STRIPED = {"scheme": "erasure", "code": "gf256", "k": 2, "r": 2, "attachment": "lazy", "hedge": "none"}
 STAGES = {name: {"operator": "forward:Forward", "parallelism": 4 if name == "f" else 2} for name in "afcd"}
@@ -46,7 +46,7 @@ class Encoder:
         (segment,) = DataflowLayout.of(TOPOLOGY, A).segments
         self.port = FakePort(segment.layout)
         self.alarms = Alarms(self.port)
-        self.sender, self.layout = StripedSender(segment, self.port, self.alarms, 1, window), segment.layout
+        self.sender, self.layout = PackedEncoder(segment, self.port, self.alarms, 1, window), segment.layout
 
     def sent(self, edge: Any) -> list[Block]:
         return [one for on, _, one in self.port.sent if on == edge]
