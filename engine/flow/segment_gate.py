@@ -96,11 +96,11 @@ def _is_row(meta: dict[str, Any]) -> bool:
 
 def _are_heads(heads: Any) -> bool:
     """True for blocks without their pieces (engine/spreads/rows.py): numbers, and at a window's end what it says."""
-    return isinstance(heads, list) and all(not head or _is_head(head) for head in heads)
+    return isinstance(heads, list) and all(isinstance(head, list) and (not head or _is_head(head)) for head in heads)
 
 
-def _is_head(head: Any) -> bool:
-    if not isinstance(head, list) or len(head) != HEAD_COUNTS + 1 or not are_counts(head[:HEAD_COUNTS], HEAD_COUNTS):
+def _is_head(head: list[Any]) -> bool:
+    if len(head) != HEAD_COUNTS + 1 or not are_counts(head[:HEAD_COUNTS], HEAD_COUNTS):
         return False
     return are_counts(head[HEAD_COUNTS], 2) or is_window_end(head[HEAD_COUNTS])
 

@@ -374,7 +374,8 @@ class DataflowTask:
             self._done_with(entry)  # of a window that its link has closed all was processed before a loss
             return
         if not entry.first and "lost" in entry.block.meta:
-            self.lost += self.progress.note_lost(entry.block)
+            lost = self.progress.note_lost(entry.block)
+            self.lost, self.items = self.lost + lost, self.items - lost
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
         before = entry.first

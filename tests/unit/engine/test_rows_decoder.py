@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.codes import load_code
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.alarms import Alarms
-from riprap.engine.flow.progress import Heard, TaskProgress
+from riprap.engine.flow.progress import TaskProgress
 from riprap.engine.spreads.decoder import TELL_ROWS, TELL_S, RowsDecoder
 from riprap.engine.spreads.encoder import first_row
 from riprap.operators.adapters.stages import ITEMS, LINEAR, RESULT
@@ -135,29 +135,28 @@ def test_the_second_copy_of_a_result_changes_nothing() -> None:
     assert decoding.answer(1, 0, 6.0, by=1) == [] and decoding.port.counts == {"duplicates_dropped": 1}
 
 
-def test_what_died_with_a_processor_is_a_gap_that_progress_counts() -> None:
+def test_what_died_with_a_processor_is_said_by_its_row_and_counted_by_progress() -> None:
     decoding = begun()
     decoding.word(1, head(1, 1, 0, 6, 0, 2), blocks=3)
     for place in (0, 2):
         decoding.answer(1, place, float(place))
     (block,) = decoding.kill(processor(1))
-    assert block.items == 4 and rows_of(block) == [[0, RESULT, 1], [4, RESULT, 1]]
-    through = decoding.word(2, [], window_end(1, 2, 6, 6))
-    progress, link = TaskProgress(), (12, 0)
-    gaps = []
-    for one in (block, *through):
-        gaps.append(progress.note_gap(link, one))
-        progress.done.setdefault(link, Heard()).note(one)
-    assert gaps == [0, 2] and progress.close_lost(1) == 2 and progress.lost == {0: 2}
+    assert (block.items, block.meta["lost"]) == (6, 2), "numbers on the link are those of the stream"
+    assert rows_of(block) == [[0, RESULT, 1], [4, RESULT, 1]]
+    (end,) = decoding.word(2, [], window_end(1, 2, 6, 6))
+    assert "lost" not in end.meta
+    progress = TaskProgress()
+    assert progress.note_lost(block) == 2 and progress.close_lost(1) == 2 and progress.lost == {0: 2}
+    assert progress.close_lost(2) == 0 and TaskProgress.unpack(progress.pack()).lost == {0: 2}
     assert decoding.port.counts == {"lost_blocks": 1}
 
 
-def test_a_row_of_which_everything_is_lost_does_not_go_on_but_what_is_behind_it() -> None:
+def test_a_row_of_which_everything_is_lost_goes_on_without_results() -> None:
     decoding = begun()
     decoding.word(1, head(1, 1, 0, 2, 0, 2), window_end(1, 2, 2, 2), blocks=1)
-    (end,) = decoding.kill(processor(0))
+    block, end = decoding.kill(processor(0))
+    assert (block.items, block.meta["lost"], rows_of(block)) == (2, 2, [])
     assert end.kind == Kind.PUNCTUATION
-    assert TaskProgress().note_gap((12, 0), end) == 2
 
 
 def test_a_late_result_of_what_was_given_up_is_dropped() -> None:
@@ -165,10 +164,10 @@ def test_a_late_result_of_what_was_given_up_is_dropped() -> None:
     decoding.word(1, head(1, 1, 0, 4, 0, 2), blocks=2, p1=0)
     decoding.answer(1, 1, 99.0)
     (block,) = decoding.answer(1, 0, 1.0)
-    assert block.items == 2, "the encoder's word is that it did not get this piece"
+    assert block.meta["lost"] == 2, "the encoder's word is that it did not get this piece"
     decoding.word(2, head(1, 2, 4, 4, 4, 2), blocks=2)
     (block,) = [*decoding.answer(2, 0), *decoding.kill(processor(1))]
-    assert block.items == 2 and decoding.answer(2, 1, 99.0) == []
+    assert block.meta["lost"] == 2 and decoding.answer(2, 1, 99.0) == []
     assert decoding.port.counts == {"lost_blocks": 2, "duplicates_dropped": 2}
 
 

@@ -56,10 +56,6 @@ def test_a_head_says_all_of_a_block_but_its_pieces(block: Block) -> None:
     assert not is_end([])
 
 
-def test_of_what_is_lost_the_block_has_so_many_items_less() -> None:
-    assert block_of(head_of(data_block()), 1, 1, (np.zeros(1),), 3).items == 2
-
-
 @pytest.mark.parametrize("heads", [[ITEMS], [ITEMS, END], [ITEMS, END, END], [[]], [[], END], []])
 def test_the_words_that_encoders_write_get_in(heads: list[Any]) -> None:
     check(word(*heads))

@@ -26,7 +26,7 @@ class Epochs:
         self.counts = list(counts)
         self.port = FakePort(layout_of(sink()))
         self.sink: Any = make_sink(layout_of(sink()), options)
-        self.ready: list[Block | Whole] = []
+        self.ready: list[Block | WholeRow] = []
         emitter, scheme = FakePort(layout_of(source())), StripingSource(layout_of(source()), options)
         for epoch in range(1, epochs + 1):
             assert scheme.on_open(emitter, Epoch(epoch), len(self.counts))
@@ -41,7 +41,7 @@ class Epochs:
         }
         self.ends = {block.epoch: block for _, block in emitter.sent_on(PUNCTUATION)}
 
-    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Whole]:
+    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | WholeRow]:
         """The processor that got this piece answers."""
         to, block = self.sent[epoch, row, s_index]
         if block.kind == Kind.DATA:
@@ -49,33 +49,33 @@ class Epochs:
             block = Block(Kind.RESULT, block.epoch, block.key, block.items, (array.sum(0),), array, block.meta)
         return self.give(RESULT, to, block)
 
-    def give(self, edge: Any, sender: WorkerId, block: Block) -> list[Block | Whole]:
+    def give(self, edge: Any, sender: WorkerId, block: Block) -> list[Block | WholeRow]:
         assert self.sink.admits(block)
         return self._keep(self.sink.on_receive(self.port, edge, sender, block))
 
-    def end(self, epoch: int = 1) -> list[Block | Whole]:
+    def end(self, epoch: int = 1) -> list[Block | WholeRow]:
         return self.give(PUNCTUATION, source(), self.ends[epoch])
 
-    def kill(self, worker: WorkerId) -> list[Block | Whole]:
+    def kill(self, worker: WorkerId) -> list[Block | WholeRow]:
         self.port.kill(worker)
         return self._keep(self.sink.on_worker_failed(self.port, worker))
 
-    def alarm(self) -> list[Block | Whole]:
+    def alarm(self) -> list[Block | WholeRow]:
         return self._keep(self.sink.on_alarm(self.port))
 
     def holder(self, row: int, s_index: int, epoch: int = 1) -> WorkerId:
         return self.sent[epoch, row, s_index][0]
 
-    def _keep(self, ready: Any) -> list[Block | Whole]:
+    def _keep(self, ready: Any) -> list[Block | WholeRow]:
         ready = list(ready)
         self.ready += ready
         for entry in ready:
-            if isinstance(entry, Whole):
+            if isinstance(entry, WholeRow):
                 self.sink.on_epoch(self.port, entry.epoch)
         return ready
 
 
-def decoded(ready: list[Block | Whole]) -> dict[int, np.ndarray]:
+def decoded(ready: list[Block | WholeRow]) -> dict[int, np.ndarray]:
     return {
         entry.key.s_index: entry.arrays[0] for entry in ready if isinstance(entry, Block) and entry.kind == Kind.DATA
     }
@@ -85,8 +85,8 @@ def is_empty(pieces: Pieces) -> bool:
     return not pieces._pieces and not pieces._counts
 
 
-def closed(ready: list[Block | Whole]) -> list[int]:
-    return [entry.epoch for entry in ready if isinstance(entry, Whole)]
+def closed(ready: list[Block | WholeRow]) -> list[int]:
+    return [entry.epoch for entry in ready if isinstance(entry, WholeRow)]
 
 
 def test_nothing_is_decoded_when_nothing_is_missing() -> None:
@@ -119,7 +119,7 @@ def test_lost_blocks_are_decoded_to_the_last_bit(counts: list[int], lost: tuple[
     for i, array in decoded(ready).items():
         assert np.array_equal(array, job.sent[1, row, i][1].arrays[0])
     assert closed(job.ready) == [1]
-    assert [entry for entry in job.ready if isinstance(entry, Whole)] == [WholeRow(Epoch(1), frozenset())]
+    assert [entry for entry in job.ready if isinstance(entry, WholeRow)] == [WholeRow(Epoch(1))]
     assert job.port.counts.get("decoded_items", 0) == sum(counts[row * K + i] for i in lost)
 
 
@@ -278,7 +278,7 @@ class LazyEpochs(Epochs):
         for to, block in self.sent.values():
             self.shelves[to].on_receive(self.ports[to], DATA, source(), block)
 
-    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | Whole]:
+    def answer(self, row: int, s_index: int, epoch: int = 1) -> list[Block | WholeRow]:
         to, block = self.sent[epoch, row, s_index]
         assert block.kind == Kind.DATA
         total = (block.arrays[0].sum(0),)
@@ -289,7 +289,7 @@ class LazyEpochs(Epochs):
         self.port.sent = [entry for entry in self.port.sent if entry[0] != FEEDBACK]
         return [(to, block.meta["pieces"]) for to, block in asked if block.kind == Kind.RESEND]
 
-    def hand_out(self, worker: WorkerId, pieces: list[Any]) -> list[Block | Whole]:
+    def hand_out(self, worker: WorkerId, pieces: list[Any]) -> list[Block | WholeRow]:
         port, ask = self.ports[worker], Block(Kind.RESEND, self.sink.current, meta={"pieces": pieces})
         port.sent.clear()
         self.shelves[worker].on_receive(port, FEEDBACK, sink(), ask)
