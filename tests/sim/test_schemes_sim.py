@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from staged_jobs import Case, StagedSimulation, WeighLinearly
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.engine.run_directory.epochs import Committing, EpochTail, parse_row
+from riprap.engine.run_directory.epochs import Committed, EpochTail, parse_row
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 
@@ -55,7 +55,7 @@ def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_an_epoch_is_committed_when_every_sink_has_committed_it(tmp_path: Path) -> None:
-    committed = Committing(tmp_path, sinks=2)
+    committed = Committed(tmp_path, sinks=2)
     for index, epochs in enumerate((3, 2)):
         rows = "".join(f"{n},10,0.5,1.0\n" for n in range(1, epochs + 1))
         (tmp_path / f"epochs.{index}.csv").write_text(HEADING + rows)
@@ -64,7 +64,7 @@ def test_an_epoch_is_committed_when_every_sink_has_committed_it(tmp_path: Path) 
 
 
 def test_rows_are_told_apart_by_attempt(tmp_path: Path) -> None:
-    committed = Committing(tmp_path, sinks=2)
+    committed = Committed(tmp_path, sinks=2)
     for index, epochs in enumerate((3, 2)):
         rows = "".join(f"{n},10,0.5,1.0\n" for n in range(1, epochs + 1))
         (tmp_path / f"epochs.{index}.csv").write_text(HEADING + rows)
@@ -76,7 +76,7 @@ def test_rows_are_told_apart_by_attempt(tmp_path: Path) -> None:
 
 
 def test_each_attempt_has_the_rows_behind_which_the_next_began(tmp_path: Path) -> None:
-    committed = Committing(tmp_path, sinks=1)
+    committed = Committed(tmp_path, sinks=1)
     (tmp_path / "epochs.csv").write_text(HEADING + "".join(f"{n},10,0.5,1.0\n" for n in range(1, 7)))
     committed.refresh()
     before = [[0], [2], [2], [5]]
@@ -86,7 +86,7 @@ def test_each_attempt_has_the_rows_behind_which_the_next_began(tmp_path: Path) -
 
 
 def test_rows_that_came_since_the_last_look_are_not_told_before_the_next(tmp_path: Path) -> None:
-    path, committed = tmp_path / "epochs.csv", Committing(tmp_path, sinks=1)
+    path, committed = tmp_path / "epochs.csv", Committed(tmp_path, sinks=1)
     path.write_text(HEADING + "1,10,0.5,1.0\n")
     committed.refresh()
     with path.open("a") as stream:
@@ -97,7 +97,7 @@ def test_rows_that_came_since_the_last_look_are_not_told_before_the_next(tmp_pat
 
 
 def test_who_follows_a_long_file_keeps_totals_and_no_rows(tmp_path: Path) -> None:
-    committed = Committing(tmp_path, sinks=1)
+    committed = Committed(tmp_path, sinks=1)
     (tmp_path / "epochs.csv").write_text(HEADING + "".join(f"{n},10,0.5,{n}.0\n" for n in range(1, 20_001)))
     tracemalloc.start()
     try:

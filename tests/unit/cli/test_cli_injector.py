@@ -21,7 +21,7 @@ from riprap.controller.effects import SLOW_PERIOD_S, Effect, Victim
 from riprap.engine.run.faults import parse_fault
 from riprap.engine.run.injector import Injector
 from riprap.engine.run.targets import Targets, descends_from
-from riprap.engine.run_directory.epochs import Committing
+from riprap.engine.run_directory.epochs import Committed
 
 SLEEPER = "import time; time.sleep(60)"
 
@@ -48,7 +48,7 @@ def await_state(pid: int, states: str) -> None:
 def make(tmp_path: Path, child: subprocess.Popen[bytes], *specs: str) -> Injector:
     targets = Targets()
     targets.update_workers({"workers": {"processor.1": {"pid": child.pid, "incarnation": 4}}}, os.getpid())
-    committed, events = Committing(tmp_path, sinks=1), EventLog(tmp_path / "events.jsonl")
+    committed, events = Committed(tmp_path, sinks=1), EventLog(tmp_path / "events.jsonl")
     return Injector([parse_fault(spec) for spec in specs], targets, committed, events)
 
 
