@@ -32,14 +32,14 @@ CASES = [
     "cycle-aligned-items=1-triggers=2",
     "cycle-timeout-items=1",
     "diamond-aligned-items=1",
-    "self-aligned-items=1",
     "two_cycles-aligned-items=1",
-    "nested-stop_the_world-items=1",
     "chain-aligned-items=1-triggers=0-victim=2",
     "cycle-aligned-items=1-victim=0",
     "cycle-aligned-items=1-victim=1",
 ]
 LARGE = [
+    "self-aligned-items=1",
+    "nested-stop_the_world-items=1",
     "chain-aligned-items=3-triggers=2",
     "chain-aligned-windows=2-triggers=2",
     "chain-unaligned-items=1-triggers=2",
