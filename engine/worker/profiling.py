@@ -213,10 +213,11 @@ def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:
 
 def _time_dataflow(task: DataflowTask, compute: Trace, traces: Traces) -> None:
     operator = task.operator
-    time_operator(operator, compute)
-    if isinstance(operator, SinkStage):
+    if isinstance(operator, SinkStage):  # each call of the user's own, not of what calls them
         time_operator(operator.sink, compute)
         time_operator(operator.sink.processor, compute)
+    else:
+        time_operator(operator, compute)
     if operator.state is not None:
         time_methods(operator.state, compute, "copy", "backup_state", "backup_all")
     if isinstance(task.reader, Reader):

@@ -135,8 +135,8 @@ def test_a_sink_commits_the_same_and_its_work_is_seen(traced: Traced) -> None:
     assert operator.total == 3.0 and operator.processor.factor == 3.0
     assert all(bench.models(processor(i))[-1] == (1, 3.0) for i in range(3))
     assert [(kind, epoch) for _, _, kind, epoch in spans_in(path)] == [
-        ("compute", 1), ("compute", 1), ("copy", 1), ("copy", 1),
-    ], "the results, the commit, the outputs and the backup"  # fmt: skip
+        ("compute", 1), ("compute", 1), ("compute", 1), ("copy", 1), ("copy", 1),
+    ], "the result aggregated, the commit, the state to recompute with, the outputs and the backup"  # fmt: skip
 
 
 def test_decoding_is_seen_in_each_life_of_the_encoder(traced: Traced) -> None:
