@@ -13,7 +13,7 @@ from dataflow_simulator import run_or_replay
 from staged_jobs import Case, StagedSimulation
 from test_dataflow_sim import APPROXIMATE, EXACT, FAULTS
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 PROCESSORS, MICRO_BATCH, EPOCHS = 3, 40, 4
 ITEMS = MICRO_BATCH * EPOCHS - 7

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from staged_jobs import Case, StagedSimulation, WeighLinearly
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 
