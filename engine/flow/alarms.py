@@ -44,11 +44,11 @@ class AlarmedPort:
     """The port with an alarm of the owner's own; the rest is the port's."""
 
     def __init__(self, port: Port, alarms: Alarms, owner: Hashable) -> None:
-        self._port, self._alarms, self._owner = port, alarms, owner
+        self._port, self._alarms, self.owner = port, alarms, owner
 
     def alarm(self, seconds: float) -> None:
         """Wake the owner."""
-        self._alarms.set(self._owner, seconds)
+        self._alarms.set(self.owner, seconds)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._port, name)

@@ -13,6 +13,7 @@ from typing import Any
 
 from riprap.engine.flow.scheme import Scheme
 from riprap.engine.schemes import approximate, barrier, committing, mini_batch, none, upstream_backup
+from riprap.engine.schemes.plans import SPREAD
 
 __all__ = ["ENDS", "SCHEMES", "SPREAD", "names_for", "scheme_class"]
 
@@ -29,11 +30,8 @@ SCHEMES: dict[str, type[Scheme]] = {
     "upstream_backup": upstream_backup.UpstreamBackup,
 }
 
-SPREAD = ("none", "erasure", "replication")
-"""Under these, the processors of a job that trains are a coded stage (engine/spreads)."""
-
 ENDS: Mapping[str, Any] = MappingProxyType({"scheme": "committing"})
-"""The scheme of the sources and sinks around it."""
+"""The scheme of the sources and sinks around a coded stage that all of a job goes through (SPREAD)."""
 
 
 def scheme_class(fault_tolerance: Mapping[str, Any]) -> type[Scheme]:

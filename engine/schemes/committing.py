@@ -46,10 +46,10 @@ class Committing(Scheme):
         self._save_at = 0.0  # not before
         self._is_behind = False
         """True when a window has closed since the newest save."""
-        self._waiting = 0
-        """The window of a state that waits for room in the store."""
-        self._saved = self._durable = 0
-        """The last window whose state was saved, and the last that is safe."""
+        self._window = 0
+        """The last window of the newest state, which may wait for room in the store."""
+        self._durable = 0
+        """The last window that is safe."""
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, records)
@@ -57,7 +57,7 @@ class Committing(Scheme):
         self._recorder.go_on_from(recovered.version)
         if self.bench.journal is not None and state is not None:
             self.bench.journal.resume(recovered.notes)
-        self._saved = self._durable = self.bench.progress.epoch
+        self._durable = self.bench.progress.epoch
         return []
 
     def on_processed(self, entry: Entry) -> None:
@@ -84,19 +84,19 @@ class Committing(Scheme):
             return
         if not self._recorder.full:
             self._recorder.save_state(())
-            self._waiting = progress.epoch
+            self._window = progress.epoch
         self._recorder.retry()
         if not self._recorder.full:
-            self._saved, self._save_at = self._waiting, now + SAVE_EVERY_S
-            self._is_behind = self._saved < progress.epoch
-            self._under_way.append(SavedState(self._recorder.state_number, self._saved))
+            self._save_at = now + SAVE_EVERY_S
+            self._is_behind = self._window < progress.epoch
+            self._under_way.append(SavedState(self._recorder.state_number, self._window))
 
     def on_durable(self, number: int) -> None:
         while self._under_way and self._under_way[0].record <= number:
             self._settle(self._under_way.popleft().window)
 
     def _settle(self, window: int) -> None:
-        self._saved, self._durable = max(self._saved, window), window
+        self._durable = window
         if self.bench.journal is not None:
             self.bench.journal.durable(Epoch(window))
 

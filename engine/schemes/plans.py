@@ -14,7 +14,7 @@ from riprap.controller.steps import Plan, Rollback, Step, Unrecoverable, restart
 from riprap.controller.view import View
 
 SPREAD = ("none", "erasure", "replication")
-"""As engine/schemes/__init__.py has it, of which nothing is imported here."""
+"""Under these, the processors of a job that trains are a coded stage (engine/spreads)."""
 
 
 def plan_for(submitted: dict[str, Any]) -> Plan:

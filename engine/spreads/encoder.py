@@ -140,9 +140,8 @@ class PackedEncoder(SegmentEncoder):
     block waits for others."""
 
     def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int) -> None:
-        rows_max = min(ROWS_MAX, window // 2)
-        k = SPREADS[segment.options["scheme"]].dealer(segment.layout, segment.options).k
-        super().__init__(segment, port, alarms, life, rows_max, min(window, rows_max * k))
+        super().__init__(segment, port, alarms, life, min(ROWS_MAX, window // 2), window)
+        self._kept_max = min(window, self._rows_max * self.half.k)
         self._pieces = 0  # of the row that is open
         self._dealt_at = 0.0
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Seq, WorkerId
-from riprap.engine.flow.alarms import Alarms
+from riprap.engine.flow.alarms import AlarmedPort, Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.task import DataflowTask
@@ -20,13 +20,11 @@ from riprap.engine.spreads.encoder import RowsEncoder, SegmentEncoder
 End = SegmentEncoder | SegmentDecoder
 
 
-class SegmentPort:
+class SegmentPort(AlarmedPort):
     """The port of such a task and its scheme: what goes by a segment's link goes to its end; the rest is the port's."""
 
     def __init__(self, port: Port, alarms: Alarms) -> None:
-        self._port, self._alarms = port, alarms
-        self.on_alarm: Callable[[], list[Block]] = list
-        """Whom alarms of the scheme wake."""
+        super().__init__(port, alarms, list)  # until the task is there, which wakes its scheme
         self._encoders: dict[Edge, SegmentEncoder] = {}
         self._decoders: dict[Edge, SegmentDecoder] = {}
 
@@ -54,15 +52,6 @@ class SegmentPort:
         else:
             decoder.ack(seq)
 
-    def alarm(self, seconds: float) -> None:
-        self._alarms.set(self.on_alarm, seconds)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._port, name)
-        if callable(found):
-            setattr(self, name, found)  # asked for with every message
-        return found
-
 
 class SegmentEndTask(DataflowTask):
     """Takes the messages of its segments through their ends; what has come through is as any block of a link."""
@@ -76,7 +65,7 @@ class SegmentEndTask(DataflowTask):
         self.alarms, self.ends = alarms, ends
         self._by_edge = ends_of(ends)
         self._trained = [end for end in ends if isinstance(end, RowsDecoder) and end.segment.stale is not None]
-        self.port.on_alarm = self.scheme_alarm
+        self.port.owner = self.scheme_alarm
         for end in ends:
             self.port.join(end)
         if self._trained:
