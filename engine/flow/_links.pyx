@@ -62,8 +62,17 @@ cdef bint has_reserve(OutLink link, object block) except *:
     return link.sent - link.acked < places_of(link.window, block)
 
 
+cdef int64_t nbytes_of(object block) except -1:
+    cdef int64_t nbytes = 0
+    for array in block.arrays:
+        nbytes += <int64_t>array.nbytes
+    if block.attachment is not None:
+        nbytes += <int64_t>block.attachment.nbytes
+    return nbytes
+
+
 cdef int64_t keep(OutLink link, object block) except -1:
-    cdef int64_t nbytes = block.nbytes
+    cdef int64_t nbytes = nbytes_of(block)
     link.kept.append(block)
     link.sizes.append(nbytes)
     link.kept_bytes += nbytes

@@ -52,10 +52,15 @@ class EventTimes:
 
     def note(self, link: LinkKey, epoch: int, meta: Mapping[str, Any]) -> None:
         """A link has closed a window, later than those before."""
+        if "time" not in meta and "idle" not in meta and not self.links.get(link):
+            return  # as if it had said nothing, which it never did
         self.links.setdefault(link, []).append(Promise(epoch, meta.get("time"), bool(meta.get("idle"))))
 
     def close(self, epoch: int, links: Iterable[LinkKey], last: bool) -> None:
         """All links have closed this window; behind the last nothing comes at all."""
+        if not self.links and self.promised is None and not last:
+            self.idle, self.stood = False, 0  # event time is not used
+            return
         before, links = self.now, list(links)
         found = [self._at(link, epoch) for link in links]
         awaited = [promise.at for promise in found if not promise.idle]

@@ -9,7 +9,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.codec.trust.paths import problem_with_path
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.fields import are_counts, is_window_end
+from riprap.engine.flow.forms import are_counts, is_window_end
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.segment_gate import SegmentGate
 
@@ -40,23 +40,24 @@ class DataflowGate:
 
     def check(self, sender: WorkerId, block: Block) -> None:
         """FrameError unless an honest worker of this job can have written the message."""
-        meta = block.meta
-        if block.kind == Kind.REPLY:
+        kind, meta = block.kind, block.meta
+        if kind == Kind.REPLY:
             if set(meta) != {"heard"} or not _is_heard(meta["heard"]):
                 raise FrameError("a REPLY with odd fields")
             return
-        if block.kind == Kind.BARRIER:
+        if kind == Kind.BARRIER:
             if not _is_savepoint(meta) or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
                 raise FrameError("a BARRIER with odd fields")
             return
-        if sender in self._parts and ("cause" not in meta or sender not in self._linked):
-            self._parts[sender].check(sender, block)
+        part = self._parts.get(sender)
+        if part is not None and ("cause" not in meta or sender not in self._linked):
+            part.check(sender, block)
             return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
             raise FrameError("a key of another link")
         if not are_counts(meta.get("cause"), 4):
             raise FrameError("a block without its cause")
-        if block.kind == Kind.PUNCTUATION and not is_window_end(meta):
+        if kind == Kind.PUNCTUATION and not is_window_end(meta):
             raise FrameError("a PUNCTUATION with odd fields")
 
 

@@ -12,6 +12,7 @@ What is done for every message stands in engine/flow/_links.pyx, the odd cases h
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -119,27 +120,25 @@ class Links(OrdinaryLinks):
 
 
 class LinkPort:
-    """The part of a scheme's port that is about links; a port inherits it and sets `links`."""
+    """The part of a scheme's port that is about links, asked for with every message: methods of the links as they are.
+
+    A port inherits it and calls `use`.
+    """
 
     links: Links
+    send: Callable[..., bool]
+    unacknowledged: Callable[[Edge, WorkerId], int]
+    kept: Callable[[Edge, WorkerId], list[Block]]
+    ack: Callable[..., None]
+    incarnation: Callable[[WorkerId], Incarnation]
+    is_up: Callable[[WorkerId], bool]
 
-    def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
-        return self.links.send(edge, to, block, urgent)
+    def use(self, links: Links) -> None:
+        """Set the links."""
+        self.links = links
+        self.send, self.ack = links.send, links.ack
+        self.unacknowledged, self.kept = links.unacknowledged, links.kept
+        self.incarnation, self.is_up = links.incarnation, links.is_up
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.empty(shape, dtype)
-
-    def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
-        return self.links.unacknowledged(edge, to)
-
-    def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
-        return self.links.kept(edge, to)
-
-    def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
-        self.links.ack(edge, sender, seq)
-
-    def incarnation(self, worker: WorkerId) -> Incarnation:
-        return self.links.incarnation(worker)
-
-    def is_up(self, worker: WorkerId) -> bool:
-        return self.links.is_up(worker)

@@ -275,8 +275,10 @@ class Outlet:
         """True when too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
         takes the processors from its next life, for which all will wait."""
         most = self.scheme.waiting_max
-        links = (link for link in self.links.values() if not link.joint.feedback)
-        return any(link.is_over or len(link.waiting) > (most if link.placed else 0) for link in links)
+        for link in self.links.values():
+            if (link.is_over or len(link.waiting) > (most if link.placed else 0)) and not link.joint.feedback:
+                return True
+        return False
 
     def flush(self) -> None:
         """Send what waits, in order, as far as the links and the scheme allow."""

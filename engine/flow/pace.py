@@ -22,4 +22,7 @@ class Pace:
 
     def allows(self, epoch: int, feedback: Mapping[LinkKey, int]) -> bool:
         """True when items of window `epoch` may be processed; `feedback` holds the newest window of each link."""
-        return all(feedback.get(link, 0) >= epoch - 1 - stale for link, stale in self.staleness.items())
+        for link, stale in self.staleness.items():
+            if feedback.get(link, 0) < epoch - 1 - stale:
+                return False
+        return True

@@ -134,7 +134,7 @@ class TaskProgress:
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""
-        return self.partial.get((link, identity(block)), 0)
+        return self.partial.get((link, identity(block)), 0) if self.partial else 0
 
     def note_end(self, link: LinkKey, block: Block) -> None:
         """An input link has closed a window; the same again changes nothing."""

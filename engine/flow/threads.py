@@ -75,5 +75,7 @@ class ComputeThreads:
             work.set_exception(error)
 
     def _prepared(self, items: Items) -> Items:
+        if not self._operator.prepares:
+            return items
         prepared: Items = returns.prepared(self._operator, self._operator.prepare(items), items)
         return prepared

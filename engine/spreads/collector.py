@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.edges import Edge
@@ -24,25 +26,20 @@ class Ledger:
         self.active = 0
         """That many of them, the first, got data."""
         self.intact = True
-        """All who take part live, as far as was seen when all rows were last looked at."""
+        """All who take part live, and nothing was sent again, as far as was seen when all was last looked at."""
         self.done: set[tuple[int, int]] = set()
         self.lost: set[tuple[int, int]] = set()
         self.asked: set[tuple[int, int]] = set()
         self.moved: dict[tuple[int, int], tuple[WorkerId, Incarnation]] = {}
 
-    @property
-    def complete(self) -> bool:
-        """Nothing of the epoch is outstanding."""
-        return self.participants is not None and len(self.done) + len(self.lost) == self.block_count
-
-    def punctuate(self, meta: dict) -> None:
-        """Take in the source's word on what the epoch holds, or on where pieces were sent again."""
-        for row, s_index, worker, incarnation in meta.get("moved", ()):
-            self.moved[row, s_index] = (WorkerId.parse(worker), incarnation)
+    def punctuate(self, meta: dict, workers: Mapping[str, WorkerId]) -> None:
+        """Take in the source's word on what the epoch holds, or on where pieces were sent again; `workers` by name."""
+        for row, s_index, name, incarnation in meta.get("moved", ()):
+            self.moved[row, s_index] = (workers[name], incarnation)
             self.asked.discard((row, s_index))
         if "participants" in meta:
             self.block_count = meta["blocks"]
-            self.participants = {WorkerId.parse(name): n for name, n in meta["participants"].items()}
+            self.participants = {workers[name]: n for name, n in meta["participants"].items()}
             self.order, self.active = tuple(self.participants), meta["active"]
 
     def await_punctuation(self) -> None:
@@ -63,7 +60,10 @@ class Collector(Half):
         super().__init__(layout)
         self.k = k
         self.committed = Epoch(0)
+        self.current = Epoch(1)
+        """The epoch that commits next."""
         self.ledgers: dict[Epoch, Ledger] = {}
+        self._workers = {str(worker): worker for worker in layout.processors}
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
         """The processors that the source meant to give this piece of a row to."""
@@ -99,18 +99,15 @@ class Collector(Half):
         """True when an epoch of so many data blocks has this one."""
         return s_index < self.k and row * self.k + s_index < block_count
 
-    @property
-    def current(self) -> Epoch:
-        """The epoch that commits next."""
-        return Epoch(self.committed + 1)
-
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
         if block.epoch <= self.committed:
             self.count_late(port, block)
             return ()
-        ledger = self.ledgers.setdefault(block.epoch, Ledger())
+        ledger = self.ledgers.get(block.epoch)
+        if ledger is None:
+            ledger = self.ledgers[block.epoch] = Ledger()
         if block.kind == Kind.PUNCTUATION:
-            ledger.punctuate(block.meta)
+            ledger.punctuate(block.meta, self._workers)
             return self.progress(port)
         return [*self.take(port, ledger, sender, block), *self.progress(port, block)]
 
@@ -129,7 +126,7 @@ class Collector(Half):
             port.count("duplicates_dropped")
 
     def on_resume(self, port: Port, epoch: Epoch) -> None:
-        self.committed = epoch
+        self.committed, self.current = epoch, Epoch(epoch + 1)
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         if worker == self.layout.partner:
@@ -149,16 +146,17 @@ class Collector(Half):
         while ledger := self.ledgers.get(self.current):
             if arrived is None:
                 ledger.intact = self._is_intact(port, ledger)
-                for row in self.rows(ledger):
-                    ready += self._look_at(port, ledger, row)
+                if not self.at_ease(ledger):
+                    for row in self.rows(ledger):
+                        ready += self._look_at(port, ledger, row)
             elif arrived.epoch == self.current and not self.at_ease(ledger):
                 ready += self._look_at(port, ledger, arrived.key.row)
-            if not ledger.complete:
+            if ledger.participants is None or len(ledger.done) + len(ledger.lost) < ledger.block_count:
                 break
             self.closed(port, self.current, ledger)
             ready.append(WholeRow(self.current))
             del self.ledgers[self.current]
-            self.committed = self.current
+            self.committed, self.current = self.current, Epoch(self.current + 1)
             arrived = None
         return ready
 
@@ -170,6 +168,8 @@ class Collector(Half):
         return ledger.intact
 
     def _is_intact(self, port: Port, ledger: Ledger) -> bool:
+        if ledger.moved:  # to anyone
+            return False
         for worker, life in (ledger.participants or {}).items():
             if not port.is_up(worker) or port.incarnation(worker) != life:
                 return False

@@ -43,6 +43,7 @@ class Dealer(Half):
         self.block_count = 0
         self.committed = Epoch(0)
         self.emitted = Epoch(0)
+        self._sink = layout.partner.index
         self._log: dict[Epoch, list[Block]] = {}
         self._owed: dict[tuple[Epoch, int, int], None] = {}  # in the order of asking
         self._next_helper = 0
@@ -89,7 +90,7 @@ class Dealer(Half):
         """Give a data block its key and log it until its epoch is committed; returns its number in the epoch."""
         log = self._log[block.epoch]
         row, s_index = divmod(len(log), self.k)
-        block.key = Key(self.layout.me.index, self.layout.partner.index, row, s_index)
+        block.key = Key(self.layout.me.index, self._sink, row, s_index)
         log.append(block)
         return len(log) - 1
 

@@ -134,15 +134,18 @@ class SegmentDecoder:
         """Tell encoder and coded stage how far it is, now and then."""
         if (self.whole, self._safe) == self._told or self.half is None:
             return
-        now, layout = self.port.now(), self.segment.layout
+        now = self.port.now()
         is_due = at_once or self.whole - self._told[0] >= TELL_ROWS or now >= self._told_at + TELL_S
-        word = Block(Kind.ACK, self.whole, meta={"safe": self._safe})
-        if not is_due or not self.port.send(layout.commit, self.sender, word):
+        if not is_due or not self._said():
             self.alarms.set(self.tell, TELL_S)
             return
         if self.whole != self._told[0]:
             self.say_whole()
         self._told, self._told_at = (self.whole, self._safe), now
+
+    def _said(self) -> bool:
+        word = Block(Kind.ACK, self.whole, meta={"safe": self._safe})
+        return self.port.send(self.segment.layout.commit, self.sender, word)
 
     def say_whole(self) -> None:
         """Tell the coded stage what is whole."""

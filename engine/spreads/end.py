@@ -86,9 +86,13 @@ class SegmentEndTask(DataflowTask):
     def admits(self, block: Block) -> bool:
         if block.kind == Kind.REPLY or "cause" in block.meta:
             return super().admits(block)
-        if any(head and head[0] > self.progress.epoch + EPOCHS_AHEAD_MAX for head in block.meta.get("heads", ())):
-            return False
-        return any(end.admits(block) for end in self.ends)
+        for head in block.meta.get("heads", ()):
+            if head and head[0] > self.progress.epoch + EPOCHS_AHEAD_MAX:
+                return False
+        for end in self.ends:  # mostly one, and asked with each message
+            if end.admits(block):
+                return True
+        return False
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         end = self._by_edge.get(edge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from riprap.codec.ids import WorkerId
 from riprap.engine.spreads.patience import Patience
@@ -116,7 +116,7 @@ class Hedge:
         """Those who owe and became stragglers now: all when the wait has lasted too long, else who stands still."""
         if self._since is None:
             return set()
-        late = self._awaited()
+        late = set(self._awaited())
         if now < self._ends_at(self._since):
             if now < self._look_at:
                 return set()
@@ -132,11 +132,11 @@ class Hedge:
         return late
 
     def _ends_at(self, since: float) -> float:
-        blocks = sum(self._owed[worker] for worker in self._awaited())
+        blocks = sum([self._owed[worker] for worker in self._awaited()])
         return since + (self.patience.answer_s if self._asked else self.patience.limit_s)(blocks)
 
-    def _awaited(self) -> set[WorkerId]:
-        return self._owed.keys() - self.stragglers
+    def _awaited(self) -> Set[WorkerId]:
+        return self._owed.keys() - self.stragglers if self.stragglers else self._owed.keys()
 
     def _wait(self, now: float) -> bool:
         """Begin to wait for the last few, or begin anew."""
@@ -151,10 +151,11 @@ class Hedge:
         for worker, late in self._late.items():
             samples, lag = self._lags.get(worker, (0, 0.0))
             self._lags[worker] = (samples + 1, lag + max(GAIN_LAG, 1 / (samples + 1)) * (late - lag))
-        ordered = sorted((lag for _, lag in self._lags.values()), reverse=True)
-        usual = ordered[self.few] if len(ordered) > self.few else float("inf")
+        ordered = sorted([lag for _, lag in self._lags.values()], reverse=True)
+        if len(ordered) <= self.few or ordered[0] - ordered[self.few] <= SLOW_LEAST_S:
+            return
+        usual, much = ordered[self.few], max(SLOW_SHARE * (self._epoch_s or 0.0), SLOW_LEAST_S)
         for worker, (samples, lag) in list(self._lags.items()):
-            much = max(SLOW_SHARE * (self._epoch_s or 0.0), SLOW_LEAST_S)
             apart = lag - usual > much and lag > SLOW_FACTOR * usual
             if samples >= SLOW_SAMPLES and apart and len(self.avoided) < self.few:
                 self._avoid(worker, now)

@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 
 WAITS = 1024
 """The waits that are remembered: a few seconds of short epochs, so that a change of load is soon forgotten."""
-WAITS_LEAST = 16
+NEWS = 16
+"""Waits after which the tail of the known ones is looked at anew: one more among a thousand says little."""
 AT_FIRST_S = 1.0  # before so many waits have been measured
 LEAST_S = 0.001  # below that a wait measures the clock and the scheduler
 RANK = 2  # the longest wait may be an accident of its own: a start-up, a collection of garbage
@@ -105,6 +106,8 @@ class ByCost:
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []  # the same
         self._tail: Tail | None = None
+        self._news = 0
+        """Waits that the tail does not know of."""
         self._price_s = PRICE_AT_FIRST_S
         self._has_paid = False
 
@@ -128,8 +131,9 @@ class ByCost:
             del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
         self._recent.append(seconds)
         insort(self._ordered, seconds)
-        if len(self._ordered) >= WAITS_LEAST:
-            self._tail = Tail.of(self._ordered)
+        self._news += 1
+        if self._news >= NEWS:
+            self._tail, self._news = Tail.of(self._ordered), 0
 
     def paid(self, seconds: float, blocks: int) -> None:
         gain = GAIN if self._has_paid else 1.0

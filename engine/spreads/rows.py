@@ -16,7 +16,7 @@ from riprap.codec.ids import Epoch
 
 Head = list[Any]
 """Window, row, s_index, items, the four numbers of the cause; behind them where the items begin and how many make a
-piece, or at a window's end what that says (engine/flow/segment_gate.py). Empty where there are only ends."""
+piece, or at a window's end what that says (engine/flow/forms.pyx). Empty where there are only ends."""
 
 
 def head_of(block: Block) -> Head:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
@@ -11,11 +9,8 @@ from riprap.codec.codes import Code, CustomCode
 from riprap.codec.ids import Epoch
 
 
-class Row(NamedTuple):
-    """A row of stripes of one epoch."""
-
-    epoch: Epoch
-    row: int
+Row = tuple[Epoch, int]
+"""A row of stripes of one epoch."""
 
 
 class Pieces:
@@ -36,9 +31,9 @@ class Pieces:
 
     def fits(self, row: Row, block: Block) -> bool:
         """True when a block's piece can belong to its row, as far as the row is known."""
-        counts, s_index = self._counts.get(row), block.key.s_index
+        counts = self._counts.get(row)
         if block.kind != Kind.PARITY:
-            if counts and counts[s_index] != block.items:
+            if counts and counts[block.key.s_index] != block.items:
                 return False
             piece = block.attachment if block.kind == Kind.RESULT else block.arrays[0]
             return piece is None or self._is_alike(row, piece)
@@ -66,7 +61,7 @@ class Pieces:
     def forget(self, epoch: Epoch) -> None:
         """Everything up to this epoch is over."""
         for store in (self._pieces, self._counts):
-            for row in [row for row in store if row.epoch <= epoch]:
+            for row in [row for row in store if row[0] <= epoch]:
                 del store[row]
 
     def decode(self, row: Row, lacking: list[int]) -> list[tuple[int, np.ndarray]]:

@@ -96,7 +96,8 @@ class StripingSource(Dealer):
         data = [piece.arrays[0] for piece in self._row]
         absent = [data[0][:0]] * (self.k - len(data))  # behind the epoch's last block
         meta = block.meta | {"counts": [piece.items for piece in self._row]}
-        keys = [block.key._replace(s_index=self.k + j) for j in range(self.r)]
+        source, sink, row, _ = block.key
+        keys = [Key(source, sink, row, self.k + j) for j in range(self.r)]
         longest = max(data, key=len)
         memory = [port.empty(longest.shape, longest.dtype) for _ in keys]
         parities = zip(keys, self.code.encode([*data, *absent], memory))
@@ -189,8 +190,8 @@ class StripingSink(Collector):
             return False
         if block.kind == Kind.PARITY:
             there = len(block.meta["counts"]) == min(self.k, blocks - row * self.k)
-            return there and self.k <= s_index < self.k + self.r and self.pieces.fits(Row(block.epoch, row), block)
-        return self.is_data(row, s_index, blocks) and self.pieces.fits(Row(block.epoch, row), block)
+            return there and self.k <= s_index < self.k + self.r and self.pieces.fits((block.epoch, row), block)
+        return self.is_data(row, s_index, blocks) and self.pieces.fits((block.epoch, row), block)
 
     def on_epoch(self, port: Port, epoch: Epoch) -> None:
         super().on_epoch(port, epoch)
@@ -201,7 +202,7 @@ class StripingSink(Collector):
             self._bill = None
 
     def on_receive(self, port: Port, edge: Edge, sender: WorkerId, block: Block) -> Ready:
-        if self.hedge.heard(sender, port.now()):
+        if self.hedge.stragglers and self.hedge.heard(sender, port.now()):
             self._set_alarm(port)
         return super().on_receive(port, edge, sender, block)
 
@@ -238,7 +239,7 @@ class StripingSink(Collector):
         return self.progress(port)
 
     def at_ease(self, ledger: Ledger) -> bool:
-        return super().at_ease(ledger) and not self.hedge.stragglers
+        return ledger.intact and not self.hedge.stragglers
 
     def closed(self, port: Port, epoch: Epoch, ledger: Ledger) -> None:
         self.hedge.ended(port.now())
@@ -263,8 +264,9 @@ class StripingSink(Collector):
     def _owed(self, port: Port, ledger: Ledger) -> list[WorkerId]:
         """The holder of each block of the current epoch whose result may still come."""
         lacking = [(row, i) for row in self.rows(ledger) for i in self.lacking(ledger, row)]
-        if not ledger.intact:
-            lacking = [(row, i) for row, i in lacking if not self.gone(port, ledger, self.current, row, i)]
+        if ledger.intact:  # then nothing has moved
+            return [worker for row, i in lacking for worker in self.places(ledger, self.current, row, i)]
+        lacking = [(row, i) for row, i in lacking if not self.gone(port, ledger, self.current, row, i)]
         return [self.holders(ledger, self.current, row, i)[0][0] for row, i in lacking]
 
     def _set_alarm(self, port: Port) -> None:
@@ -273,25 +275,21 @@ class StripingSink(Collector):
             port.alarm(due)
 
     def take(self, port: Port, ledger: Ledger, sender: WorkerId, block: Block) -> Ready:
-        row, s_index = Row(block.epoch, block.key.row), block.key.s_index
+        epoch, row, is_result = block.epoch, block.key.row, block.kind == Kind.RESULT
         ledger.block_count = block.meta["of"]
-        piece = block.attachment if block.kind == Kind.RESULT else block.arrays[0]
-        if piece is not None and self.lacking(ledger, row.row):
-            self.pieces.add(row, s_index, piece)
-        if block.kind == Kind.PARITY:
-            self.pieces.count(row, block.meta["counts"])
-        if block.kind != Kind.RESULT:
-            self._delivered(port, sender, block)
+        piece = block.attachment if is_result else block.arrays[0]
+        if piece is not None and self.lacking(ledger, row):
+            self.pieces.add((epoch, row), block.key.s_index, piece)
+        if epoch == self.current and self.hedge.delivered(sender, port.now()):
+            self._set_alarm(port)
+        if not is_result:
+            if block.kind == Kind.PARITY:
+                self.pieces.count((epoch, row), block.meta["counts"])
             return ()
         ready = super().take(port, ledger, sender, block)
-        self._delivered(port, sender, block)
-        if not self.lacking(ledger, row.row):
-            self.pieces.drop(row)
+        if not self.lacking(ledger, row):
+            self.pieces.drop((epoch, row))
         return ready
-
-    def _delivered(self, port: Port, sender: WorkerId, block: Block) -> None:
-        if block.epoch == self.current and self.hedge.delivered(sender, port.now()):
-            self._set_alarm(port)
 
     def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
         if ledger.participants is None:
@@ -300,10 +298,10 @@ class StripingSink(Collector):
         stuck = [i for i in lacking if self._is_stuck(port, ledger, epoch, row, i)]
         if not stuck:
             return ()
-        if len(self.pieces.of(Row(epoch, row))) < data_count:
-            self.gather(port, ledger, Row(epoch, row), data_count, stuck)
+        if len(self.pieces.of((epoch, row))) < data_count:
+            self.gather(port, ledger, (epoch, row), data_count, stuck)
         elif len(stuck) == len(lacking):
-            return self._decode(port, ledger, Row(epoch, row), lacking)
+            return self._decode(port, ledger, (epoch, row), lacking)
         return ()
 
     def _is_stuck(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> bool:
@@ -316,21 +314,21 @@ class StripingSink(Collector):
         """See to it that `data_count` pieces of a row come, `stuck` of whose results do not. Eagerly attached ones come
         by themselves; when too many of them died, the source sends blocks again."""
         if len(self.pieces.of(row)) + len(self.reachable(port, ledger, row, data_count)) < data_count:
-            dead = [i for i in stuck if self.gone(port, ledger, row.epoch, row.row, i)]
-            self.ask(port, ledger, row.epoch, row.row, dead)
+            dead = [i for i in stuck if self.gone(port, ledger, *row, i)]
+            self.ask(port, ledger, *row, dead)
 
     def reachable(self, port: Port, ledger: Ledger, row: Row, data_count: int) -> list[int]:
         """The s_indexes of the pieces that are not here and whose holders live."""
         have = self.pieces.of(row)
         indexes = (*range(data_count), *range(self.k, self.k + self.r))
-        return [i for i in indexes if i not in have and not self.gone(port, ledger, row.epoch, row.row, i)]
+        return [i for i in indexes if i not in have and not self.gone(port, ledger, *row, i)]
 
     def _decode(self, port: Port, ledger: Ledger, row: Row, lacking: list[int]) -> list[Block]:
         blocks = []
         for i, array in self.pieces.decode(row, lacking):
-            key = Key(self.layout.partner.index, self.layout.me.index, row.row, i)
-            block = Block(Kind.DATA, row.epoch, key, len(array), (array,))
-            ledger.done.add((row.row, i))
+            key = Key(self.layout.partner.index, self.layout.me.index, row[1], i)
+            block = Block(Kind.DATA, row[0], key, len(array), (array,))
+            ledger.done.add((row[1], i))
             port.count("decoded_items", len(array))
             blocks.append(block)
         if not self.pieces.code.exact:
@@ -344,7 +342,7 @@ class StripingSink(Collector):
         spread = [block.key.s_index for block in decoded if not np.isfinite(block.arrays[0]).all()]
         if spread:
             remedy = "gf256 decodes bit for bit"
-            port.report("decoded_not_finite", epoch=row.epoch, row=row.row, s_indexes=spread, remedy=remedy)
+            port.report("decoded_not_finite", epoch=row[0], row=row[1], s_indexes=spread, remedy=remedy)
 
 
 class HybridSink(StripingSink):
@@ -371,12 +369,12 @@ class LazySink(StripingSink):
         asked = self._asked.setdefault(row, {})
         have, holder = self.pieces.of(row), {}
         for i in self.reachable(port, ledger, row, data_count):
-            holder[i] = self.holders(ledger, row.epoch, row.row, i)[0]
+            holder[i] = self.holders(ledger, *row, i)[0]
         coming = [i for i in holder if asked.get(i) == holder[i] and holder[i][0] not in self.hedge.stragglers]
         left = sorted((holder[i][0] in self.hedge.stragglers, i) for i in holder if asked.get(i) != holder[i])
         for _, i in left[: max(0, data_count - len(have) - len(coming))]:
             asked[i] = holder[i]
-            self._questions.setdefault(holder[i][0], []).append((row.row, i))
+            self._questions.setdefault(holder[i][0], []).append((row[1], i))
 
     def progress(self, port: Port, arrived: Block | None = None) -> list[Any]:
         ready = super().progress(port, arrived)
@@ -391,7 +389,7 @@ class LazySink(StripingSink):
             part = pieces[start : start + PIECES_MAX]
             if not port.send(self.layout.feedback, worker, Block(Kind.RESEND, self.current, meta={"pieces": part})):
                 for row, i in part:
-                    self._asked[Row(self.current, row)].pop(i, None)
+                    self._asked[self.current, row].pop(i, None)
                 continue
             port.count("asked_pieces", len(part))
             self.hedge.owes(worker, len(part), now)
@@ -399,7 +397,7 @@ class LazySink(StripingSink):
 
     def on_epoch(self, port: Port, epoch: Epoch) -> None:
         super().on_epoch(port, epoch)
-        for row in [row for row in self._asked if row.epoch <= epoch]:
+        for row in [row for row in self._asked if row[0] <= epoch]:
             del self._asked[row]
 
 

@@ -28,14 +28,6 @@ cdef class SlotView:
 
 
 cdef class Borrowed:
-    cdef Segment mapped
-    cdef Py_buffer* control
-    cdef Py_buffer* data
-    cdef Lane* lane
-    cdef size_t owner
-    cdef size_t held[SLOTS]  # generation
-    cdef unsigned int views[SLOTS]
-
     def __cinit__(self, int pid, int descriptor, bytes token, size_t link, size_t owner):
         memset(self.held, 0, sizeof(self.held))
         memset(self.views, 0, sizeof(self.views))
@@ -48,6 +40,9 @@ cdef class Borrowed:
 
     @property
     def is_current(self):
+        return self.current()
+
+    cdef bint current(self) noexcept:
         fence()
         return load_acquire(&self.lane.owner) == self.owner
 

@@ -25,6 +25,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.engine.wire.arena import Arena, Slot
 from riprap.engine.wire.borrowed import Borrowed, SlotView
+from riprap.engine.wire.origins import address_of, are_current, largest_of, origin_of
 
 SLOT_BYTES_MIN = 16 * 1024  # a smaller payload travels faster as a frame than by a slot
 RESIDENT_BYTES = 256 << 20  # of input files, before their pages go back to the page cache
@@ -142,16 +143,16 @@ class Lender:
         Large arrays that no one else can reach yet move into the arena; the block holds them there from now on.
         """
         terms = self._terms.get(peer)
-        if terms is None or block.nbytes < SLOT_BYTES_MIN:
+        if terms is None or largest_of(block) < SLOT_BYTES_MIN:
             return None
         if terms.arena:
-            block.arrays = tuple(map(self._moved, block.arrays))
+            block.arrays = tuple([self._moved(array) for array in block.arrays])
             if block.attachment is not None:
                 block.attachment = self._moved(block.attachment)
         return lambda array: self._reference(array, peer, terms)
 
     def _moved(self, array: np.ndarray) -> np.ndarray:
-        if array.nbytes < SLOT_BYTES_MIN or isinstance(origin := _origin(array), Slot) or self._piece(origin):
+        if array.nbytes < SLOT_BYTES_MIN or isinstance(origin := origin_of(array), Slot) or self._piece(origin):
             return array
         return self.copy(array)
 
@@ -181,25 +182,26 @@ class Lender:
     def _reference(self, array: np.ndarray, peer: WorkerId, terms: Terms) -> Reference | None:
         if array.nbytes < SLOT_BYTES_MIN:
             return None
-        origin = _origin(array)
+        origin = origin_of(array)
         if isinstance(origin, Slot):
             assert self._arena is not None
             if not terms.arena or not self._arena.lend(origin, self._links[peer]):
                 return None
             slot, generation, start = origin.place
-            return slot, generation, start + _address(array) - origin.address
+            return slot, generation, start + address_of(array) - origin.address
         piece = self._piece(origin) if terms.inputs else None
         if piece is None:
             return None
-        return piece.root, piece.name, piece.inode, piece.offset + _address(array) - piece.start
+        return piece.root, piece.name, piece.inode, piece.offset + address_of(array) - piece.start
 
     def _piece(self, origin: Any) -> Piece | None:
         """The input file that a mapping shows, if it is one."""
         if not isinstance(origin, mmap.mmap):
             return None
-        if id(origin) not in self._pieces:
-            self._pieces[id(origin)] = origin, _piece(origin, self.roots)
-        return self._pieces[id(origin)][1]
+        known = self._pieces.get(id(origin))
+        if known is None:
+            known = self._pieces[id(origin)] = origin, _piece(origin, self.roots)
+        return known[1]
 
 
 class Borrower:
@@ -248,9 +250,8 @@ class Borrower:
     @property
     def is_current(self) -> bool:
         """True when each lender still counts on this life; else nothing may leave any more (see borrowed.pyi)."""
-        for segment in self._segments.values():
-            if not segment.is_current:
-                return False
+        if not are_current(self._segments):
+            return False
         return not self._former or all(segment.is_current for segment in self._former if segment.holding)
 
     def fetch(self, peer: bytes, reference: Sequence[Any], nbytes: int) -> Any:
@@ -286,25 +287,12 @@ class Borrower:
 
 def is_borrowed(array: np.ndarray) -> bool:
     """True when the bytes of an array are another worker's, who may write over them when this life is over."""
-    return isinstance(_origin(array), SlotView)
-
-
-def _origin(array: Any) -> Any:
-    """The object at the bottom of views of views: who owns the memory."""
-    while True:
-        below = array.base if isinstance(array, np.ndarray) else array.obj if isinstance(array, memoryview) else None
-        if below is None:
-            return array
-        array = below
-
-
-def _address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
+    return isinstance(origin_of(array), SlotView)
 
 
 def _piece(mapped: mmap.mmap, roots: Roots) -> Piece | None:
     """The file behind a mapping, when it is one of the inputs and mapped read-only."""
-    start = _address(np.frombuffer(mapped, np.uint8))
+    start = address_of(np.frombuffer(mapped, np.uint8))
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             fields = line.rstrip("\n").split(maxsplit=5)

@@ -42,7 +42,8 @@ class ControlChannel:
         now = time.monotonic()
         if now < self._look_at and self._polled.is_set():
             return None
-        self._polled.set()
+        if not self._polled.is_set():
+            self._polled.set()
         try:
             return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX, socket.MSG_DONTWAIT))
         except BlockingIOError:

@@ -49,7 +49,7 @@ class WorkerPort(LinkPort):
     ) -> None:  # fmt: skip
         self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
         self.me = str(layout.me)
-        self.links = Links(self, window)
+        self.use(Links(self, window))
         self.lender, self.borrower, self.channels = lender, borrower, channels
         self.intake = Intake(job, layout, gate, borrower.fetch)
         self._prefixes = self._prefixes_of(Round(0))
@@ -64,6 +64,7 @@ class WorkerPort(LinkPort):
         self._confirmation = Confirmation()
         self._connections: dict[WorkerId, int] = {}
         self._peers: dict[int, WorkerId] = {}
+        self._names: dict[WorkerId, tuple[Incarnation, bytes]] = {}
         self._neighbours: set[WorkerId] = set()  # of this host, who have not been offered payloads by reference yet
         self._alarm_at = float("inf")
         self._hello_at = 0.0
@@ -74,14 +75,11 @@ class WorkerPort(LinkPort):
     def alarm(self, seconds: float) -> None:
         self._alarm_at = time.monotonic() + seconds
 
-    def now(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.monotonic)
+    cpu = staticmethod(time.process_time)
 
     def stands_still(self, worker: WorkerId) -> bool:
         return self.borrower.stands_still(identity(worker, self.links.incarnation(worker)))
-
-    def cpu(self) -> float:
-        return time.process_time()
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] += n
@@ -121,7 +119,8 @@ class WorkerPort(LinkPort):
         connection = self._connections.get(to)
         if connection is None:
             return
-        self._check_life()
+        if not self.borrower.is_current:
+            raise Fenced
         if to in self._neighbours:
             self._neighbours.discard(to)
             offer = {"shared": self.lender.offer(to), "channel": self.channels.offer(to, connection)}
@@ -131,12 +130,13 @@ class WorkerPort(LinkPort):
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
         refer = None if self._by_frames else self.lender.refer(to, block)
-        header, frames = encode_behind(self._prefixes[edge.index], block, refer)
+        index, name = edge
+        header, frames = encode_behind(self._prefixes[index], block, refer)
         if self.network.send(connection, header, frames):
-            sent = sum(map(_nbytes, frames))
-            self.bytes_sent[edge.name] += len(header) + sent
+            sent = sum(map(_nbytes, frames)) if frames else 0
+            self.bytes_sent[name] += len(header) + sent
             if refer:
-                self.bytes_shared[edge.name] += block.nbytes - sent
+                self.bytes_shared[name] += block.nbytes - sent
         else:
             self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
 
@@ -145,7 +145,15 @@ class WorkerPort(LinkPort):
 
     def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
         header, _ = encode_behind(self._prefixes[edge.index], block)
-        self.network.reply(identity(to, self.links.incarnation(to)), header)
+        self.network.reply(self._name_of(to), header)
+
+    def _name_of(self, peer: WorkerId) -> bytes:
+        """The name of the connection of a peer's present life, made once for each."""
+        life = self.incarnation(peer)
+        known = self._names.get(peer)
+        if known is None or known[0] != life:
+            known = self._names[peer] = life, identity(peer, life)
+        return known[1]
 
     # what the worker does
     def enter(self, round_: Round) -> None:
@@ -189,23 +197,25 @@ class WorkerPort(LinkPort):
 
     def step(self, task: Runs, wait_s: float) -> None:
         """Take what came in, or wait for it this long; then alarms, acknowledgements and HELLOs that are due."""
-        now = time.monotonic()
-        due = min(self._alarm_at, self._hello_at, self._ack_at) - now
-        for origin, who, header, frames in self.network.receive(max(0.0, min(wait_s, due)) * 1000):
+        if wait_s:
+            due = min(self._alarm_at, self._hello_at, self._ack_at) - time.monotonic()
+            wait_s = max(0.0, min(wait_s, due))
+        for origin, who, header, frames in self.network.receive(wait_s * 1000):
             if origin == DOWNSTREAM:
                 self._on_reply(who, header)
-            else:
-                self._on_message(task, who, header, frames)
-        self._look_at_store(task)
+            elif message := self.intake.forward(who, header, frames):
+                self.deliver(task, *message)
+        now = time.monotonic()
+        self._look_at_store(task, now)
         if (refused := self.lender.refused or self.channels.refused) and not self.counts["no_shared_memory"]:
             self.counts["no_shared_memory"] = 1
             self.report("no_shared_memory", reason=refused, remedy="make /dev/shm larger")
         owes = self.links.flush(self._ack_least)
-        self._timers(task, time.monotonic(), owes)
+        self._timers(task, now, owes)
 
-    def _look_at_store(self, task: Runs) -> None:
+    def _look_at_store(self, task: Runs, now: float) -> None:
         """Tell the task what has become safe. JobFailed when nothing has for too long."""
-        durable, now = self.store.durable, time.monotonic()
+        durable = self.store.durable
         if self._confirmation.grow(durable, now):
             task.on_durable(durable)
         elif silence_s := self._confirmation.silence_s(now):
@@ -220,20 +230,14 @@ class WorkerPort(LinkPort):
                 "see the backup servers' logs, start them again, and resume the job",
             )
 
-    def _on_message(self, task: Runs, peer: bytes, header: bytes, frames: list[Any]) -> None:
-        message = self.intake.forward(peer, header, frames)
-        if message:
-            edge, sender, head, block = message
-            self.deliver(task, edge, sender, head, block)
-
     def deliver(self, task: Runs, edge: Edge, sender: WorkerId, head: Header, block: Block) -> None:
         """Hand a message on if the task admits it and it is the next of its link."""
-        life = head.incarnation
-        if block.kind == Kind.HELLO and block.meta and life == self.links.incarnation(sender):
+        life, is_hello = head.incarnation, block.kind == Kind.HELLO
+        if is_hello and block.meta and life == self.incarnation(sender):
             self._agree(edge, sender, identity(sender, life), block.meta)
         elif not self.links.is_of_round(head.round):
             return
-        elif block.kind != Kind.HELLO and not task.admits(block):
+        elif not is_hello and not task.admits(block):
             self.intake.drop(f"a {block.kind.name} that contradicts what is known")
         elif self.links.accept(edge, sender, life, block.seq, block):
             task.on_block(edge, sender, block)

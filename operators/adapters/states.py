@@ -24,7 +24,7 @@ Result = Sequence[np.ndarray]
 
 def own(arrays: Sequence[np.ndarray]) -> Model:
     """Copies: arrays of a message are valid during a call alone, and operators go on changing their own."""
-    return tuple(np.array(array) for array in arrays)
+    return tuple([np.array(array) for array in arrays])
 
 
 def distance(model: Model, saved: Model) -> float:

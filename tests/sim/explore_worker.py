@@ -47,7 +47,7 @@ class Node(LinkPort):
         self.clock, self.rings_in = NOW, 0.0
         self.out: list[tuple[int, int, Sent]] = []
         """Since the explorer looked last: to whom, on which edge, what."""
-        self.links = Links(self, Window(plan.window))
+        self.use(Links(self, Window(plan.window)))
         self.membership = Membership(self, plan.make_task(self), self, "host", "zeromq", self.begin_anew)
 
     @property

@@ -27,7 +27,7 @@ class Node(LinkPort):
         self.alive, self.hung_until = True, 0.0
         self.alarm_id = 0
         self.working = False
-        self.links = Links(self, Window(sim.window))
+        self.use(Links(self, Window(sim.window)))
         self.at_the_door: dict[tuple[WorkerId, int], list[Callable[[], None]]] = {}  # of lives not heard of yet
         self.counts: dict[str, int] = {}
         self.saves = self.written = self.durable = 0

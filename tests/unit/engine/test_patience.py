@@ -14,6 +14,7 @@ from riprap.engine.spreads.patience import (
     LEAST_S,
     LOOK_LEAST_S,
     NEEDLESS,
+    NEWS,
     WAITS,
     ByCost,
     Fixed,
@@ -78,7 +79,7 @@ def test_a_change_of_load_is_learnt_and_forgotten() -> None:
     for _ in range(20):
         patience.waited(0.05)
     assert patience.limit_s(1) > 0.05
-    for _ in range(WAITS):
+    for _ in range(WAITS + NEWS):
         patience.waited(0.002)
     assert patience.limit_s(1) <= 1.01 * before
 

@@ -14,7 +14,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.layout import DataflowLayout
-from riprap.engine.flow.segment_gate import HEAD_COUNTS, SegmentGate
+from riprap.engine.flow.segment_gate import SegmentGate
 from riprap.engine.spreads.rows import block_of, head_of, is_end
 
 END = window_end(1, 2, 6, 6)
@@ -63,7 +63,7 @@ def test_the_words_that_encoders_write_get_in(heads: list[Any]) -> None:
 
 ODD_NUMBERS = (-1, None, 1.0, True, "1", [1])
 ODD_HEADS: list[Any] = [
-    *([*ITEMS[:at], odd, *ITEMS[at + 1 :]] for at in range(HEAD_COUNTS) for odd in ODD_NUMBERS),
+    *([*ITEMS[:at], odd, *ITEMS[at + 1 :]] for at in range(len(ITEMS) - 1) for odd in ODD_NUMBERS),
     ITEMS[:-1], [*ITEMS, 0], [*ITEMS, END[-1]], [*ITEMS[:-1], None], [*ITEMS[:-1], []], [*ITEMS[:-1], [0]],
     [*ITEMS[:-1], [0, 2, 0]], [*ITEMS[:-1], [-1, 2]], [*ITEMS[:-1], [0, -2]], [*ITEMS[:-1], [0, 2.0]],
     None, 5, "head", {}, [[]],

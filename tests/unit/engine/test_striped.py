@@ -12,7 +12,7 @@ from fake_port import COMMIT, DATA, FEEDBACK, PUNCTUATION, RESULT, FakePort, ite
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.spreads.half import WholeRow
-from riprap.engine.spreads.stripe import Pieces, Row
+from riprap.engine.spreads.stripe import Pieces
 from riprap.engine.spreads.striped import StripingSource, make_processor, make_sink
 
 K, R = 4, 2
@@ -167,7 +167,7 @@ def test_late_parity_of_a_row_that_is_whole_is_not_kept() -> None:
     job.end()
     for s in range(K):
         job.answer(0, s)
-    assert job.answer(0, 4) == [] and not job.sink.pieces.of(Row(Epoch(1), 0))
+    assert job.answer(0, 4) == [] and not job.sink.pieces.of((Epoch(1), 0))
 
 
 def test_a_straggler_is_waited_for_until_the_alarm_and_no_longer() -> None:
