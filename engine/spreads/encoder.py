@@ -11,14 +11,15 @@ halves of a spread (half.py). Rows are numbered through all lives of an encoder,
 number: what is still on its way of an earlier life is known by it.
 
 Between encoder and decoder blocks are numbered and acknowledged as on any link (`sent`, `safe`); the encoder keeps them
-until they are safe, and sends them anew to a new life of the decoder. What the coded stage holds is never needed then,
-so that its tasks need no state and no backup.
+until they are safe, and sends them anew to a new life of the decoder, or its task reads them once more. What the coded
+stage holds is never needed then, so that its tasks need no state and no backup.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,18 +45,18 @@ def first_row(life: int) -> Epoch:
 
 
 class SegmentEncoder:
-    """The common part of encoders. `rows_max`: the most rows under way; `kept_max`: the most blocks not known safe."""
+    """The common part of encoders. `rows_max`: the most rows under way."""
 
-    def __init__(
-        self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, rows_max: int, kept_max: int
-    ) -> None:
+    kept: Sequence[Block] = ()
+    """Blocks that are not known safe, oldest first, where they are not read once more."""
+
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, rows_max: int) -> None:
         self.segment, self.port, self.alarms = segment, port, alarms
         self.to = segment.layout.partner
         self.half = SPREADS[segment.options["scheme"]].dealer(segment.layout, segment.options)
-        self.kept: deque[Block] = deque()
         self.row = first_row(life)
         """The last one that was begun."""
-        self._rows_max, self._kept_max = rows_max, kept_max
+        self._rows_max = rows_max
         self._sent = self._safe = 0
         self._begun = False
         self._first = self.row
@@ -63,13 +64,15 @@ class SegmentEncoder:
 
     def send(self, block: Block) -> bool:
         """Put a block on the link; False when the decoder is down, the window full, or too few tasks are there."""
-        if not self.port.is_up(self.to) or len(self.kept) >= self._kept_max or not self._begin():
+        if not self.port.is_up(self.to) or not self._begin() or not self.deal(block):
             return False
-        if not self.deal(block):
-            return False
-        self.kept.append(block)
         self._sent += 1
         return True
+
+    @property
+    def unacknowledged(self) -> int:
+        """Blocks that are not known safe."""
+        return self._sent - self._safe
 
     def deal(self, block: Block) -> bool:
         """Send what makes up a block; False, and nothing is done, where no row may begin for it."""
@@ -103,15 +106,16 @@ class SegmentEncoder:
         if not self._begun:
             return []
         self.half.on_receive(self.port, edge, sender, block)
-        while self.kept and self._safe < block.meta.get("safe", 0):
-            self.kept.popleft()
-            self._safe += 1
+        self.on_safe(min(block.meta.get("safe", 0), self._sent))
         return []
+
+    def on_safe(self, count: int) -> None:
+        """So many of the blocks sent to the decoder's present life are safe."""
+        self._safe = max(self._safe, count)
 
     def on_worker_failed(self, worker: WorkerId) -> list[Block]:
         """Blocks not safe at the decoder are the task's again, which has taken them from `kept`."""
         if worker == self.to:
-            self.kept.clear()
             self._sent = self._safe = 0
             self._begun = False
             self.forget()
@@ -137,17 +141,26 @@ class SegmentEncoder:
 class PackedEncoder(SegmentEncoder):
     """Each block is a piece, packed whole (packing.py), and a row has k of them always. One that nothing more comes for
     is filled up with empty ones, at the end of a window and when the encoder has been silent for LINGER_S, so that no
-    block waits for others."""
+    block waits for others. Blocks are kept until they are safe, as many as rows may be under way."""
+
+    kept: deque[Block]
 
     def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int) -> None:
-        super().__init__(segment, port, alarms, life, min(ROWS_MAX, window // 2), window)
+        super().__init__(segment, port, alarms, life, min(ROWS_MAX, window // 2))
+        self.kept = deque()
         self._kept_max = min(window, self._rows_max * self.half.k)
         self._pieces = 0  # of the row that is open
         self._dealt_at = 0.0
 
+    def on_safe(self, count: int) -> None:
+        for _ in range(count - self._safe):
+            self.kept.popleft()
+        super().on_safe(count)
+
     def deal(self, block: Block) -> bool:
-        if not self._pieces and not self.open_row(self.half.k):
+        if len(self.kept) >= self._kept_max or (not self._pieces and not self.open_row(self.half.k)):
             return False
+        self.kept.append(block)
         self._deal(pack(block))
         if block.kind == Kind.PUNCTUATION:
             self._fill()
@@ -177,6 +190,7 @@ class PackedEncoder(SegmentEncoder):
         return []
 
     def forget(self) -> None:
+        self.kept.clear()
         self._pieces = 0
 
 
@@ -184,11 +198,13 @@ class RowsEncoder(SegmentEncoder):
     """Each block makes a row: its arrays are the pieces, but for the last (flow/epoch_reader.py). The end of a window
     goes along with the word of the row before it, which waits LINGER_S for that.
 
-    `windows_max`: the most windows whose last row is not whole; where there are so many, no further row begins.
+    No block is kept: what is safe at the decoder is safe by windows, however many blocks these have, and the source
+    reads them once more for a new life of it. `windows_max`: the most windows whose last row is not whole; where there
+    are so many, no further row begins.
     """
 
     def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, windows_max: int) -> None:
-        super().__init__(segment, port, alarms, life, ROWS_MAX, 2 * ROWS_MAX)
+        super().__init__(segment, port, alarms, life, ROWS_MAX)
         self._windows_max = windows_max
         self._ends: deque[Epoch] = deque()
         """Rows not known to be whole with which windows end."""

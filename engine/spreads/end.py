@@ -43,7 +43,7 @@ class SegmentPort(AlarmedPort):
 
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
         encoder = self._encoders.get(edge)
-        return self._port.unacknowledged(edge, to) if encoder is None else len(encoder.kept)
+        return self._port.unacknowledged(edge, to) if encoder is None else encoder.unacknowledged
 
     def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
         decoder = self._decoders.get(edge)
@@ -89,7 +89,7 @@ class SegmentEndTask(DataflowTask):
         for head in block.meta.get("heads", ()):
             if head and head[0] > self.progress.epoch + EPOCHS_AHEAD_MAX:
                 return False
-        for end in self.ends:  # mostly one, and asked with each message
+        for end in self.ends:  # noqa: SIM110  mostly one, and asked with each message
             if end.admits(block):
                 return True
         return False

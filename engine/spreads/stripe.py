@@ -8,7 +8,6 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.codes import Code, CustomCode
 from riprap.codec.ids import Epoch
 
-
 Row = tuple[Epoch, int]
 """A row of stripes of one epoch."""
 

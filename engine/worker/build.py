@@ -47,6 +47,8 @@ class OwnPort(Port, Protocol):
 
 ENDLESS_STATES = 100
 """Windows of an input without end in which a scheme saves as many states as in a whole input that has one."""
+ROW_BLOCKS, ROW_BYTES = 32, 1 << 18
+"""Small blocks are dealt in rows of at most so many, and so many bytes."""
 WINDOW_S = 1.0
 """After which a window of an input closes that is followed or comes over TCP, where the user has not said."""
 OwnTask = DataflowTask | StatelessTask
@@ -142,10 +144,16 @@ def end_of(
 
 
 def row_of(topology: Topology) -> int:
-    """Blocks of a row, in a graph of Source, Processor and Sink."""
+    """Blocks of a stripe row, in a graph of Source, Processor and Sink."""
     (name,) = topology.processors
     tasks, options = topology.stages[name].parallelism, topology.stages[name].fault_tolerance
     return SPREADS[options["scheme"]].row(options, tasks) if options else tasks
+
+
+def row_blocks(topology: Topology) -> int:
+    """Blocks that are dealt as one row: several stripe rows where blocks are small, for a row's word costs more."""
+    row = row_of(topology)
+    return row * max(1, min(ROW_BLOCKS // row, ROW_BYTES // (row * topology.links.block_bytes)))
 
 
 def block_unit(topology: Topology) -> int:
@@ -190,7 +198,7 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowL
     rate = rate_of(topology.input.rate, len(layout.sinks), topology.micro_batch)
     cut = (rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, block_unit(topology), rate)
     if layout.segments:
-        return Hosted(SourceStage(None), RowsReader(*cut, row=row_of(topology)), staged.columns)
+        return Hosted(SourceStage(None), RowsReader(*cut, row=row_blocks(topology)), staged.columns)
     reader = EpochReader(*cut)
     return Hosted(SourceStage(reader.turn), reader, staged.columns)
 

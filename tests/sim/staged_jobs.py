@@ -99,6 +99,8 @@ class Case(DataflowCase):
     kill_until_s: float = 0.18
     window: int = 256
     weigh: type[Weigh] = Weigh
+    rows: int = 1
+    """Stripe rows that are dealt as one."""
     kill_at_steps: tuple[tuple[int, str], ...] = ()
     """Workers to kill just before the nth event, whatever that is."""
 
@@ -153,7 +155,7 @@ class StagedSimulation(DataflowSimulation):
             rows, unit = NumberedRows(self.rows[me]), block_unit(self.topology)
             cut = (rows, case.windows, case.micro_batch, case.block_bytes, unit)
             if self.layouts[me].segments:
-                return Hosted(SourceStage(None), RowsReader(*cut, row=row_of(self.topology)), 1)
+                return Hosted(SourceStage(None), RowsReader(*cut, row=row_of(self.topology) * case.rows), 1)
             reader = EpochReader(*cut)
             return Hosted(SourceStage(reader.turn), reader, 1)
         if stage == "processor":
