@@ -62,19 +62,20 @@ class SegmentDecoder:
         self.whole = Epoch(0)
         """The last row of which nothing is outstanding, and that nothing before it lacks."""
         self._early: list[tuple[Edge, WorkerId, Incarnation, Block]] = []
-        """Of a life that has not begun here yet: results overtake its first word."""
+        """Of a life that has not begun here yet: results overtake its first word. They are acknowledged with what comes
+        behind them, so that their links' windows bound how many there are."""
         self._delivered = self._safe = 0
         self._told: tuple[int, int] = (0, 0)
         self._told_at = 0.0
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> list[Block]:
         """A message of the segment came in; the blocks that have come through it now, in order."""
+        if self._is_early(block) and "begin" not in block.meta:
+            self._early.append((edge, sender, self.port.incarnation(sender), block))
+            return []
         self.port.ack(edge, sender)  # should this life end, all of it comes anew
         if "begin" in block.meta:
             return self._begin(block.epoch)
-        if self._is_early(block):
-            self._early.append((edge, sender, self.port.incarnation(sender), block))
-            return []
         assert self.half is not None, "what is not early has begun"
         self.note_word(block)
         return self._through(self.half.on_receive(self.port, edge, sender, block))
@@ -91,7 +92,10 @@ class SegmentDecoder:
         early, self._early = self._early, []
         through: list[Block] = []
         for edge, sender, life, block in early:
-            if life == self.port.incarnation(sender) and not self._is_early(block) and self.admits(block):
+            if life != self.port.incarnation(sender):
+                continue
+            self.port.ack(edge, sender)
+            if not self._is_early(block) and self.admits(block):
                 through += self.on_block(edge, sender, block)
         return through
 

@@ -234,6 +234,16 @@ def test_what_comes_before_the_word_of_an_encoders_life_waits_for_it() -> None:
     assert float(block.arrays[0][0]) == 5.0 and not decoding.decoder._early
 
 
+def test_what_came_early_is_not_acknowledged_before_it_is_looked_at() -> None:
+    """So the window of its link bounds how much of it there is."""
+    decoding = Decoding()
+    decoding.answer(1, 0)
+    decoding.answer(1, 1)
+    assert not decoding.port.acked
+    decoding.begin()
+    assert {entry[1] for entry in decoding.port.acked} == {source(), processor(0), processor(1)}
+
+
 def test_what_a_dead_processor_sent_early_is_forgotten() -> None:
     decoding = Decoding()
     decoding.answer(1, 0, 5.0)
