@@ -16,7 +16,7 @@ from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import DataflowLayout, Joint
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.progress import WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.progress import NOWHERE, WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
 from riprap.operators.keyed import shares
@@ -249,7 +249,7 @@ class Outlet:
         if (number, sibling) <= link.logged.get(cause, (-1, -1)):
             return
         muted = link.has_come(block, cause, (number, sibling))
-        at = self.progress.sent.get(link.key, At())
+        at = self.progress.sent.get(link.key, NOWHERE)
         if not muted:
             at = max(at, link.came)
         block.key = Key(self.layout.me.index, link.to.index, at.number + 1, at.items)

@@ -132,6 +132,13 @@ class TaskProgress:
         self.received += 1
         return self.received
 
+    def done_on(self, link: LinkKey) -> Heard:
+        """The processed arrivals of an input link."""
+        done = self.done.get(link)
+        if done is None:
+            done = self.done[link] = Heard()
+        return done
+
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""
         return self.partial.get((link, identity(block)), 0) if self.partial else 0

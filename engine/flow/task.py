@@ -343,7 +343,7 @@ class DataflowTask:
         self.operator.process_feedback(entry.items, self.outlet)
         if looping:
             self._go_on_with_loop()
-        self.progress.done.setdefault(entry.link, Heard()).note(entry.block)
+        self.progress.done_on(entry.link).note(entry.block)
         self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
         if looping and not self.progress.iterating:
@@ -382,9 +382,10 @@ class DataflowTask:
         left = self.operator.process_data(items, before, self.outlet)
         entry.first = returns.first_left(self.operator, left, before, items.count)
         self.items += entry.first - before
-        self.progress.partial[entry.link, identity(entry.block)] = entry.first
         if entry.first >= entry.block.items:
             self._done_with(entry)
+        else:
+            self.progress.partial[entry.link, identity(entry.block)] = entry.first
         state = self.operator.state
         if state is not None and state.exceeded:
             self.scheme.on_crossed()
@@ -393,8 +394,9 @@ class DataflowTask:
         self.inbox.popleft()
         entry.prepared = entry.work = None  # schemes may keep the entry for long
         self.progress.included = entry.number
-        self.progress.partial.pop((entry.link, identity(entry.block)), None)
-        done = self.progress.done.setdefault(entry.link, Heard())
+        if self.progress.partial:
+            self.progress.partial.pop((entry.link, identity(entry.block)), None)
+        done = self.progress.done_on(entry.link)
         if entry.is_input:
             done.at = At(entry.block.key.row)
             if self.reader is not None:
@@ -421,7 +423,7 @@ class DataflowTask:
     def _close_windows(self) -> None:
         """All windows that all inputs have closed, up to one whose loop has not ended."""
         progress = self.progress
-        closed = min(progress.closed.get(link, 0) for link in self._data_links or [INPUT])
+        closed = min([progress.closed.get(link, 0) for link in self._data_links or [INPUT]])
         while progress.epoch < closed and not progress.iterating:
             epoch = Epoch(progress.epoch + 1)
             progress.times.close(epoch, self._data_links, epoch == progress.final)

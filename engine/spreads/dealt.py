@@ -12,7 +12,7 @@ from riprap.engine.flow.segment import SegmentLayout
 from riprap.engine.spreads.collector import Collector, Ledger
 from riprap.engine.spreads.dealer import Dealer
 from riprap.engine.spreads.half import Ready
-from riprap.engine.spreads.placement import alternate
+from riprap.engine.spreads.placement import in_turn
 from riprap.engine.spreads.relay import Relay
 
 
@@ -22,12 +22,18 @@ class DealingSource(Dealer):
     def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, k=len(layout.processors))
 
+        self._turns: list[WorkerId] = []
+
     def share(self, block_count: int, participants: int) -> int:
         return -(-block_count // participants)
 
+    def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
+        opened = super().on_open(port, epoch, block_count)
+        self._turns = in_turn(self.participants)
+        return opened
+
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
-        number = self.keep(block)
-        self.deal(port, alternate(self.participants, number), block)
+        self.deal(port, self._turns[self.keep(block) % len(self._turns)], block)
 
 
 class DealingProcessor(Relay):
@@ -44,7 +50,8 @@ class DealingSink(Collector):
         super().__init__(layout, k=len(layout.processors))
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
-        return (alternate(ledger.participants or (), row * self.k + s_index),)
+        turns = in_turn(ledger.participants or ())
+        return (turns[(row * self.k + s_index) % len(turns)],)
 
     def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
         for i in lacking:

@@ -19,9 +19,9 @@ def rotate(workers: tuple[WorkerId, ...], active: int, epoch: Epoch, row: int, s
     return workers[s_index] if s_index < len(workers) else None
 
 
-def alternate(workers: Collection[WorkerId], block: int) -> WorkerId:
-    """Round robin over those that take part, in the order of their ids."""
-    return sorted(workers)[block % len(workers)]
+def in_turn(workers: Collection[WorkerId]) -> list[WorkerId]:
+    """Round robin over those that take part: block after block, in the order of their ids."""
+    return sorted(workers)
 
 
 def random_group(
