@@ -27,6 +27,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "riprap.codec._header": [],
     "riprap.codec.key_groups": [],
     "riprap.codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
+    "riprap.engine.flow._intake": [],
     "riprap.engine.flow._links": [],
     "riprap.engine.flow.forms": [],
     "riprap.engine.wire._frames": [],

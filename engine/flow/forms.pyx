@@ -76,6 +76,8 @@ def check_of_segment(object block, object pair, frozenset processors):
             raise FrameError("a key of another pair")
     if kind is not PUNCTUATION and of_words(meta):
         raise FrameError("a field of a row's word in another message")
+    if "cause" in meta:
+        raise FrameError("the cause that blocks of links have")
     if not has_form(kind, block, meta):
         raise FrameError(f"a {kind.name} with odd fields")
     if not names_known(kind, meta, processors):

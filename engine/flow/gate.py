@@ -10,6 +10,7 @@ from riprap.codec.ids import WorkerId
 from riprap.codec.trust.paths import problem_with_path
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.forms import are_counts, is_window_end
+from riprap.engine.flow.intake import Check
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.segment_gate import SegmentGate
 
@@ -32,26 +33,16 @@ class DataflowGate:
         for part in parts:
             self.kinds |= part.kinds
         self._me = layout.me.index
-        self._parts = {worker: part for part in parts for worker in part.workers}
-        """Workers of coded segments, whose messages name no cause."""
-        links = {segment.link for segment in layout.segments}
-        self._linked = {worker for joint in layout.inputs if joint.edge not in links for worker in joint.workers}
-        """Senders of blocks of a link, which do."""
+        self.checks: dict[Edge, Check] = {joint.edge: self._check_link for joint in layout.inputs}
+        self.checks |= {joint.reply: _check_reply for joint in layout.outputs}
+        for part in parts:
+            self.checks |= part.checks
 
-    def check(self, sender: WorkerId, block: Block) -> None:
-        """FrameError unless an honest worker of this job can have written the message."""
+    def _check_link(self, sender: WorkerId, block: Block) -> None:
         kind, meta = block.kind, block.meta
-        if kind == Kind.REPLY:
-            if set(meta) != {"heard"} or not _is_heard(meta["heard"]):
-                raise FrameError("a REPLY with odd fields")
-            return
         if kind == Kind.BARRIER:
             if not _is_savepoint(meta) or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
                 raise FrameError("a BARRIER with odd fields")
-            return
-        part = self._parts.get(sender)
-        if part is not None and ("cause" not in meta or sender not in self._linked):
-            part.check(sender, block)
             return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
             raise FrameError("a key of another link")
@@ -59,6 +50,11 @@ class DataflowGate:
             raise FrameError("a block without its cause")
         if kind == Kind.PUNCTUATION and not is_window_end(meta):
             raise FrameError("a PUNCTUATION with odd fields")
+
+
+def _check_reply(sender: WorkerId, block: Block) -> None:
+    if set(block.meta) != {"heard"} or not _is_heard(block.meta["heard"]):
+        raise FrameError("a REPLY with odd fields")
 
 
 def _is_savepoint(meta: dict[str, Any]) -> bool:

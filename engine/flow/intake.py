@@ -1,17 +1,22 @@
-"""The gate for what comes from the network: decoded, checked against the layout, dropped and counted if it is odd."""
+"""The gate for what comes from the network: decoded, checked against the layout, dropped and counted if it is odd.
+
+What is done for every message stands in engine/flow/_intake.pyx, what is done once for a connection here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.header import Fetch, Header, decode_behind, header_of, prefix_of
+from riprap.codec.header import Header, header_of
 from riprap.codec.ids import WorkerId
+from riprap.engine.flow._intake import Incoming, OrdinaryIntake, Outgoing
 from riprap.engine.flow.edges import Edge, Neighbourhood
 
+Check = Callable[[WorkerId, Block], None]
 PeerFetch = Callable[[bytes, list[Any], int], Any]
 Name = TypeVar("Name")
 Link = TypeVar("Link")
@@ -29,58 +34,24 @@ class Gate(Protocol):
     def kinds(self) -> Mapping[Edge, set[Kind]]:
         """Allowed kinds by incoming edge."""
 
-    def check(self, sender: WorkerId, block: Block) -> None:
-        """FrameError unless an honest worker of this job can have written the message."""
+    @property
+    def checks(self) -> Mapping[Edge, Check]:
+        """FrameError unless an honest worker of this job can have written what came on an edge."""
 
 
-class Incoming(NamedTuple):
-    """A link that ends here, as the first message of a connection has proved it."""
-
-    edge: Edge
-    sender: WorkerId
-    head: Header
-    kinds: frozenset[Kind]
-    fetch: Fetch
-
-
-class Outgoing(NamedTuple):
-    """A link that starts here, as its receiver names it."""
-
-    edge: Edge
-    receiver: WorkerId
-    head: Header
-
-
-class Intake:
+class Intake(OrdinaryIntake):
     """Lets through what a peer of this layout may send here. `malformed` counts the rest, by reason.
 
     `fetch` gets at the payloads that a peer names by reference (engine/wire/sharing.py).
     """
 
     def __init__(self, job: str, layout: Neighbourhood, gate: Gate, fetch: PeerFetch) -> None:
+        super().__init__()
         self.job, self.gate, self.fetch = job, gate, fetch
         self.malformed: dict[str, int] = {}
         self._workers = {str(worker): worker for worker in gate.workers}
         self._incoming = {e.index: (e, frozenset(senders)) for e, senders in layout.incoming().items()}
         self._outgoing = {edge.index: edge for edge in layout.outgoing()}
-        self._proved: dict[tuple[bytes, bytes], Incoming] = {}
-        """By the peer's identity and the prefix of its headers: equal bytes need no second look."""
-        self._answered: dict[bytes, Outgoing] = {}
-
-    def forward(self, peer: bytes, header: bytes, frames: Sequence[Any]) -> tuple[Edge, WorkerId, Header, Block] | None:
-        """A message on a link that ends here; None if it was dropped."""
-        try:
-            prefix = prefix_of(header)
-            link = self._proved.get((peer, prefix)) or self._prove(peer, prefix)
-            block = decode_behind(header, frames, link.fetch)
-            if block.kind not in link.kinds:
-                raise FrameError("a kind that this edge does not carry")
-            if block.kind != Kind.HELLO:
-                self.gate.check(link.sender, block)
-            return link.edge, link.sender, link.head, block
-        except FrameError as error:
-            self.drop(str(error))
-            return None
 
     def _prove(self, peer: bytes, prefix: bytes) -> Incoming:
         """The common part of all messages with this prefix that come on this peer's connection."""
@@ -91,21 +62,9 @@ class Intake:
         edge, senders = self._incoming.get(head.edge, (None, frozenset()))
         if edge is None or sender not in senders:
             raise FrameError("no such link ends here")
-        kinds = frozenset({Kind.HELLO, *self.gate.kinds[edge]})
-        return _remember(self._proved, (peer, prefix), Incoming(edge, sender, head, kinds, partial(self.fetch, peer)))
-
-    def backward(self, header: bytes) -> tuple[Edge, WorkerId, Header, Block] | None:
-        """An answer on a link that starts here; None if it was dropped."""
-        try:
-            prefix = prefix_of(header)
-            link = self._answered.get(prefix) or self._find(prefix)
-            block = decode_behind(header, ())
-            if block.kind not in (Kind.ACK, Kind.HELLO):
-                raise FrameError("no such link starts here")
-            return (*link, block)
-        except FrameError as error:
-            self.drop(str(error))
-            return None
+        kinds, check = frozenset({Kind.HELLO, *self.gate.kinds[edge]}), self.gate.checks[edge]
+        link = Incoming(edge, sender, head, kinds, partial(self.fetch, peer), check)
+        return _remember(self._proved, (peer, prefix), link)
 
     def _find(self, prefix: bytes) -> Outgoing:
         head = header_of(prefix)

@@ -21,6 +21,7 @@ class SegmentGate:
             layout.punctuation: {Kind.PUNCTUATION},
             layout.commit: {Kind.ACK, Kind.RESEND},
         }
+        self.checks = dict.fromkeys(self.kinds, self.check)
         self._processors = frozenset(map(str, layout.processors))
         # Source i and sink i are a pair, and keys name both: a sink gets its own keys only, a processor the sender's.
         self._pair = None if layout.me in layout.processors else layout.me.index

@@ -84,7 +84,7 @@ class SegmentEndTask(DataflowTask):
             self.operator.process_recovery(self.outlet)
 
     def admits(self, block: Block) -> bool:
-        if block.kind == Kind.REPLY or "cause" in block.meta:
+        if block.kind == Kind.REPLY or "cause" in block.meta:  # of a link, as the gate has seen to
             return super().admits(block)
         for head in block.meta.get("heads", ()):
             if head and head[0] > self.progress.epoch + EPOCHS_AHEAD_MAX:
@@ -98,7 +98,7 @@ class SegmentEndTask(DataflowTask):
         end = self._by_edge.get(edge)
         if end is None:
             super().on_block(edge, sender, block)
-        elif "cause" not in block.meta:  # else it is of a link by its look, and nobody has asked its end
+        else:
             self._take_through(end, end.on_block(edge, sender, block))
 
     def on_worker_failed(self, worker: WorkerId) -> None:

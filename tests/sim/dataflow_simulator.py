@@ -133,7 +133,7 @@ class DataflowNode(Node):
         if block.kind != Kind.HELLO:
             gate = self.sim.gates[self.me]
             assert block.kind in gate.kinds[edge]
-            gate.check(sender, block)
+            gate.checks[edge](sender, block)
             assert self.task.admits(block)
         super().arrive(edge, sender, life, seq, block)
 

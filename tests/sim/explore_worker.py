@@ -143,7 +143,7 @@ class Node(LinkPort):
             return
         edge = self.plan.edges[self.at][lane]
         _, block = decode(sent.body[1], [np.frombuffer(data, np.uint8) for data in sent.body[2]])
-        self.plan.gates[self.at].check(sender, block)
+        self.plan.gates[self.at].checks[edge](sender, block)
         if self.links.accept(edge, sender, life, block.seq, block):
             self.task.on_block(edge, sender, block)
 

@@ -15,6 +15,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.gate import DataflowGate
 from riprap.engine.flow.layout import DataflowLayout
 from riprap.engine.flow.progress import LinkKey
 from riprap.engine.flow.window_files import WindowFiles
@@ -54,6 +55,12 @@ def chain(*stages: tuple[str, int], **fault_tolerance: Any) -> Topology:
     names = [name for name, _ in stages]
     edges = [{"from": a, "to": b} for a, b in pairwise(names)]
     return topology(dict(stages), edges, **fault_tolerance)
+
+
+def edge_of(gate: DataflowGate, layout: DataflowLayout, sender: WorkerId, block: Block) -> Edge:
+    """The edge on which such a block may come from this sender; any of its edges where none carries the kind."""
+    edges = [edge for edge, senders in layout.incoming().items() if sender in senders]
+    return next((edge for edge in edges if block.kind in gate.kinds[edge]), edges[0])
 
 
 def layout_of(topology: Topology, me: str) -> DataflowLayout:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from dataflow_parts import layout_of, topology
+from dataflow_parts import edge_of, layout_of, topology
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,8 @@ from riprap.engine.flow.gate import BACK, FORWARD, REPLY, DataflowGate
 from riprap.engine.flow.progress import At, Heard, TaskProgress
 
 LOOP = topology({"a": 2, "b": 2}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
-GATE = DataflowGate(layout_of(LOOP, "b.1"))
+LAYOUT = layout_of(LOOP, "b.1")
+GATE = DataflowGate(LAYOUT)
 SENDER = WorkerId("a", 0)
 CAUSE = [0, 0, 1, 0]
 KEY = Key(0, 1, 1, 0)
@@ -42,7 +43,7 @@ def message(kind: Kind, key: Key = KEY, meta: dict[str, Any] | None = None) -> B
     ],
 )
 def test_what_honest_workers_send_is_let_through(block: Block) -> None:
-    GATE.check(SENDER, block)
+    GATE.checks[edge_of(GATE, LAYOUT, SENDER, block)](SENDER, block)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_what_honest_workers_send_is_let_through(block: Block) -> None:
 )  # fmt: skip
 def test_each_malformed_message_is_refused(block: Block) -> None:
     with pytest.raises(FrameError):
-        GATE.check(SENDER, block)
+        GATE.checks[edge_of(GATE, LAYOUT, SENDER, block)](SENDER, block)
 
 
 ANYTHING = st.recursive(
@@ -104,7 +105,7 @@ def test_no_fields_raise_anything_but_a_frame_error(kind: Kind, key: Key, meta: 
     """What is let through can be taken in: its fields have the types that the links rely on."""
     block = message(kind, key, meta)
     try:
-        GATE.check(SENDER, block)
+        GATE.checks[edge_of(GATE, LAYOUT, SENDER, block)](SENDER, block)
     except FrameError:
         return
     if kind == Kind.REPLY:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dataflow_parts import edge_of
 from fake_port import head, layout_of, processor, receiver_of, samples, sink, source, window_end
 from task_parts import NONE, staged
 
@@ -124,6 +125,15 @@ def test_no_other_message_says_what_words_of_rows_do(name: str, field: str) -> N
         gate.check(sender, block)
 
 
+@pytest.mark.parametrize("name", ["data", "parity", "feedback", "result", "relayed", "ask", "commit", "resend", "end"])
+def test_only_blocks_of_links_name_a_cause(name: str) -> None:
+    """By it the task at an end of a segment tells them from a row's messages."""
+    edge, sender, block = samples()[name]
+    block.meta["cause"] = [0, 0, 1, 0]
+    with pytest.raises(FrameError, match="the cause that blocks of links have"):
+        SegmentGate(layout_of(receiver_of(edge))).check(sender, block)
+
+
 def test_heads_come_with_those_who_took_part() -> None:
     moved = Block(Kind.PUNCTUATION, Epoch(1), meta={"moved": MOVED})
     check(moved)
@@ -145,6 +155,7 @@ def test_a_cause_does_not_get_a_message_past_the_gate(me: WorkerId, sender: Work
     block.meta["cause"] = [0, 0, 1, 0]
     if block.kind == Kind.RESULT:
         block.meta["of"] = "all"
-    gate = DataflowGate(DataflowLayout.of(staged(NONE), me))
+    layout = DataflowLayout.of(staged(NONE), me)
+    gate = DataflowGate(layout)
     with pytest.raises(FrameError):
-        gate.check(sender, block)
+        gate.checks[edge_of(gate, layout, sender, block)](sender, block)

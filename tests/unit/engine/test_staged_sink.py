@@ -216,12 +216,3 @@ def test_a_row_of_a_window_that_cannot_be_under_way_is_refused(place: int) -> No
         heads[place][0] = window
         meta = {"blocks": 1, "participants": {"processor.0": 1}, "active": 1, "heads": heads}
         assert bench.task.admits(Block(Kind.PUNCTUATION, bench.row(2), meta=meta)) == admitted
-
-
-def test_a_message_of_a_row_that_names_a_cause_is_not_taken() -> None:
-    """By its look it is of a link, whose blocks the task asks nobody about."""
-    bench = bench_of()
-    block = result(bench.row(1), 0)
-    block.meta["cause"] = [0, 0, 1, 0]
-    bench.task.on_block(bench.layout.result, processor(0), block)
-    assert not bench.decoder.half.ledgers
