@@ -1,4 +1,4 @@
-"""The interface of operators of general topologies (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
+"""The interface of operators of any graph of stages (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
 
 Like all operators it knows no engine. Blocks of many items are handed over; what is promised is promised per item.
 """
@@ -77,7 +77,7 @@ class Emitter(Protocol):
 
 
 class DataflowOperator(Operator):
-    """Base of the operators of general topologies. Options of a stage are keyword arguments of the constructor.
+    """Base of the operators that any graph of stages may hold. A stage gives its options to the constructor by name.
 
     A source reads the job's input: it gets its blocks as `process_data` with the stage "".
     """

@@ -23,7 +23,7 @@ BACKUPS = (
     "records", "record_bytes", "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes",
     "punctuation_backups", "replayed_items",
 )  # fmt: skip
-"""Counts of all that workers saved, and under the schemes of general topologies: records of states, items, bytes."""
+"""Counts of all that workers saved: records and their bytes; of them states, items, punctuation; and replayed items."""
 
 
 @dataclass(frozen=True)

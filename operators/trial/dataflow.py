@@ -1,4 +1,4 @@
-"""The laws of an operator of a general topology: the same output and results from the same calls."""
+"""The laws of a DataflowOperator: the same output and results from the same calls."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli:
     cli.await_no_process()
 
 
-def test_a_general_topology_that_fails_still_has_its_page(cli: Cli) -> None:
+def test_a_graph_of_dataflow_operators_that_fails_still_has_its_page(cli: Cli) -> None:
     (cli.directory / "text.txt").write_text("one two three\n" * 3000)
     (cli.directory / "mine.py").write_text(
         "from riprap.operators.text.word_count import CountWords as Sound\n\n\n"

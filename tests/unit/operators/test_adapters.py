@@ -1,4 +1,4 @@
-"""Source, Processor and Sink as operators of a general topology: order, commits, and what is saved of them."""
+"""Source, Processor and Sink as DataflowOperators: order, commits, and what is saved of them."""
 
 from __future__ import annotations
 
