@@ -60,7 +60,7 @@ def _rescaling_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Pr
 
 
 def _scheme_problems(topology: Topology) -> Iterator[Problem]:
-    """A life that starts again must know from its scheme that it goes on, and where."""
+    """An incarnation that starts again must know from its scheme that it goes on, and where."""
     exact = [name for name, scheme in SCHEMES.items() if scheme.exact and scheme.saves]
     names = sorted({topology.scheme_of(stage)["scheme"] for stage in topology.stages})
     if coded_stages(topology) or not set(names) <= set(exact):

@@ -199,9 +199,9 @@ class Session:
         self._targets.update_services(pids | self._leader(pids))
         if "agent" in pids:
             self._targets.update_workers(status, pids["agent"])
-        stats = [one for lives in stats_by_worker(status).values() for one in lives]
+        stats = [one for found in stats_by_worker(status).values() for one in found]
         emitted = (moment for moment in times(stats, "first_emit_at") if moment >= self._started_at)
-        known = self._injector.first_item_at  # another controller may not know of the lives before
+        known = self._injector.first_item_at  # another controller may not know of the incarnations before
         self._injector.first_item_at = min([*emitted, *([] if known is None else [known])], default=None)
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:

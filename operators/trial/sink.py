@@ -152,7 +152,7 @@ def goes_on_from_a_snapshot(case: SinkCase) -> None:
 
 
 def restored(case: SinkCase, play: Play, epoch: Epoch) -> Play:
-    """The same in new lives: from the snapshot and from the last epoch's feedback."""
+    """The same in new incarnations: from the snapshot and from the last epoch's feedback."""
     again = case.play()
     again.epoch = play.epoch
     again.sink.restore({name: stored(array) for name, array in _snapshot(play.sink).items()})
