@@ -66,8 +66,10 @@ def _part_problems(source: Input, tasks: int, at: FieldPath) -> Iterator[Problem
 
 def _protection_problems(topology: Topology, stage: str, kind: JobKind, at: FieldPath) -> Iterator[Problem]:
     """Stages that cannot read it, and schemes under which its log would be worth nothing."""
-    if unable := kind.live_problem(topology.stages[stage].operator):
-        yield Problem((*at, "path"), *unable)
+    if not kind.reads_live:
+        wrong = f"{topology.stages[stage].operator} is a Source, which reads an input of known length"
+        fix = "use dataflow operators, as configs/word_count.yaml does"
+        yield Problem((*at, "path"), wrong, "DataflowOperators for an input that goes on", fix)
         return
     own = topology.stages[stage].fault_tolerance is not None
     where: FieldPath = ("stages", stage, "fault_tolerance", "scheme") if own else ("fault_tolerance", "scheme")

@@ -30,7 +30,7 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
         savepoint = read_savepoint(Path(topology.start_from))
         savepoint.check()
     except RiprapError as error:
-        yield Problem(AT, str(error.args[0]), "a savepoint that is whole", error.remedy)
+        yield Problem.of_error(AT, error, "a savepoint that is whole")
         return
     yield from _stage_problems(topology, savepoint)
     yield from _rescaling_problems(topology, savepoint)

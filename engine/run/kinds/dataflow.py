@@ -36,6 +36,7 @@ class DataflowJobs(JobKind):
     name, one = "DataflowOperators", "a DataflowOperator"
     schemes = names_for(True)
     window = "window"
+    reads_live = True
 
     def job_problems(self, draft: Draft, operators: Iterable[str]) -> Iterator[Problem]:
         """A scheme that codes a job as a whole: what it would want of the edges is none of the user's business."""
@@ -64,9 +65,6 @@ class DataflowJobs(JobKind):
                 yield Problem.of_error(("stages", stage, "options"), error, "an operator that can be made")
         if draft.whole and stage in topology.sources and topology.input_of(stage).path is None:
             yield Problem(("stages", stage), "reads no input", "input.path, or an input of its own")
-
-    def live_problem(self, operator: str) -> tuple[str, str, str] | None:
-        return None
 
     def open(self, topology: Topology, verified: tuple[str, ...]) -> JobSchema:
         """Open the inputs, which the engine reads for the sources."""

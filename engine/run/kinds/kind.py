@@ -27,6 +27,8 @@ class JobKind(ABC):
     """The schemes that such a job may name."""
     window: ClassVar[str]
     """Its users' word for what a punctuation closes."""
+    reads_live: ClassVar[bool]
+    """True when its sources can read an input that goes on."""
 
     def has(self, operator: type[Operator]) -> bool:
         """True for an operator of this kind."""
@@ -39,10 +41,6 @@ class JobKind(ABC):
     @abstractmethod
     def stage_problems(self, draft: Draft, stage: str, operator: type[Operator], is_sound: bool) -> Iterator[Problem]:
         """Problems of one stage's operator; `is_sound`: its options are."""
-
-    @abstractmethod
-    def live_problem(self, operator: str) -> tuple[str, str, str] | None:
-        """The fault in a source whose input has no end, what is expected, the remedy; None where it can read one."""
 
     @abstractmethod
     def open(self, topology: Topology, verified: tuple[str, ...]) -> JobSchema:

@@ -32,6 +32,7 @@ class RoleJobs(JobKind):
     name, one = "Source, Processor and Sink", "a Source, Processor or Sink"
     schemes = names_for(False)
     window = "micro-batch"
+    reads_live = False
 
     def job_problems(self, draft: Draft, operators: Iterable[str]) -> Iterator[Problem]:
         topology = draft.topology
@@ -50,11 +51,6 @@ class RoleJobs(JobKind):
             yield Problem(("stages", stage, "operator"), wrong, f"{expected} among the edges")
         elif is_sound:
             yield from _made_problems(draft.topology, stage, entry)
-
-    def live_problem(self, operator: str) -> tuple[str, str, str] | None:
-        wrong = f"{operator} is a Source, which reads an input of known length"
-        fix = "use dataflow operators, as configs/word_count.yaml does"
-        return wrong, "DataflowOperators for an input that goes on", fix
 
     def open(self, topology: Topology, verified: tuple[str, ...]) -> JobSchema:
         """Open all sources and one operator of each other stage."""
