@@ -4,10 +4,10 @@ A record is durable when every server in sync has acknowledged it. A server that
 leaves the in-sync set as long as another one remains. When it is back it gets all live records again, and is in sync
 once it has acknowledged them.
 
-Restore rule: a server that was brought in sync by the former life's client, in the same process, and has not stood
+Restore rule: a server that the former incarnation's client brought in sync, in the same process, and that has not stood
 still since, has every acknowledged record, so its answer is enough. Any other may have missed some while it was away,
 so all servers must answer then, and the newest answer counts: whichever server was in sync at the end is among them.
-What the rule cannot see is a server that ran, but could not be reached by the former life.
+What the rule cannot see is a server that ran, but could not be reached by the former incarnation.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class BackupUnavailable(RiprapError):
 class BackupClient:
     """`save` and `durable` may be used from any one thread; everything else happens on the client's own.
 
-    `name` and `fence` say whose records they are (`codec.ids`): servers refuse older lives. `wake` is called when
-    `durable` has grown; `keys` are those of this life. `window_bytes` bounds what is saved and not durable.
+    `name` and `fence` say whose records they are (`codec.ids`): servers refuse older incarnations. `wake` is called
+    when `durable` has grown; `keys` are those of this incarnation. `window_bytes` bounds what is saved and not durable.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class BackupClient:
         self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
 
     def open(self, checkpoint: int = 0) -> RestorePoint:
-        """Shut older lives out and fetch the restore point; BackupUnavailable when too few servers answer in time.
+        """Shut older incarnations out and fetch the restore point; BackupUnavailable when too few servers answer.
 
         With a checkpoint its state is this worker's part of that, None when no server has it; its parts of earlier ones
         come before it.
@@ -89,7 +89,7 @@ class BackupClient:
                 peer.hear()
                 peer.watch(now, float("inf"))  # large restore points take their time
             if any(peer.fenced for peer in self._peers):
-                raise BackupUnavailable(f"a newer life of {self._name} has begun", "this one must end")
+                raise BackupUnavailable(f"a newer incarnation of {self._name} has begun", "this one must end")
         point = self._adopt(chosen)
         self._thread.start()
         return point
@@ -116,7 +116,7 @@ class BackupClient:
             self._live = deque(one for one in self._live if one.kind != "checkpoint" or one.epoch >= floor)
 
     def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
-        """The next life's restore point, as `open` would give it, once all that was saved is durable; BackupUnavailable
+        """The restore point of the next incarnation, as `open` gives it, once all saved is durable; BackupUnavailable
         when it is not in time.
 
         It is here still: a server that comes back may have to get all of it.
@@ -229,14 +229,14 @@ class BackupClient:
     def _adopt(self, chosen: Answer) -> RestorePoint:
         """Unpack the restore point, and give it to the servers that it does not come from."""
         state, items, dropped, parts = None, [], [chosen.dropped], []
-        for (kind, epoch, life, number, _), body in zip(chosen.fields["records"], chosen.bodies):
+        for (kind, epoch, incarnation, number, _), body in zip(chosen.fields["records"], chosen.bodies):
             try:
                 meta, arrays = unpack_body(memoryview(body))
             except FrameError as error:
                 dropped.append(str(error))
                 continue
             self._sequence += 1
-            self._live.append(Saved(self._sequence, life, number, kind, epoch, [body], 0))
+            self._live.append(Saved(self._sequence, incarnation, number, kind, epoch, [body], 0))
             record = Record(kind, epoch, number, meta, arrays)
             if kind == "checkpoint":
                 parts.append(record)

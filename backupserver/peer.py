@@ -22,10 +22,10 @@ RETRY_S = 0.3  # after a server said that it is full
 
 
 class Saved(NamedTuple):
-    """A record on its way. `sequence` orders what this client sends; (life, number) is the record's own, for good."""
+    """A record on its way. `sequence` orders what this client sends; (incarnation, number) stays with the record."""
 
     sequence: int
-    life: int
+    incarnation: int
     number: int
     kind: str
     epoch: int
@@ -96,7 +96,7 @@ class Peer:
         return self.in_sync and self.acked >= self.sent and self._unanswered_at == float("inf")
 
     def ask(self) -> None:
-        """Shut older lives out there, and ask for its records; `hear` brings the answer."""
+        """Shut older incarnations out there, and ask for its records; `hear` brings the answer."""
         self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
         self._ping(time.monotonic())  # answered before it reads the restore point, which may take long
         self._asked = self._pings
@@ -130,7 +130,8 @@ class Peer:
             if saved.sequence <= self.sent:
                 continue
             head = protocol.pack(
-                "save", name=self._name, fence=self._fence, seq=saved.sequence, life=saved.life, number=saved.number,
+                "save", name=self._name, fence=self._fence, seq=saved.sequence, incarnation=saved.incarnation,
+                number=saved.number,
                 epoch=saved.epoch, kind=saved.kind, floor=saved.floor,
             )  # fmt: skip
             self._post([head, *protocol.frames_of(saved.body)])

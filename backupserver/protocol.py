@@ -2,17 +2,18 @@
 
 client: open(name, fence, fetch,     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
              checkpoint)
-        save(name, fence, seq, life,         saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
-             number, epoch, kind, floor)     | full(name, reason), nothing of it was kept
+        save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
+             incarnation, number, epoch,     | full(name, reason), nothing of it was kept
+             kind, floor)
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)
         forget(job)                          forgot(job): nothing is kept of its workers, who are fenced
 
-`seq` orders what one client sends; (`life`, `number`) is the record's own: a record that a later life sends to another
-server is the same record. `checkpoint` asks for the record of that one instead of the newest state, and those of
-checkpoints below `floor` are needed no more; 0 is none in both. A body is as many frames as it takes; `records` says
-how many bytes each body has.
+`seq` orders what one client sends; (`incarnation`, `number`) is the record's own: a record that a later incarnation
+sends to another server is the same record. Incarnations are told by their fences. `checkpoint` asks for the record of
+that one instead of the newest state, and those of checkpoints below `floor` are needed no more; 0 is none in both. A
+body is as many frames as it takes; `records` says how many bytes each body has.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Record:
 
 @dataclass(frozen=True)
 class RestorePoint:
-    """The point where a new life goes on: the newest whole state, and the items of later epochs in the order saved; or
+    """The point where a new incarnation goes on: the newest whole state, and items of later epochs in their order; or
     its part of the checkpoint that it asked for, as the state, and its parts of earlier ones as items.
 
     `dropped` names the damaged records left out; empty when there were none.

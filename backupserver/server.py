@@ -1,4 +1,4 @@
-"""The backup server's process: takes workers' records, commits them in groups, and gives them to their next lives."""
+"""The backup server's process: takes workers' records, commits them in groups, gives them to the next incarnations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SYNCING_MS = 50  # between two looks at a sync that something waits for
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
-FENCE_MAX = (1 << 62) - 1  # of a job that was forgotten, in which no life may write
+FENCE_MAX = (1 << 62) - 1  # of a job that was forgotten, in which no incarnation may write
 OVER_MAX = 4096  # forgotten jobs whose last workers are kept out; they end within seconds
 Frames = Sequence[Any]
 
@@ -78,7 +78,7 @@ class Save(NamedTuple):
 class Server:
     """One socket and one store. A step takes what has come, commits it as one group, and answers.
 
-    Of each worker one connection may write: the one that its newest life opened last. What comes on another may have
+    Of each worker one connection may write: the last that its newest incarnation opened. What comes on another may have
     lost something in between.
     """
 
@@ -89,14 +89,14 @@ class Server:
         self.full = ""
         self._writers: dict[str, bytes] = {}
         self._synced: set[str] = set()  # workers of which nothing is lacking here
-        self._stale: dict[str, bool] = {}  # what their lives were told when they opened
+        self._stale: dict[str, bool] = {}  # what their incarnations were told when they opened
         self._over: dict[str, None] = {}  # jobs that were forgotten, the newest last
         self.stalls = 0
         self._stepped_at = time.monotonic()
         self._sync_at = float("inf")
         self._compact_at = 0.0
         ring = keyring()
-        self._authority, self._former = ring.own, ring.former  # whose lives go on when a cluster changes its keys
+        self._authority, self._former = ring.own, ring.former  # whose workers go on when a cluster changes its keys
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         pair = self._authority.pair(BACKUP)
@@ -212,7 +212,7 @@ class Server:
             raise FrameError(f"a message of type {kind[:40]!r}")
 
     def _check_holder(self, key: str, pairs: Iterable[KeyPair]) -> None:
-        """A life of a worker reads and writes the worker's own records, and only clients ask about all of them."""
+        """An incarnation reads and writes its worker's own records, and only clients ask about all of them."""
         if key.encode() not in (pair.public for pair in pairs):
             self.intruders += 1
             raise FrameError("a request of somebody whose key does not permit it")
@@ -226,10 +226,10 @@ class Server:
         self._forget(client, protocol.text(message, "job", NAME_BYTES_MAX))
 
     def _head(self, message: dict[str, Any], name: str, fence: int) -> Head:
-        kind, life = message.get("kind"), protocol.number(message, "life")
-        if kind not in KINDS or kind == "fence" or life > fence:
-            raise FrameError(f"a record of kind {str(kind)[:40]!r} and life {life}")
-        return Head(kind, name, life, protocol.number(message, "number"), protocol.number(message, "epoch"))
+        kind, incarnation = message.get("kind"), protocol.number(message, "incarnation")
+        if kind not in KINDS or kind == "fence" or incarnation > fence:
+            raise FrameError(f"a record of kind {str(kind)[:40]!r} and incarnation {incarnation}")
+        return Head(kind, name, incarnation, protocol.number(message, "number"), protocol.number(message, "epoch"))
 
     def _forget(self, client: bytes, job: str) -> None:
         """Delete a job's logs; workers that still write them are over."""
@@ -259,7 +259,7 @@ class Server:
         return False
 
     def _refuse(self, client: bytes, name: str, fence: int) -> None:
-        """A life that is over may not write; one that has not opened on this connection must do so first."""
+        """An incarnation that is over may not write; one that has not opened on this connection must do so first."""
         known = FENCE_MAX if self._is_over(name) else self.store.fence(name)
         if fence < known:
             self.refused += 1
@@ -274,7 +274,7 @@ class Server:
         if fence > self.store.fence(name):
             self._stale[name] = name not in self._synced
             try:
-                self.store.begin_life(name, fence)
+                self.store.begin_incarnation(name, fence)
                 self._make_durable()
             except OSError as error:
                 self._say_full(error)

@@ -61,7 +61,7 @@ class Store:
         self.damage = "; ".join(self.segments.damage)
 
     def fence(self, name: str) -> int:
-        """The newest life of a worker that was opened here; 0 for none."""
+        """The newest incarnation of a worker that was opened here; 0 for none."""
         return self.logs[name].fence if name in self.logs else 0
 
     def forget(self, job: str) -> int:
@@ -80,10 +80,10 @@ class Store:
         """True when the worker's job was forgotten."""
         return job_of(name) in self._forgotten
 
-    def begin_life(self, name: str, fence: int) -> None:
-        """Shut older lives out; like any record, for good when it has been synced.
+    def begin_incarnation(self, name: str, fence: int) -> None:
+        """Shut older incarnations out; like any record, for good when it has been synced.
 
-        OSError when that cannot be written: they are shut out while this process lives, and once the new life has
+        OSError when that cannot be written: they are shut out while this process lives, and once the new one has
         saved something.
         """
         self.logs.setdefault(name, WorkerLog()).fence = fence
@@ -206,7 +206,7 @@ class Store:
         if self.is_forgotten(head.name):
             return
         log = self.logs.setdefault(head.name, WorkerLog())
-        log.fence = max(log.fence, head.fence)  # a life that saved something was begun
+        log.fence = max(log.fence, head.fence)  # an incarnation that saved something was begun
         if head.kind == "fence":
             if head.fence == log.fence:
                 self._release(filter(None, [log.fence_entry]))

@@ -176,7 +176,7 @@ class Plane:
 
 
 def peers_of(workers: Sequence[WorkerId]) -> dict[str, list[str]]:
-    """The workers that each worker of the three-stage form knows."""
+    """The workers that each worker of a source, processors and a sink knows."""
     processors = [str(worker) for worker in workers if worker.stage == "processor"]
     ends = {"source.0": [*processors, "sink.0"], "sink.0": [*processors, "source.0"]}
     return ends | {name: ["source.0", "sink.0"] for name in processors}

@@ -38,7 +38,7 @@ class Kind(IntEnum):
     BARRIER = 10
     """Behind all items of a link that the checkpoint of its `epoch` includes, and before the rest (ABS)."""
     REPLY = 9
-    """Against an edge of a general topology: items received, told to a sender or by a receiver that starts."""
+    """Against an edge: items received, told to a sender or by a receiver that starts."""
 
 
 class Key(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schemes import Checkpoints, Erasure, Replication, SchemeOptions, ThreeStage
+from riprap.configs.schemes import Checkpoints, CodesProcessors, Erasure, Replication, SchemeOptions
 from riprap.configs.shape import Shape
 
 BYTE_CODES = ("gf256", "xor")
@@ -19,7 +19,7 @@ def stage_scheme_problems(
     """Faults in the schemes of stages; `job` is the job's scheme."""
     for stage, scheme in own.items():
         at: FieldPath = ("stages", stage, "fault_tolerance")
-        if isinstance(job, ThreeStage):
+        if isinstance(job, CodesProcessors):
             yield Problem(
                 at,
                 f"is given, but the job's scheme {job.model_dump()['scheme']} protects all stages together",

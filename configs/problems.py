@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
-from riprap.codec.errors import ConfigError
+from riprap.codec.errors import ConfigError, RiprapError
 
 FieldPath = tuple[str | int, ...]
 
@@ -29,6 +29,11 @@ class Problem:
     expected: str
     fix: str = ""
     leads: bool = False
+
+    @classmethod
+    def of_error(cls, path: FieldPath, error: RiprapError, expected: str) -> Self:
+        """An error as a problem of the value at `path`."""
+        return cls(path, str(error.args[0]), expected, error.remedy)
 
 
 def dotted(path: FieldPath) -> str:

@@ -14,8 +14,8 @@ from pydantic_core import PydanticCustomError
 from riprap.codec.codes import BLOCKS_MAX
 from riprap.configs.base import Section
 from riprap.configs.problems import FieldPath, Problem
+from riprap.configs.roles import role_problems
 from riprap.configs.shape import Shape, StageEdge
-from riprap.configs.three_stage import three_stage_problems
 
 CODES = ("vandermonde", "stable", "xor", "gf256")
 REAL_CODES = ("stable", "vandermonde")
@@ -48,12 +48,12 @@ class NoScheme(SchemeOptions):
     scheme: Literal["none"]
 
 
-class ThreeStage(SchemeOptions):
-    """Works on one stage of sources, one of processors, and one of sinks."""
+class CodesProcessors(SchemeOptions):
+    """Codes the processors of a job: a stage of sources, one of processors, and one of sinks."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Exactly those stages."""
-        yield from three_stage_problems(shape)
+        yield from role_problems(shape)
 
 
 def _hedge(value: Any) -> str | int:
@@ -62,7 +62,7 @@ def _hedge(value: Any) -> str | int:
     raise PydanticCustomError("hedge", "none, cost, or milliseconds from 1 to 3600000")
 
 
-class Erasure(ThreeStage):
+class Erasure(CodesProcessors):
     """r parity blocks for every k data blocks (LEC III)."""
 
     scheme: Literal["erasure"]
@@ -139,7 +139,7 @@ def _stripes(shape: Shape) -> list[StageEdge]:
     return [edge for edge in shape.data_edges if edge.partitioning == "stripe"]
 
 
-class Replication(ThreeStage):
+class Replication(CodesProcessors):
     """Every block goes to `copies` workers (LEC V, Rep-wx)."""
 
     scheme: Literal["replication"]
@@ -163,20 +163,19 @@ class Replication(ThreeStage):
             )
 
 
-class Reactive(SchemeOptions):
+class Saving(SchemeOptions):
+    """Saves states on backup servers, in any topology. A striped edge is dealt in turn, for nothing is coded."""
+
+    needs_backup: ClassVar[bool] = True
+
+
+class Reactive(Saving):
     """Items and states are persisted on the backup servers, and restored (LEC V-A, after Spark)."""
 
     scheme: Literal["reactive"]
-    needs_backup: ClassVar[bool] = True
 
 
-class Dataflow(SchemeOptions):
-    """Works on any topology. A striped edge is dealt in turn, for nothing is coded."""
-
-    needs_backup: ClassVar[bool] = True
-
-
-class ApproximateOptions(Dataflow):
+class ApproximateOptions(Saving):
     """Backups when a loss would exceed a threshold (AF 3.4): Theta of state divergence, L unprocessed items,
     Gamma unacknowledged items, over all workers and failures together; within a window if there are windows.
     """
@@ -203,20 +202,20 @@ class ApproximateOptions(Dataflow):
                 )
 
 
-class MiniBatchOptions(Dataflow):
+class MiniBatchOptions(Saving):
     """Items and state of each micro-batch are saved (AF 4.1, after Spark Streaming)."""
 
     scheme: Literal["mini_batch"]
 
 
-class UpstreamBackupOptions(Dataflow):
+class UpstreamBackupOptions(Saving):
     """Senders keep and save every item until a saved state of the receiver includes it (AF 4.1)."""
 
     scheme: Literal["upstream_backup"]
     memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
 
 
-class Checkpoints(Dataflow):
+class Checkpoints(Saving):
     """Consistent checkpoints of the whole job, to which all go back after a loss. Times are in milliseconds."""
 
     interval_ms: float = Field(default=1000, gt=0, le=86_400_000, allow_inf_nan=False)

@@ -97,7 +97,7 @@ class StageOptions(TopologySection):
     input: Input | None = None
     """The input of a source that does not read the job's."""
     threads: Annotated[int, Bounds(ge=1, le=64)] = 1
-    """The compute threads of each task of a general topology."""
+    """The compute threads of each task; more than one for DataflowOperators that prepare blocks."""
     cpus: Annotated[tuple[int, ...], Written(lambda: CpuList, tuple)] | None = None
     """Task i is pinned to the CPU cpus[i modulo their number]; a task of n threads to the next n from there."""
     fault_tolerance: Scheme | None = None

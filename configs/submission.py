@@ -18,8 +18,8 @@ from riprap.configs.base import Section
 from riprap.configs.checks import Parts, check_parts, is_whole, scheme_problems
 from riprap.configs.explain import FINDINGS_MAX, explain
 from riprap.configs.problems import FieldPath, Problem, config_error, shown
-from riprap.configs.schemes import ThreeStage
-from riprap.configs.three_stage import thread_problems, three_stage_problems
+from riprap.configs.roles import role_problems, thread_problems
+from riprap.configs.schemes import CodesProcessors
 from riprap.configs.topology import EDGES_MAX, STAGES_MAX, Topology
 from riprap.configs.validation import TOPOLOGY, resolved, section_problems, sound_parts
 
@@ -30,24 +30,21 @@ TEXT_MAX = 16_000
 """The most text of an answer that lists problems."""
 
 
-class MatrixSchema(Section):
-    """The sources' schema of a job whose items have columns (engine/run/preflight.py)."""
+class WindowSchema(Section):
+    """The sources' schema (engine/run/job_schema.py)."""
 
     items: Count | None
+    windows: Count | None
+    verified: list[str] = Field(default_factory=list)
+
+
+class MatrixSchema(WindowSchema):
+    """The same of a job of Source, Processor and Sink, whose items have columns."""
+
     columns: Annotated[list[str], Field(min_length=1)]
     label: str | None
-    verified: list[str] = Field(default_factory=list)
     classes: Annotated[list[float], Field(min_length=2, max_length=2)]
     moments: Annotated[str, StringConstraints(pattern="^[12]:[A-Za-z0-9+/]*={0,2}$")] | None = None
-    windows: Count | None
-
-
-class WindowSchema(Section):
-    """The sources' schema of a general topology (engine/run/dataflow_preflight.py)."""
-
-    items: Count | None
-    windows: Count | None
-    verified: list[str] = Field(default_factory=list)
 
 
 class Additions(Section):
@@ -102,7 +99,7 @@ def _topology_problems(submitted: dict[str, Any], values: dict[str, Any]) -> Ite
     wrong, parts = section_problems(file_values), sound_parts(file_values)
     unfit = list(islice(check_parts(parts), FINDINGS_MAX))
     if is_whole(parts):
-        unfit += [*scheme_problems(parts), *_form_problems(submitted.get("schema"), parts)]
+        unfit += [*scheme_problems(parts), *_kind_problems(submitted.get("schema"), parts)]
     yield from (*wrong, *unfit)
     if not wrong:
         yield from _path_problems(values)
@@ -162,14 +159,14 @@ def _schema_problems(schema: Any) -> Iterator[Problem]:
         yield from _found(SCHEMAS[kind], schema, ("schema",))
 
 
-def _form_problems(schema: Any, parts: Parts) -> Iterator[Problem]:
+def _kind_problems(schema: Any, parts: Parts) -> Iterator[Problem]:
     """A schema of items with columns and another shape, or one without columns and a scheme that spreads them."""
     if not isinstance(schema, dict) or parts.fault_tolerance is None:
         return
     if "columns" in schema:
-        yield from three_stage_problems(parts.shape)
+        yield from role_problems(parts.shape)
         yield from thread_problems({name: stage.threads for name, stage in parts.stages.items()})
-    elif isinstance(parts.fault_tolerance, ThreeStage):
+    elif isinstance(parts.fault_tolerance, CodesProcessors):
         wrong = "is for operators of another kind than a schema without columns"
         yield Problem(("fault_tolerance", "scheme"), wrong, "a scheme of that kind")
 

@@ -31,7 +31,7 @@ class Context:
     operators/inputs/shard_checks.py). `empty(shape, dtype)` is where a source had best make the items that it hands
     out: as np.empty, but in memory that other workers of the host may read, if there is such memory.
 
-    In a general topology `upstream` and `downstream` give the number of tasks of each neighbouring stage by data edges,
+    For a DataflowOperator `upstream` and `downstream` give the tasks of each neighbouring stage by data edges,
     and what is said of columns, label and input is left out.
     """
 

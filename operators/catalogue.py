@@ -17,7 +17,7 @@ from riprap.operators.shipped import SHIPPED
 KINDS: dict[type[Operator], str] = {
     Source: "source", Processor: "processor", Sink: "sink", DataflowOperator: "dataflow",
 }  # fmt: skip
-"""An operator's kind by its base class. Those of general topologies, `dataflow`, stand wherever the edges put them."""
+"""An operator's kind by its base class. A DataflowOperator, `dataflow`, stands wherever the edges put them."""
 
 
 @dataclass(frozen=True)

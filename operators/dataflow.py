@@ -1,4 +1,4 @@
-"""The interface of operators of general topologies (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
+"""The interface of operators of any graph of stages (AF 3.3, Appendix C): data, feedback and punctuation in, items out.
 
 Like all operators it knows no engine. Blocks of many items are handed over; what is promised is promised per item.
 """
@@ -73,11 +73,11 @@ class Emitter(Protocol):
 
     @property
     def promised(self) -> int | None:
-        """The last promise of this task, in this life or one before; None while there is none."""
+        """The last promise of this task, in this incarnation or one before; None while there is none."""
 
 
 class DataflowOperator(Operator):
-    """Base of the operators of general topologies. Options of a stage are keyword arguments of the constructor.
+    """Base of the operators that any graph of stages may hold. A stage gives its options to the constructor by name.
 
     A source reads the job's input: it gets its blocks as `process_data` with the stage "".
     """
@@ -106,9 +106,9 @@ class DataflowOperator(Operator):
 
         A stage of N `threads` calls it in N - 1 helpers, and where these are busy in the thread that owns the state:
         for several blocks at once, in any order, before the turn of the block has come (AF 3.2). So it must neither
-        read nor write the state, nor any field that changes. It gets every block of data once in each life of the
-        worker, whole; feedback it does not get. Only arrays may be replaced: `items._replace(arrays=...)`. The count
-        stays, and `first` goes on counting the items of the block as it came, of which a state may include some.
+        read nor write the state, nor any field that changes. It gets every block of data once in each incarnation of
+        the worker, whole; feedback it does not get. Only arrays may be replaced: `items._replace(arrays=...)`. The
+        count stays, and `first` goes on counting the items of the block as it came, of which a state may include some.
         Whatever the number of threads, `process_data` is called in the order of receipt, by one thread.
         """
         return items
@@ -148,10 +148,10 @@ class DataflowOperator(Operator):
         """
 
     is_restorable = True
-    """False for a destination that cannot go on from what a former life saved."""
+    """False for a destination that cannot go on from what a former incarnation saved."""
 
     def process_recovery(self, out: Emitter) -> None:
-        """The state is that of a former life: feed back what a coded stage before this one computes with."""
+        """The state is that of a former incarnation: feed back what a coded stage before this one computes with."""
 
     def outputs(self) -> np.ndarray | None:
         """Rows (2-D, float64) that the window just closed adds to the job's output file; None where there is none.

@@ -16,23 +16,23 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "linear_prediction:SupportVectorMachine", "kmeans_prediction:NearestCentre", "network_prediction:Network",
         "prediction:Predictions",
     ),
-    "General topologies: passing on": ("forward:Forward",),
-    "General topologies: output seen exactly once": ("row_files:RowFiles", "sqlite_rows:SqliteRows"),
-    "General topologies: text": (
+    "Dataflow: passing on": ("forward:Forward",),
+    "Dataflow: output seen exactly once": ("row_files:RowFiles", "sqlite_rows:SqliteRows"),
+    "Dataflow: text": (
         "grep:Grep", "grep:MergeLines", "word_count:SplitWords", "word_count:CountWords",
         "word_count:CountRecentWords",
     ),
-    "General topologies: event time": ("timed_lines:TimedLines", "panes:Panes"),
-    "General topologies: packets": (
+    "Dataflow: event time": ("timed_lines:TimedLines", "panes:Panes"),
+    "Dataflow: packets": (
         "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch", "ripple_join:SamplePackets",
         "ripple_join:RippleJoin",
     ),
-    "General topologies: graphs": (
+    "Dataflow: graphs": (
         "read_edges:ReadEdges", "pagerank:PageRank", "components:ConnectedComponents", "shortest_paths:ShortestPaths",
         "factors:AlternatingLeastSquares",
     ),
-    "General topologies: the greatest": ("read_rows:ReadRows", "top_n:TopN"),
-    "General topologies: learning": (
+    "Dataflow: the greatest": ("read_rows:ReadRows", "top_n:TopN"),
+    "Dataflow: learning": (
         "gradient:LocalGradient", "gradient:GlobalGradient", "online_logistic:LocalModel",
         "online_logistic:GlobalModel", "full_gradient:FullGradient", "lloyd:Lloyd",
     ),

@@ -89,7 +89,7 @@ def check_sink(
 def check_operator(
     operator: type[DataflowOperator] | DataflowOperator, blocks: Iterable[Block], context: Context | None = None
 ) -> None:
-    """Try an operator of a general topology on blocks, in three windows of about as many blocks each.
+    """Try a DataflowOperator on blocks, in three windows of about as many blocks each.
 
     A block is an array with an item a row, several arrays, the first of which has as many rows as there are items, or
     Items. The context says which stages it may send to; without one that is a stage `next` of two tasks, and back to a

@@ -35,10 +35,10 @@ def recoveries(outcomes: Iterable[Outcome]) -> list[dict[str, float]]:
 
 
 def first_item(outcome: Outcome, failure: Mapping[str, Any]) -> float:
-    """ms from the kill to the first item that the next life processed; NaN when none was left."""
-    life = (failure["worker"], failure["incarnation"] + 1)
+    """ms from the kill to the first item that the next incarnation processed; NaN when none was left."""
+    incarnation = (failure["worker"], failure["incarnation"] + 1)
     for event in outcome.events:
-        if event["event"] == "first_item" and (event["worker"], event["incarnation"]) == life:
+        if event["event"] == "first_item" and (event["worker"], event["incarnation"]) == incarnation:
             return float((event["monotonic"] - failure["injected_at"]) * 1000)
     return float("nan")
 

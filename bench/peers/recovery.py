@@ -3,7 +3,7 @@
     python -m bench.peers.recovery [--kills N] [--only NAME ...]
 
 Logistic regression on the 11 attributes, micro-batches of 100,000, at full speed, and the same number of kills for all.
-The schemes of general topologies run word count; they have a table of their own. How the times are defined stands in
+Schemes of DataflowOperators run word count; they have a table of their own. How the times are defined stands in
 bench/peers/recovery_times.py.
 """
 

@@ -1,4 +1,4 @@
-"""Trains the operators of a three-stage job in this process: the blocks of the job in their order, so the same bits."""
+"""Trains a processor and a sink in this process: the blocks of the job in their order, so the same bits."""
 
 from __future__ import annotations
 

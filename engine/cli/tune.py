@@ -12,6 +12,7 @@ from riprap.engine.cli.options import json_option, set_option
 
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
+    from riprap.engine.run.preflight import CheckedJob
     from riprap.engine.tune.pilots import PilotOutcome, Pilots, Quantity
     from riprap.engine.tune.report import Tuning
     from riprap.engine.tune.search import Measured, Setting
@@ -76,8 +77,9 @@ def _tune(
     from riprap.engine.tune.pilots import Pilots, Quantity, kills, pilot_items, stream_items
 
     asked, failures, most = sizes
-    topology = check_job(file, sets).topology
-    _check_scheme(topology)
+    job = check_job(file, sets)
+    topology = job.topology
+    _check_can_be_tuned(job)
     acting = _acting(topology)
     total = max(stream_items(topology).values())
     items = pilot_items(asked, total, topology.micro_batch, failures)
@@ -88,13 +90,20 @@ def _tune(
     return _measure(pilots, Quantity(metric), target, (items, total), (most, acting)), folder
 
 
-def _check_scheme(topology: Topology) -> None:
+def _check_can_be_tuned(job: CheckedJob) -> None:
     from riprap.codec.errors import ConfigError
+    from riprap.engine.run.kinds import DATAFLOW
 
+    topology = job.topology
     if topology.scheme != "approximate":
         raise ConfigError(
             f"job {topology.job} has the scheme {topology.scheme}, which has no thresholds to tune",
             "add --set fault_tolerance.scheme=approximate",
+        )
+    if job.kind is not DATAFLOW:
+        raise ConfigError(
+            f"job {topology.job} is of {job.kind.name}, and pilots are of {DATAFLOW.name} alone",
+            "try thresholds by riprap run: the distance of models that a kill may cost is in `lost` (docs/schemes.md)",
         )
 
 

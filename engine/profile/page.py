@@ -73,7 +73,7 @@ class Profile:
         def rank(thread: ThreadSpans) -> tuple[Any, ...]:
             stage, _, index = thread.worker.partition(".")
             io = NETWORK.index(thread.thread) if thread.is_network else -1
-            return place.get(stage, len(place)), int(index), thread.life, io, thread.thread
+            return place.get(stage, len(place)), int(index), thread.incarnation, io, thread.thread
 
         return sorted(self.threads, key=rank)
 
@@ -124,8 +124,8 @@ def _head(profile: Profile, row: EpochRow | None, job: Interval) -> str:
     )
     notes = ""
     if profile.elsewhere:
-        lives = html.escape(", ".join(profile.elsewhere))
-        notes = f'<p class="note">Not shown, because the clocks of other hosts differ: {lives}.</p>'
+        incarnations = html.escape(", ".join(profile.elsewhere))
+        notes = f'<p class="note">Not shown, because the clocks of other hosts differ: {incarnations}.</p>'
     return (
         f'<h1>{html.escape(profile.job)}</h1><p class="soft">where the time of its threads goes</p>'
         f'<dl class="facts">{listed}</dl>{notes}'

@@ -46,10 +46,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class ThreadSpans:
-    """The records of one thread of one life of a worker. Invariant: `spans` (SPAN) are in order and do not overlap."""
+    """The records of a thread of one incarnation. Invariant: `spans` (SPAN) are in order and do not overlap."""
 
     worker: str
-    life: int
+    incarnation: int
     thread: str
     spans: np.ndarray
     full: bool
@@ -57,8 +57,8 @@ class ThreadSpans:
 
     @property
     def name(self) -> str:
-        """The worker's, with its life behind it where that is not the first."""
-        return self.worker if self.life == 1 else f"{self.worker}#{self.life}"
+        """The worker's, with its incarnation behind it where that is not the first."""
+        return self.worker if self.incarnation == 1 else f"{self.worker}#{self.incarnation}"
 
     @property
     def is_network(self) -> bool:
@@ -95,11 +95,11 @@ class Cpu:
 
 
 def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]:
-    """All that was recorded on the host of this `boot`, and the lives that ran elsewhere: clocks of hosts differ."""
+    """All that was recorded on the host of this `boot`, and who ran elsewhere: clocks of hosts differ."""
     threads: list[ThreadSpans] = []
     elsewhere = []
     for about in sorted(folder.glob(f"*/{ABOUT}")):
-        worker, _, life = about.parent.name.partition("#")
+        worker, _, incarnation = about.parent.name.partition("#")
         if boot_of(about) != boot:
             elsewhere.append(about.parent.name)
             continue
@@ -108,12 +108,12 @@ def read_threads(folder: Path, boot: str) -> tuple[list[ThreadSpans], list[str]]
             used = slots["tag"] != 0
             if used.any():
                 spans = np.sort(slots[used], order="start_ns")
-                threads.append(ThreadSpans(worker, int(life), path.stem, spans, bool(used.all())))
+                threads.append(ThreadSpans(worker, int(incarnation), path.stem, spans, bool(used.all())))
     return threads, elsewhere
 
 
 def boot_of(about: Path) -> str:
-    """The host that a life ran on, by its `boot`; empty when it was killed before it had said so."""
+    """The host that an incarnation ran on, by its `boot`; empty when it was killed before it had said so."""
     try:
         return str(json.loads(about.read_text())["boot"])
     except ValueError:

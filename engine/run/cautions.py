@@ -12,9 +12,7 @@ import click
 from riprap.codec.codes import CODES, make_code
 from riprap.codec.codes.patterns import worst_condition
 from riprap.configs.topology import Topology
-from riprap.engine.run.inert import notes
 from riprap.engine.run_directory.directory import read_events
-from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.names import newer_name
 
 CONDITION_MAX = 1e8
@@ -24,11 +22,9 @@ DIGITS = 15.95
 
 
 def cautions(topology: Topology) -> Iterator[str]:
-    """A sentence for each, with the remedy."""
+    """A sentence for each, with the remedy, that the topology alone gives reason for."""
     if topology.scheme == "erasure":
         yield from _code_cautions(topology.fault_tolerance)
-    if is_dataflow(topology):
-        yield from notes(topology)
 
 
 def old_names(topology: Topology) -> Iterator[str]:

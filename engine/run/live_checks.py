@@ -9,12 +9,13 @@ from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.sections import Input
 from riprap.configs.topology import Topology
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.engine.run.kinds.kind import JobKind
 from riprap.engine.schemes import SCHEMES, scheme_class
 from riprap.operators.inputs.tcp_lines import addresses_of
 
 
-def live_problems(topology: Topology, general: bool) -> Iterator[Problem]:
-    """Problems of all sources of a whole topology; `general`: its operators are DataflowOperators."""
+def live_problems(topology: Topology, kind: JobKind) -> Iterator[Problem]:
+    """Problems of all sources of a whole topology whose operators are of this kind."""
     for stage in topology.sources:
         source = topology.input_of(stage)
         at: FieldPath = ("stages", stage, "input") if topology.stages[stage].input else ("input",)
@@ -25,7 +26,7 @@ def live_problems(topology: Topology, general: bool) -> Iterator[Problem]:
             continue
         yield from _key_problems(topology, source, at)
         yield from _part_problems(source, topology.stages[stage].parallelism, at)
-        yield from _protection_problems(topology, stage, general, at)
+        yield from _protection_problems(topology, stage, kind, at)
 
 
 def _key_problems(topology: Topology, source: Input, at: FieldPath) -> Iterator[Problem]:
@@ -63,12 +64,12 @@ def _part_problems(source: Input, tasks: int, at: FieldPath) -> Iterator[Problem
         yield Problem((*at, "path"), f"is one file for {tasks} source tasks", "a directory, or one task", fix)
 
 
-def _protection_problems(topology: Topology, stage: str, general: bool, at: FieldPath) -> Iterator[Problem]:
+def _protection_problems(topology: Topology, stage: str, kind: JobKind, at: FieldPath) -> Iterator[Problem]:
     """Stages that cannot read it, and schemes under which its log would be worth nothing."""
-    if not general:
+    if not kind.reads_live:
         wrong = f"{topology.stages[stage].operator} is a Source, which reads an input of known length"
         fix = "use dataflow operators, as configs/word_count.yaml does"
-        yield Problem((*at, "path"), wrong, "a general topology for an input that goes on", fix)
+        yield Problem((*at, "path"), wrong, "DataflowOperators for an input that goes on", fix)
         return
     own = topology.stages[stage].fault_tolerance is not None
     where: FieldPath = ("stages", stage, "fault_tolerance", "scheme") if own else ("fault_tolerance", "scheme")

@@ -1,7 +1,7 @@
 """The losses of a job, certain or possible, in each recovery: bounds are said as bounds, counts as counts (AF 3.5).
 
-A recovery is a life that went on from what another had saved. One that ended before its failure was on record is known
-to no later one, which then goes on from the same records: the last that says so counts.
+A recovery is an incarnation that went on from what another had saved. One that ended before its failure was on record
+is known to no later one, which then goes on from the same records: the last that says so counts.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ Stats = Mapping[str, Any]
 
 
 def losses(stats: Mapping[str, Sequence[Stats]]) -> dict[str, Any]:
-    """`items` were counted as lost, `states` may lack something; `recoveries` has the details, by workers' lives."""
+    """`items` were counted as lost, `states` may lack something; `recoveries` has the details, by incarnation."""
     recoveries = list(_recoveries(stats))
-    counted = sum(life.get("lost_items") or 0 for lives in stats.values() for life in lives if not life.get("recovery"))
+    every = [one for of_worker in stats.values() for one in of_worker]
+    counted = sum(one.get("lost_items") or 0 for one in every if not one.get("recovery"))
     return {
         "items": int(counted) + sum(one["items_lost"] for one in recoveries),
         "states": sum(one["state"] != "" and one["divergence_max"] != 0 for one in recoveries),
@@ -24,12 +25,12 @@ def losses(stats: Mapping[str, Sequence[Stats]]) -> dict[str, Any]:
 
 
 def _recoveries(stats: Mapping[str, Sequence[Stats]]) -> Iterator[dict[str, Any]]:
-    for worker, lives in sorted(stats.items()):
+    for worker, of_worker in sorted(stats.items()):
         newest: dict[int, Stats] = {}
-        for number, life in enumerate(lives):
-            if recovery := life.get("recovery"):
+        for number, said in enumerate(of_worker):
+            if recovery := said.get("recovery"):
                 known = {name: value for name, value in recovery.items() if name != "earlier"}
-                for one in recovery.get("earlier", ()):  # of a life that ended before it could say so itself
+                for one in recovery.get("earlier", ()):  # of an incarnation that ended before it could say so itself
                     newest.setdefault(one["failure"], {**one, "items_lost": 0})
                 newest[recovery["failure"] or -number] = known
         yield from ({"worker": worker, **newest[key]} for key in sorted(newest, key=abs))

@@ -14,7 +14,6 @@ from riprap.configs.problems import Problem, config_error
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.schemes import SCHEMES
-from riprap.engine.worker.operators import is_dataflow
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 from riprap.operators.states.base import State
@@ -31,7 +30,7 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
         savepoint = read_savepoint(Path(topology.start_from))
         savepoint.check()
     except RiprapError as error:
-        yield Problem(AT, str(error.args[0]), "a savepoint that is whole", error.remedy)
+        yield Problem.of_error(AT, error, "a savepoint that is whole")
         return
     yield from _stage_problems(topology, savepoint)
     yield from _rescaling_problems(topology, savepoint)
@@ -61,7 +60,7 @@ def _rescaling_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Pr
 
 
 def _scheme_problems(topology: Topology) -> Iterator[Problem]:
-    """A life that starts again must know from its scheme that it goes on, and where."""
+    """An incarnation that starts again must know from its scheme that it goes on, and where."""
     exact = [name for name, scheme in SCHEMES.items() if scheme.exact and scheme.saves]
     names = sorted({topology.scheme_of(stage)["scheme"] for stage in topology.stages})
     if coded_stages(topology) or not set(names) <= set(exact):
@@ -95,7 +94,8 @@ def _task_problems(topology: Topology, savepoint: Savepoint, name: str) -> Itera
 
 
 def _key_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
-    state = _state_of(topology, name)
+    operator = _made(topology, name)
+    state = None if operator is None else operator.state
     if state is not None and type(state).recover_groups is State.recover_groups:
         wrong = f"is another than {savepoint.tasks(name)}, and the state of its operator, {type(state).__name__},"
         yield Problem(("stages", name, "parallelism"), f"{wrong} is not kept by key", "the number of tasks that it had")
@@ -103,18 +103,18 @@ def _key_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterat
 
 def _state_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
     saved = int(savepoint.fields(WorkerId(name, 0))["state"])
-    has_state = _state_of(topology, name) is not None
-    if is_dataflow(topology) and bool(saved) != has_state:
+    operator = _made(topology, name)
+    if operator is not None and bool(saved) != (operator.state is not None):
         kept = ("no", "a") if saved else ("a", "none")
         wrong = f"{topology.stages[name].operator} keeps {kept[0]} state, and that of the savepoint {kept[1]}"
         yield Problem(("stages", name, "operator"), wrong, "an operator with a state of the same kind")
 
 
-def _state_of(topology: Topology, name: str) -> State | None:
-    """The state of an operator; None also when it cannot be made, which other checks report."""
+def _made(topology: Topology, name: str) -> DataflowOperator | None:
+    """The DataflowOperator of a stage; None when it cannot be made, which other checks report."""
     stage = topology.stages[name]
     try:
         operator = make_operator(stage.operator, stage.options)
     except RiprapError:
         return None
-    return operator.state if isinstance(operator, DataflowOperator) else None
+    return operator if isinstance(operator, DataflowOperator) else None

@@ -13,7 +13,6 @@ from riprap.codec.files import cut_torn_line, remove_partial
 from riprap.controller.client import Client
 from riprap.controller.phases import TERMINAL
 from riprap.engine.profile.page import write_page
-from riprap.engine.run.dataflow_preflight import DataflowSchema
 from riprap.engine.run.display import Display
 from riprap.engine.run.environment import describe
 from riprap.engine.run.holdout import holdout_metrics
@@ -200,9 +199,9 @@ class Session:
         self._targets.update_services(pids | self._leader(pids))
         if "agent" in pids:
             self._targets.update_workers(status, pids["agent"])
-        stats = [one for lives in stats_by_worker(status).values() for one in lives]
+        stats = [one for found in stats_by_worker(status).values() for one in found]
         emitted = (moment for moment in times(stats, "first_emit_at") if moment >= self._started_at)
-        known = self._injector.first_item_at  # another controller may not know of the lives before
+        known = self._injector.first_item_at  # another controller may not know of the incarnations before
         self._injector.first_item_at = min([*emitted, *([] if known is None else [known])], default=None)
 
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
@@ -261,9 +260,9 @@ class Session:
 
     def _write_profile(self) -> None:
         topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])
-        word = "window" if isinstance(self._job.schema, DataflowSchema) else "micro-batch"
+        stages, word = list(topology.stages), self._job.kind.window
         try:
-            write_page(self._run_dir, topology.job, topology.scheme, list(topology.stages), rows, word)
+            write_page(self._run_dir, topology.job, topology.scheme, stages, rows, word)
         except OSError as error:  # the summary of the job is what counts
             self._events.write("profile_not_written", reason=str(error))
 

@@ -83,8 +83,8 @@ def look(
     failures: tuple[Mapping[str, Any], ...] = (),
 ) -> Snapshot:  # fmt: skip
     """Compose a snapshot; unknown fields are left empty."""
-    lives = stats_by_worker(status)
-    every = [one for stats in lives.values() for one in stats]
+    stats = stats_by_worker(status)
+    every = [one for found in stats.values() for one in found]
     workers = status.get("workers") or {}
     return Snapshot(
         job=str(status.get("job", "")),
@@ -93,7 +93,7 @@ def look(
         items=items,
         total_items=total_items,
         items_per_second=rate,
-        metrics={name: value for name, value in combine(newest_of(lives)).items() if value is not None},
+        metrics={name: value for name, value in combine(newest_of(stats)).items() if value is not None},
         workers=tuple((name, one.get("incarnation", 0), one.get("state", "")) for name, one in workers.items()),
         decoded_items=sum(one.get("decoded_items", 0) for one in every),
         recomputed_items=sum(one.get("recomputed_items", 0) for one in every),

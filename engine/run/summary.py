@@ -23,7 +23,7 @@ BACKUPS = (
     "records", "record_bytes", "state_backups", "state_backup_bytes", "item_backups", "item_backup_bytes",
     "punctuation_backups", "replayed_items",
 )  # fmt: skip
-"""Counts of all that workers saved, and under the schemes of general topologies: records of states, items, bytes."""
+"""Counts of all that workers saved: records and their bytes; of them states, items, punctuation; and replayed items."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def compose(facts: Facts) -> dict[str, Any]:
     what workers count and what failed is that of the last one, for lost processes cannot be asked.
     """
     stats = stats_by_worker(facts.status)
-    every = [one for lives in stats.values() for one in lives]
+    every = [one for of_worker in stats.values() for one in of_worker]
     rows = [row for attempt in (*facts.earlier, facts.epochs) for row in attempt]
     items = facts.before.items + sum(row.items for row in rows)
     items_now = items - sum(row.items for attempt in facts.earlier for row in attempt)
@@ -111,21 +111,21 @@ def compose(facts: Facts) -> dict[str, Any]:
         "model": model,
         "output": _sinks_view(stats, "output"),
         "metrics": {**metrics, **facts.metrics},
-        "peak_rss_mb": {worker: max(_numbers(lives, "peak_rss_mb"), default=0) for worker, lives in stats.items()},
-        "cpu_seconds": {worker: sum(_numbers(lives, "cpu_seconds")) for worker, lives in stats.items()},
+        "peak_rss_mb": {worker: max(_numbers(found, "peak_rss_mb"), default=0) for worker, found in stats.items()},
+        "cpu_seconds": {worker: sum(_numbers(found, "cpu_seconds")) for worker, found in stats.items()},
         "environment": dict(facts.environment),
     }
 
 
 def stats_by_worker(status: Mapping[str, Any]) -> dict[str, list[Stats]]:
     """The statistics of every incarnation of every worker, the latest last."""
-    lives: dict[str, list[Stats]] = {worker: [] for worker in status.get("workers") or {}}
+    stats: dict[str, list[Stats]] = {worker: [] for worker in status.get("workers") or {}}
     past = sorted((status.get("past") or {}).items(), key=lambda item: _incarnation(item[0]))
-    for name, stats in past:
-        lives.setdefault(name.partition("#")[0], []).append(stats or {})
+    for name, said in past:
+        stats.setdefault(name.partition("#")[0], []).append(said or {})
     for worker, state in (status.get("workers") or {}).items():
-        lives[worker].append(state.get("stats") or {})
-    return lives
+        stats[worker].append(state.get("stats") or {})
+    return stats
 
 
 def shortfall(submitted: Mapping[str, Any], committed: Committed, status: Mapping[str, Any]) -> str:
@@ -135,14 +135,14 @@ def shortfall(submitted: Mapping[str, Any], committed: Committed, status: Mappin
     """
     if status.get("phase") != "COMPLETED":
         return ""
-    lives = stats_by_worker(status)
-    left_out = [int(max(_numbers(lives.get(sink, []), "left_out_items"), default=0)) for sink in submitted["sinks"]]
+    stats = stats_by_worker(status)
+    left_out = [int(max(_numbers(stats.get(sink, []), "left_out_items"), default=0)) for sink in submitted["sinks"]]
     return Expected.from_topology(submitted).shortfall(committed.accounts(left_out))
 
 
 def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:
     """The statistics of the latest incarnation of every worker."""
-    return {worker: lives[-1] for worker, lives in stats.items() if lives}
+    return {worker: found[-1] for worker, found in stats.items() if found}
 
 
 def match_failures(injected: Sequence[Injected], recorded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -232,7 +232,7 @@ def _first_emit(
     every: list[Stats], epochs: Sequence[EpochRow], since: float = 0.0, known: float | None = None
 ) -> float | None:
     """The earliest of what workers say, of what is `known`, and of when the first epoch began: its latency before its
-    commit. The lives before a change of controllers may be forgotten.
+    commit. The incarnations before a change of controllers may be forgotten.
 
     A sink that goes on where an earlier attempt ended also remembers the beginning of that, and announces epochs that
     were committed then; both lie before `since`.
@@ -262,7 +262,7 @@ def _by_edge(every: list[Stats], name: str) -> dict[str, int]:
 
 def _sinks_view(stats: Mapping[str, list[Stats]], name: str) -> dict[str, Any]:
     """A file (`model`, `output`) as the first sink last reported it; with several sinks, each one's under `all`."""
-    files = {worker: one[name] for worker, lives in sorted(stats.items()) for one in lives if one.get(name)}
+    files = {worker: one[name] for worker, found in sorted(stats.items()) for one in found if one.get(name)}
     view = dict(next(iter(files.values()), {}))
     if len(files) > 1:
         view["all"] = files

@@ -50,7 +50,7 @@ COMPUTED = {
     ),
     "copy": ("outputs", "snapshot"),
 }
-"""Kind -> the methods of an operator, of either form, that are of it."""
+"""Kind -> the methods of an operator, of either kind, that are of it."""
 
 RECORDED = ("upstream", "downstream", "prepare")
 """First letters of the names of the threads that record spans, beside the compute thread."""

@@ -1,4 +1,4 @@
-"""The adapters: the calls of a task of a general topology, in terms of `Source`, `Processor` and `Sink` (LEC III-B).
+"""The adapters: the calls of a task, in terms of `Source`, `Processor` and `Sink` (LEC III-B).
 
 The blocks between them carry an array more than the operators see. Behind items it says the number of the first in its
 source task's stream, and how many of them a coded stage gets at a time. Behind results it has a row for each, with the

@@ -1,4 +1,4 @@
-"""The states of adapted processors and sinks: all that a new life needs, and its distance from the backup.
+"""The states of adapted processors and sinks: all that a new incarnation needs, and its distance from the backup.
 
 A backup holds everything each time, or nothing where nothing has changed: models come anew with each epoch anyway.
 The divergence of a model is the Euclidean distance from the one that was saved. What cannot be told as a distance,

@@ -56,7 +56,7 @@ class AlternatingLeastSquares(GraphLoop):
         return Spoken(self._told(side), np.array([error + penalty, error, len(ratings)]))
 
     def _first(self, vertices: np.ndarray) -> np.ndarray:
-        """Numbers between 0 and 1 that look like chance, and are the same in each life and for each number of tasks."""
+        """Numbers between 0 and 1 that look like chance, the same in each incarnation and for each number of tasks."""
         mixed = (vertices[:, None] + 1) * GOLDEN + np.sqrt(2 + np.arange(self._rank))[None, :] * (vertices[:, None] + 1)
         return np.asarray(mixed % 1.0)
 

@@ -25,7 +25,7 @@ class GraphLoop(Iteration):
 
     @property
     def part(self) -> GraphPart:
-        """This task's part of the graph; made of the rows anew in each window, and in a new life."""
+        """This task's part of the graph; made of the rows anew in each window, and in a new incarnation."""
         if self._part is None or self._part[0] != self.state.epoch:
             self._part = self.state.epoch, GraphPart.of(self.state.rows)
         return self._part[1]

@@ -37,13 +37,13 @@ class FollowedFiles:
         self._names: dict[str, Name] = {}
         self._known: set[str] = set()
         self._unread: dict[str, FilePlace] = {}
-        """Files of a former life that were not found yet."""
+        """Files of a former incarnation that were not found yet."""
         self._changed: dict[str, list[object] | None] = {}
         self._turn = ""
         self._until_look = 0
 
     def go_to(self, places: Places) -> None:
-        """Go on in the files of a former life; one that is not there any more is reported."""
+        """Go on in the files of a former incarnation; one that is not there any more is reported."""
         self._unread = {identity: FilePlace(*place) for identity, place in places.items()}
         for path in self._listed(os.path.dirname(self._path) if not self._is_directory else self._path):
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Opens the input of a general topology: shards of any format, or raw text, dealt out to the tasks of its source."""
+"""Opens the input of a source: shards of any format, or raw text, dealt out to the tasks of its source."""
 
 from __future__ import annotations
 

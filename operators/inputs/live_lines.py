@@ -37,7 +37,7 @@ class LiveInput(Protocol):
     """An input that goes on. Nothing here waits, and lines that were taken are not handed out again by this object."""
 
     def go_to(self, places: Places) -> None:
-        """Go on from there; called once, before anything is taken, where a former life has read something."""
+        """Go on from there; called once, before anything is taken, where a former incarnation has read something."""
 
     def take(self, lines: int, nbytes: int, rest: bool) -> Lines | None:
         """At most `lines` of the lines that are there, of about `nbytes` bytes; None when there is nothing at present.

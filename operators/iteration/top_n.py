@@ -66,7 +66,7 @@ class TopN(Iteration):
 
     @property
     def parts(self) -> OwnSums:
-        """Made of the rows anew in each window, and in a new life."""
+        """Made of the rows anew in each window, and in a new incarnation."""
         if self._parts is None or self._parts[0] != self.state.epoch:
             self._parts = self.state.epoch, self._summed()
         return self._parts[1]

@@ -29,5 +29,5 @@ class TransactionalSink(DataflowOperator):
         raise NotImplementedError
 
     def abort(self, kept: Collection[str]) -> None:
-        """Drop this task's output that is not committed, except for these names: a new life begins."""
+        """Drop this task's output that is not committed, except for these names: a new incarnation begins."""
         raise NotImplementedError

@@ -5,6 +5,6 @@ arrays.py     arrays as messages bring them, and where two lists of arrays diffe
 source.py, processor.py, sink.py, dataflow.py, states.py
               the laws of each kind
 play.py       runs a source, a processor and a sink over some epochs, as a job would
-graph.py      runs the stages of a general topology over some windows, as a job would
+graph.py      runs the stages of DataflowOperators over some windows, as a job would
 subjects.py   fresh operators from a class, or from one that was made
 """

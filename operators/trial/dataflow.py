@@ -1,4 +1,4 @@
-"""The laws of an operator of a general topology: the same output and results from the same calls."""
+"""The laws of a DataflowOperator: the same output and results from the same calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.trial.arrays import copies, differing_names, first_difference, not_finite
 from riprap.operators.trial.graph import Call, Message, Outbox, call
 from riprap.operators.trial.law import Law, NotTried, breach
-from riprap.operators.trial.sink import COMBINES
+from riprap.operators.trial.sink import check_combines
 
 THREADS = 4
 
@@ -159,11 +158,7 @@ def returns_results(case: OperatorCase) -> None:
 def returns_metrics(case: OperatorCase) -> None:
     returns.numbers(case.operator, "metrics", case.make().metrics())
     returns.numbers(case.operator, "metrics", case.operator.metrics())
-    combines: Any = case.operator.combines
-    ways = combines.values() if isinstance(combines, dict) else [combines]
-    if odd := [way for way in ways if way not in COMBINES]:
-        said = f"has {odd[0]!r} in `combines`"
-        raise breach(case.operator, "metrics", said, 'a dictionary of "sum" or "mean" by metric')
+    check_combines(case.operator)
 
 
 def _preparing(case: OperatorCase) -> DataflowOperator:

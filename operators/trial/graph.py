@@ -1,4 +1,4 @@
-"""Runs the stages of a general topology over some windows in one process, as their workers would, and notes each call.
+"""Runs stages of DataflowOperators over some windows in one process, as their workers would, and notes each call.
 
 Blocks are handed on in the order in which they were sent, feedback at once; a window is closed stage by stage.
 """

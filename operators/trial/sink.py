@@ -12,6 +12,7 @@ import numpy as np
 
 from riprap.operators import returns
 from riprap.operators.base import Processor, Sink
+from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.trial.arrays import differing_names, first_difference, not_finite, received, stored
 from riprap.operators.trial.law import Law, NotTried, breach
 from riprap.operators.trial.play import Blocks, Epoch, Make, Play
@@ -99,10 +100,15 @@ def names_its_model_always_alike(case: SinkCase) -> None:
 
 
 def says_how_metrics_combine(case: SinkCase) -> None:
-    combines: Any = case.sink.combines
+    check_combines(case.sink)
+
+
+def check_combines(owner: Sink | DataflowOperator) -> None:
+    """Broken where its metrics of several tasks could not become the job's."""
+    combines: Any = owner.combines
     ways = combines.values() if isinstance(combines, dict) else [combines]
     if odd := [way for way in ways if way not in COMBINES]:
-        raise breach(case.sink, "metrics", f"has {odd[0]!r} in `combines`", 'a dictionary of "sum" or "mean" by metric')
+        raise breach(owner, "metrics", f"has {odd[0]!r} in `combines`", 'a dictionary of "sum" or "mean" by metric')
 
 
 def learns_the_same_again(case: SinkCase) -> None:
@@ -152,7 +158,7 @@ def goes_on_from_a_snapshot(case: SinkCase) -> None:
 
 
 def restored(case: SinkCase, play: Play, epoch: Epoch) -> Play:
-    """The same in new lives: from the snapshot and from the last epoch's feedback."""
+    """The same in new incarnations: from the snapshot and from the last epoch's feedback."""
     again = case.play()
     again.epoch = play.epoch
     again.sink.restore({name: stored(array) for name, array in _snapshot(play.sink).items()})

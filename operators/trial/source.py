@@ -74,10 +74,11 @@ def reads_the_same_again(case: SourceCase) -> None:
     _compare(case, case.read(0, case.count), 0, "the second time")
 
 
-def reads_the_same_in_another_life(case: SourceCase) -> None:
+def reads_the_same_in_another_incarnation(case: SourceCase) -> None:
     again = case.make()
     if returns.stream_length(again) != returns.stream_length(case.source) or returns.schema(again)[0] != case.columns:
-        raise breach(again, "open", "set other items or columns the second time", "the same in each life of a worker")
+        expected = "the same in each incarnation of a worker"
+        raise breach(again, "open", "set other items or columns the second time", expected)
     _compare(case, case.read(0, case.count, again), 0, "from a second source, as after a failure")
 
 
@@ -127,7 +128,7 @@ LAWS: tuple[Law[SourceCase], ...] = (
     Law("read returns float64 rows, as many as asked for", reads_rows, essential=True),
     Law("read returns finite numbers", reads_finite_numbers),
     Law("read returns the same bytes again", reads_the_same_again, essential=True),
-    Law("a second source reads the same bytes", reads_the_same_in_another_life),
+    Law("a second source reads the same bytes", reads_the_same_in_another_incarnation),
     Law("in pieces it reads the same bytes", reads_the_same_in_pieces),
     Law("the last items can be read", reads_its_end),
     Law("rows that were read stay as they are", leaves_what_it_returned),

@@ -197,7 +197,7 @@ def test_a_worker_that_dies_again_and_again_fails_the_job(cluster: Cluster) -> N
     cluster.submit(topology(toy={"processor.1": {"exits_at_start": 1000}}))
     with pytest.raises(JobFailed, match=r"restart storm: processor\.1 died \d+ times.*exit status 3") as raised:
         cluster.client.wait("toy", timeout_s=120)
-    # a death counts as its own doing once its status is known, which may come after the next life was begun
+    # a death counts as its own doing once its status is known, which may come after the next incarnation was begun
     died = cluster.status()["workers"]["processor.1"]["incarnation"]
     assert f"died {died} times" in str(raised.value) and 3 <= died <= JobLimits().restarts_max + 1
 
@@ -255,7 +255,7 @@ def test_an_agent_that_is_told_to_stop_leaves_nothing_behind(cluster: Cluster) -
 def test_a_workers_lives_share_one_log(cluster: Cluster) -> None:
     cluster.start_both()
     cluster.kill(pids(cluster.run(topology()))["sink.0"])
-    cluster.until("its second life", lambda s: incarnations(s) == [1, 1, 1, 1, 2] and recovered(s))
+    cluster.until("its second incarnation", lambda s: incarnations(s) == [1, 1, 1, 1, 2] and recovered(s))
     log = cluster.run_dir / "logs" / "sink.0.log"
     assert log.read_text().splitlines() == ["sink.0 #1 starts", "sink.0 #2 starts"]
     (exit_event,) = cluster.events("exited")

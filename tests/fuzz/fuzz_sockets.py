@@ -95,7 +95,8 @@ def absurd(draw: random.Random, depth: int = 0) -> Any:
 
 def request(draw: random.Random) -> list[bytes]:
     """What is no request and no block, and sometimes nearly one; never one that a job would have to obey."""
-    names = ["id", "job", "name", "fence", "seq", "life", "number", "epoch", "instance", "topology", "run_dir", "ping"]
+    names = ["id", "job", "name", "fence", "seq", "incarnation", "number", "epoch", "instance"]
+    names += ["topology", "run_dir", "ping"]
     kinds = ["submit", "status", "report", "save", "open", "synced", "ping", "desired", "resend", "", "x" * 60]
     fields = {name: absurd(draw) for name in draw.sample(names, draw.randrange(len(names)))}
     whole = msgpack.packb({"type": draw.choice(kinds), **fields})

@@ -97,7 +97,7 @@ class Rotating:
         finally:
             close(nodes)
 
-    def lives(self) -> dict[str, tuple[int, int]]:
+    def incarnations(self) -> dict[str, tuple[int, int]]:
         """The pid and incarnation of every worker."""
         return {name: (one["pid"], one["incarnation"]) for name, one in self.status()["workers"].items()}
 

@@ -90,7 +90,7 @@ def test_scripts_read_the_same(own: Cli) -> None:
     assert any("another" not in line for line in said["not_checked"])
 
 
-def test_a_general_topology_is_checked_too(cli: Cli, capfd: pytest.CaptureFixture[str]) -> None:
+def test_dataflow_operators_are_checked_too(cli: Cli, capfd: pytest.CaptureFixture[str]) -> None:
     (cli.directory / "text.txt").write_text("the whale and the sea\n" * 400)
     (cli.directory / "words.yaml").write_text(WORD_COUNT % (1, 100))
     assert cli.call("check", "words.yaml", "--items", "300") == 0

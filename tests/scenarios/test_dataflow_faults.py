@@ -1,4 +1,4 @@
-"""Word count under every scheme for general topologies, with its processes killed: exact or bounded, as promised.
+"""Word count under every scheme of DataflowOperators, with its processes killed: exact or bounded, as promised.
 
 The runs share one ZooKeeper, each in a chroot of its own.
 """

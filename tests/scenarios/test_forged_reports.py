@@ -22,7 +22,7 @@ from riprap.controller.session import disconnect, open_client
 from riprap.engine.run_directory.directory import read_events
 
 LATER = 1 << 40  # above any number of the agent's own reports
-JOBS = {"three stages": ("trial", "sink", 250_000, 500), "general": ("words", "count", 100_000, 200)}
+JOBS = {"rows": ("trial", "sink", 250_000, 500), "blocks": ("words", "count", 100_000, 200)}
 """Name, last stage, items, epochs."""
 SLOW_SPLIT = ("--set", "stages.split.operator=slow_words:SlowSplit")
 LASTING = {
@@ -64,8 +64,8 @@ def started(cli: Cli, job: str) -> Any:
     """A run of many seconds, once its first epochs are committed."""
     (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 2_000)
     (cli.directory / "text.txt").write_text("a line of some words\n" * 2000)
-    (cli.directory / "general.yaml").write_text(WORD_COUNT % (50, 500))
-    topology = "general.yaml" if job == "words" else "job.yaml"
+    (cli.directory / "words.yaml").write_text(WORD_COUNT % (50, 500))
+    topology = "words.yaml" if job == "words" else "job.yaml"
     process = cli.start("run", topology, "--out", "out", *LASTING[job])
     name = "epochs.0.csv" if job == "words" else "epochs.csv"
     path = cli.directory / "out" / name
@@ -77,12 +77,12 @@ def zookeeper_of(out: Path) -> str:
     return str(next(event["zookeeper"] for event in read_events(out) if event["event"] == "cluster_started"))
 
 
-@pytest.mark.parametrize("form", JOBS)
+@pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.parametrize(
     "clever", [pytest.param(False, marks=pytest.mark.long), True], ids=["only done", "with the right number"]
 )
-def test_forged_reports_end_a_job_as_failed_and_it_can_be_resumed(cli: Cli, form: str, clever: bool) -> None:
-    job, sink, items, epochs = JOBS[form]
+def test_forged_reports_end_a_job_as_failed_and_it_can_be_resumed(cli: Cli, kind: str, clever: bool) -> None:
+    job, sink, items, epochs = JOBS[kind]
     process = started(cli, job)
     out = cli.directory / "out"
     forger = Forger(zookeeper_of(out), job)

@@ -107,7 +107,7 @@ def test_a_worker_alone_that_finds_no_room_is_named(cli: Cli, disk: SmallDisk) -
 @pytest.mark.parametrize(
     "scheme", ["upstream_backup", *(pytest.param(other, marks=pytest.mark.long) for other in ("approximate", "none"))]
 )
-def test_a_general_topology_goes_on_too(cli: Cli, disk: SmallDisk, scheme: str) -> None:
+def test_a_graph_of_dataflow_operators_goes_on_too(cli: Cli, disk: SmallDisk, scheme: str) -> None:
     (cli.directory / "text.txt").write_text("".join(f"w{i % 300} x{i % 7} y{i % 90}\n" for i in range(500)))
     repeat, window = 150, 500
     text = (WORD_COUNT % (repeat, window)).replace(

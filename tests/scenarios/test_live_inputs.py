@@ -225,7 +225,7 @@ def test_what_cannot_be_followed_is_refused_before_the_start(cli: Cli, change: t
     assert ended.returncode == 2 and wrong in ended.stdout + ended.stderr, ended.stdout + ended.stderr
 
 
-def test_a_three_stage_job_is_refused(cli: Cli) -> None:
+def test_a_source_of_known_length_is_refused(cli: Cli) -> None:
     write_topology(cli.directory / "job.yaml")
     ended = cli.run("check", "job.yaml", "--set", "input={path: tcp://127.0.0.1:9}")
     assert ended.returncode == 2 and "which reads an input of known length" in ended.stderr + ended.stdout

@@ -1,4 +1,4 @@
-"""The one key: jobs that train and predict under the schemes of general topologies, and a coded stage inside a graph.
+"""The one key: jobs that train and predict under all schemes, and a coded stage inside a graph.
 
 Real processes are killed, of every stage in one run.
 """

@@ -29,8 +29,8 @@ def page_of(run_dir: Path) -> tuple[str, dict[str, Any]]:
     return text, json.loads(found[1])
 
 
-def spans_of(run_dir: Path, life: str, thread: str = "compute") -> np.ndarray:
-    slots = np.fromfile(run_dir / "profile" / life / f"{thread}.spans", dtype=SPAN)
+def spans_of(run_dir: Path, incarnation: str, thread: str = "compute") -> np.ndarray:
+    slots = np.fromfile(run_dir / "profile" / incarnation / f"{thread}.spans", dtype=SPAN)
     return np.sort(slots[slots["tag"] != 0], order="start_ns")
 
 
@@ -65,15 +65,15 @@ def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli:
     assert len(epochs_of(source, "copy")) == EPOCHS * BLOCKS, "each block is read once"
     sink = epochs_of(spans_of(run_dir, "sink.0#1"), "compute")
     assert len(sink) >= EPOCHS * (BLOCKS + 2), "each result aggregated, the commit, and the state to recompute with"
-    for life in (path.name for path in (run_dir / "profile").iterdir()):
+    for incarnation in (path.name for path in (run_dir / "profile").iterdir()):
         for thread in THREADS:
-            spans = spans_of(run_dir, life, thread)
+            spans = spans_of(run_dir, incarnation, thread)
             times = np.column_stack([spans["start_ns"], spans["end_ns"]]).ravel()
-            assert len(spans) and (np.diff(times) >= 0).all(), f"spans of {life} {thread} overlap"
+            assert len(spans) and (np.diff(times) >= 0).all(), f"spans of {incarnation} {thread} overlap"
     cli.await_no_process()
 
 
-def test_a_general_topology_that_fails_still_has_its_page(cli: Cli) -> None:
+def test_a_graph_of_dataflow_operators_that_fails_still_has_its_page(cli: Cli) -> None:
     (cli.directory / "text.txt").write_text("one two three\n" * 3000)
     (cli.directory / "mine.py").write_text(
         "from riprap.operators.text.word_count import CountWords as Sound\n\n\n"

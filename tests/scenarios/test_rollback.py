@@ -64,8 +64,8 @@ def test_survivors_begin_anew_in_their_processes_and_the_model_is_the_undisturbe
     assert {(worker, round_) for worker in survivors for round_ in (1, 2, 3)} <= rolled.keys()
     assert ("processor.1", 1) not in rolled, "who died begins in the round, and is not reset in it"
     for worker in survivors:
-        lives = {(event["incarnation"], event["pid"]) for (name, _), event in rolled.items() if name == worker}
-        assert len(lives) == 1, "in the process that it had"
+        incarnations = {(event["incarnation"], event["pid"]) for (name, _), event in rolled.items() if name == worker}
+        assert len(incarnations) == 1, "in the process that it had"
     assert went_on_from_what_was_saved(events, rolled)
 
 

@@ -49,12 +49,12 @@ def agents(cluster: Rotating) -> set[int]:
 
 
 def test_a_job_loses_nothing_while_the_keys_change_twice(cluster: Rotating, undisturbed: dict[str, np.ndarray]) -> None:
-    before, former = (cluster.lives(), agents(cluster)), []
+    before, former = (cluster.incarnations(), agents(cluster)), []
     for number in (1, 2):
         former.append(keep_aside(cluster, f"former {number}"))
         said = cluster.run("token", "--rotate")
         assert said.returncode == 0 and "agents that have the new keys: other, " in said.stdout, said.stderr
-        assert (cluster.lives(), agents(cluster)) == before, "nothing but controllers and backup servers was restarted"
+        assert (cluster.incarnations(), agents(cluster)) == before, "only controllers and backup servers were restarted"
         cluster.await_more_epochs()
     assert cluster.keys(cluster.other_folder).secret == cluster.keys().secret
     for folder in former:
@@ -72,8 +72,8 @@ def test_a_job_loses_nothing_while_the_keys_change_twice(cluster: Rotating, undi
 
 
 def is_new(cluster: Rotating, worker: str, before: tuple[int, int]) -> bool:
-    life = cluster.status()["workers"][worker]
-    return bool(life["state"] == "up" and life["pid"] != before[0] and life["incarnation"] > before[1])
+    found = cluster.status()["workers"][worker]
+    return bool(found["state"] == "up" and found["pid"] != before[0] and found["incarnation"] > before[1])
 
 
 @pytest.mark.long

@@ -25,6 +25,13 @@ fault_tolerance: {scheme: approximate, theta: 500, l: 100, gamma: 100}
 """
 
 LINES = 5000
+ROLES = (
+    "stages={source: {operator: 'synthetic:Classification'}, processor: {operator: 'svm:Gradient'},"
+    " sink: {operator: 'svm:Model'}}",
+    "--set",
+    "edges=[{from: source, to: processor, partitioning: stripe}, {from: processor, to: sink, partitioning: merge}]",
+)
+"""Turns the job into one of Source, Processor and Sink."""
 
 
 @pytest.fixture
@@ -70,6 +77,10 @@ def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -
         (
             ["--set", "stages.split.operator=gradient:LocalGradient"],
             "no threshold acts on job words",
+        ),
+        (
+            ["--set", *ROLES],
+            "job words is of Source, Processor and Sink, and pilots are of DataflowOperators alone",
         ),
         (["--set", "backup.servers=0"], "--set backup.servers=0: backup.servers: is 0"),
         (["--pilot-items", "400000"], "a pilot of 400,000 items has 2 windows, too few for 4 failures"),

@@ -47,13 +47,13 @@ def failure(cli: Cli, *arguments: str) -> str:
     ],
     ids=["processor", "metrics"],
 )
-def test_in_three_stages(cli: Cli, changed: tuple[str, str], said: str, line: int) -> None:
+def test_of_source_processor_and_sink(cli: Cli, changed: tuple[str, str], said: str, line: int) -> None:
     write_topology(cli.directory / "job.yaml", sets=[changed])
     error = failure(cli, "job.yaml")
     assert said in error and f"mine.py:{line})" in error, error
 
 
-def test_in_a_general_topology(cli: Cli) -> None:
+def test_of_a_dataflow_operator(cli: Cli) -> None:
     (cli.directory / "text.txt").write_text("the whale and the sea\n" * 400)
     (cli.directory / "words.yaml").write_text((WORD_COUNT % (1, 100)).replace("word_count:CountWords", "mine:Listed"))
     error = failure(cli, "words.yaml")

@@ -1,4 +1,4 @@
-"""Small deterministic operators and topologies for the simulation of general topologies."""
+"""Small deterministic operators and topologies for the simulation of graphs of stages."""
 
 from __future__ import annotations
 

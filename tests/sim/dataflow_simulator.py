@@ -1,4 +1,4 @@
-"""A seeded simulation of a general topology: real tasks, schemes and links on the wires and stores of simulator.py."""
+"""A seeded simulation of a graph of stages: real tasks, schemes and links on the wires and stores of simulator.py."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Ledger:
 
 
 class DataflowNode(Node):
-    """A worker of a general topology."""
+    """A worker of the graph."""
 
     sim: DataflowSimulation
 

@@ -1,4 +1,4 @@
-"""General topologies under random kills, hangs, lost connections, delays and refusals of the store.
+"""Graphs of stages under random kills, hangs, lost connections, delays and refusals of the store.
 
 `RIPRAP_SIM_SEEDS` sets how many seeds each case gets. A failure prints its seed and the command that replays it.
 """

@@ -161,9 +161,7 @@ def main() -> int:
     wrong = [one for one in outcomes if one["reason"]]
     right = len(outcomes) - len(wrong)
     title = f"{right} of {len(outcomes)} random schedules of kills (seed {options.seed}) ended as promised"
-    runs.save(
-        "soak_dataflow", "Random kills of general topologies", {title: tabulate(outcomes)}, {"outcomes": outcomes}
-    )
+    runs.save("soak_dataflow", "Random kills of DataflowOperators", {title: tabulate(outcomes)}, {"outcomes": outcomes})
     print(title)
     return 1 if wrong else 0
 

@@ -125,7 +125,7 @@ def test_a_record_of_too_many_frames_is_dropped_and_counted(servers: Cluster) ->
     servers.start()
     client = servers.client(1)
     client.open()
-    head = {"type": "save", "name": "job/other.0", "fence": 0, "kind": "item", "seq": 1, "epoch": 1, "life": 0}
+    head = {"type": "save", "name": "job/other.0", "fence": 0, "kind": "item", "seq": 1, "epoch": 1, "incarnation": 0}
     with zmq.Context() as context, context.socket(zmq.DEALER) as holder:
         holder.setsockopt(zmq.RCVTIMEO, int(WAIT_S * 1000))
         call_with(holder, own_authority().life("job/other.0", 0), own_authority().pair(BACKUP).public)

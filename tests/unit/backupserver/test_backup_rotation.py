@@ -1,4 +1,4 @@
-"""A backup server that starts again under other keys: lives of the former go on, and strangers who hold them do not."""
+"""A backup server that starts again under other keys: workers with the former go on, strangers who hold them do not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OLD_SERVER, NEW_SERVER = OLD.pair(BACKUP).public, NEW.pair(BACKUP).public
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """Servers and lives of the folder's keys, OLD until it is rotated."""
+    """Servers and incarnations of the folder's keys, OLD until it is rotated."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "keys"))
     open_authority(tmp_path / "keys", OLD.secret)
     own_authority.cache_clear()
@@ -57,7 +57,7 @@ def saved(client: BackupClient, epoch: int) -> bool:
 
 
 def began(cluster: Cluster) -> BackupClient:
-    """A life that has saved its first state."""
+    """An incarnation that has saved its first state."""
     cluster.start()
     client = cluster.client(1)
     client.open()

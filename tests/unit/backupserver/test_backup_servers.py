@@ -118,7 +118,7 @@ def saved_at_two(cluster: Cluster) -> BackupClient:
 
 
 def test_a_life_reads_and_writes_its_own_records_alone(cluster: Cluster) -> None:
-    """Not another worker's of its job, and no other life's, whatever it says it is."""
+    """Not another worker's of its job, and no other incarnation's, whatever it says it is."""
     cluster.start()
     sink = cluster.client(2)
     assert sink.open().state is None
@@ -167,10 +167,10 @@ def test_a_forgotten_job_is_gone_from_servers_that_answer_and_its_last_worker_is
         client.save(*state(epoch))
     await_that(client, lambda: client.fenced)
     late = cluster.client(2, 1, 2)
-    with pytest.raises(BackupUnavailable, match="a newer life"):
+    with pytest.raises(BackupUnavailable, match="a newer incarnation"):
         late.open()
     for one in (client, late):
-        one.close(0.0)  # a life that goes on asking would be taken for one of a new job of that name
+        one.close(0.0)  # an incarnation that goes on asking would be taken for one of a new job of that name
     for number in (1, 2):
         cluster.kill(number)
         cluster.start(number)
@@ -223,11 +223,11 @@ def test_an_older_life_can_neither_write_nor_read(cluster: Cluster) -> None:
     old.save(*state(99))
     await_that(old, lambda: old.fenced)
     assert old.durable == 1 and cluster.ask()["refused"] >= 1
-    with pytest.raises(BackupUnavailable, match="a newer life"):
+    with pytest.raises(BackupUnavailable, match="a newer incarnation"):
         cluster.client(1).open()
     cluster.kill()
     cluster.start()
-    with pytest.raises(BackupUnavailable, match="a newer life"):
+    with pytest.raises(BackupUnavailable, match="a newer incarnation"):
         cluster.client(1).open()
     again = cluster.client(3).open()
     assert again.state is not None and again.state.epoch == 1
@@ -397,7 +397,7 @@ def test_parts_of_checkpoints_are_kept_until_a_later_one_is_whole(cluster: Clust
     third = cluster.client(3)
     assert third.open(checkpoint=1).state is None, "released"
     newest = cluster.client(4).open(checkpoint=3)
-    assert newest.state is not None and newest.state.arrays[0].tolist() == [33, 33, 33], "the later life's"
+    assert newest.state is not None and newest.state.arrays[0].tolist() == [33, 33, 33], "the later incarnation's"
 
 
 def test_parts_are_recalled_without_waiting_for_what_was_saved_since(cluster: Cluster) -> None:

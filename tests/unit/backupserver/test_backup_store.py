@@ -138,7 +138,7 @@ class Model:
 
 
 ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["state", "item", "item", "life", "reopen", "compact", "sync"]), st.integers(1, 3)),
+    st.tuples(st.sampled_from(["state", "item", "item", "begin", "reopen", "compact", "sync"]), st.integers(1, 3)),
     max_size=60,
 )
 
@@ -151,7 +151,7 @@ def test_random_histories_agree_with_a_dictionary(tmp_path_factory: pytest.TempP
     models, fences, epochs = {NAME: Model(), OTHER: Model()}, {NAME: 1, OTHER: 1}, {NAME: 0, OTHER: 0}
     for sequence, (action, number) in enumerate(actions, 1):
         name = NAME if number < 3 else OTHER
-        if action == "life":
+        if action == "begin":
             fences[name] += number
             store.append([(Head("fence", name, fences[name], 0, 0), [])])
         elif action == "reopen":
@@ -288,7 +288,7 @@ def test_a_sync_under_way_holds_up_nobody(tmp_path: Path) -> None:
     save(store, "state", 1, 1)
     assert store.segments.begin_sync() and not store.segments.begin_sync()
     save(store, "item", 2, 2)
-    store.begin_life(OTHER, 3)
+    store.begin_incarnation(OTHER, 3)
     assert found(store) == (1, [(2, 2)]) and store.fence(OTHER) == 3
     store.segments.end_sync()
     assert (store.segments.appended, store.segments.synced, storage.synced) == (3, 0, [])

@@ -14,11 +14,6 @@ from riprap.engine.run.cautions import cautions, old_names
 REPO = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(autouse=True)
-def of_three_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riprap.engine.run.cautions.is_dataflow", lambda topology: False)
-
-
 def cautions_of(code: str, k: int, r: int) -> list[str]:
     topology: Any = SimpleNamespace(scheme="erasure", fault_tolerance={"code": code, "k": k, "r": r})
     return list(cautions(topology))

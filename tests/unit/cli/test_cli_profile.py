@@ -106,9 +106,9 @@ def test_the_epoch_shown_is_of_median_length_among_those_recorded_whole() -> Non
     assert span_of_job([], [late, thread(("wait", 5, 0))]) == Interval(1000, 7 * 10**9)
 
 
-def leave(run_dir: Path, life: str, *traces: str, at: str = "") -> None:
-    """What a life of a worker would have left: 10 ms of computing in each 20 ms, for 100 ms."""
-    folder = run_dir / PROFILE / life
+def leave(run_dir: Path, incarnation: str, *traces: str, at: str = "") -> None:
+    """What an incarnation of a worker would have left: 10 ms of computing in each 20 ms, for 100 ms."""
+    folder = run_dir / PROFILE / incarnation
     folder.mkdir(parents=True)
     (folder / ABOUT).write_text(json.dumps({"boot": at or boot()}))
     for name in traces:
@@ -130,8 +130,8 @@ def made(run_dir: Path, rows: list[EpochRow], word: str = "micro-batch") -> tupl
 
 
 def test_the_page_shows_every_thread_of_every_worker(tmp_path: Path) -> None:
-    for life in ("sink.0#1", "processor.10#1", "processor.2#1", "processor.2#2", "source.0#1"):
-        leave(tmp_path, life, "upstream", "compute")
+    for incarnation in ("sink.0#1", "processor.10#1", "processor.2#1", "processor.2#2", "source.0#1"):
+        leave(tmp_path, incarnation, "upstream", "compute")
     (tmp_path / PROFILE / "sink.0#1" / UNRECORDED).write_text(json.dumps({"ZMQbg/IO/0": 0.05}))
     text, data = made(tmp_path, [row(1, 1.0, 0.02), row(2, 1.02, 0.04), row(3, 1.06, 0.03)])
     assert [(lane["worker"], lane["thread"]) for lane in data["lanes"]] == [

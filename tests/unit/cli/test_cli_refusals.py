@@ -16,10 +16,11 @@ from riprap.engine.run.preflight import check_job
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "configs").glob("*.yaml"))
-THREE_STAGE = tuple(SCHEMES)
+ROLES = tuple(SCHEMES)
+"""Schemes of jobs of Source, Processor and Sink."""
 OF_THE_WHOLE = ("barrier", "stop_the_world")
 """Schemes that leave no stage one of its own."""
-GENERAL = ("none", "approximate", "mini_batch", "reactive", "upstream_backup", *OF_THE_WHOLE)
+DATAFLOW = ("none", "approximate", "mini_batch", "reactive", "upstream_backup", *OF_THE_WHOLE)
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def has_loop(path: Path) -> bool:
     return "loop: true" in path.read_text()
 
 
-def is_general(path: Path) -> bool:
+def is_dataflow(path: Path) -> bool:
     return has_loop(path) or any(scheme in path.read_text() for scheme in ("approximate", "upstream_backup"))
 
 
@@ -48,7 +49,7 @@ def is_general(path: Path) -> bool:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_each_topology_under_each_scheme(path: Path, scheme: str, spelling: str, shards: Path) -> None:
     one = spelling.format(scheme)
-    schemes = GENERAL if is_general(path) else THREE_STAGE
+    schemes = DATAFLOW if is_dataflow(path) else ROLES
     if has_loop(path) and scheme == "approximate":
         with pytest.raises(ConfigError, match="approximate may lose blocks that a loop waits for") as caught:
             loaded(path, shards, one)
@@ -65,10 +66,9 @@ def test_each_topology_under_each_scheme(path: Path, scheme: str, spelling: str,
     with pytest.raises(ConfigError) as caught:
         loaded(path, shards, one)
     lines = str(caught.value).splitlines()
-    form = "general topologies" if is_general(path) else "the three-stage form (source, processor, sink)"
     assert len(lines) == 2, "one problem and its remedy, and nothing that follows from it"
-    assert lines[0].startswith(f"--set {one}: fault_tolerance.scheme: is {scheme}, which protects ")
-    assert f"these operators are of {form}: " in lines[0]
+    said = f"is {scheme}, which protects jobs of Source, Processor and Sink; these operators are DataflowOperators: "
+    assert lines[0].startswith(f"--set {one}: fault_tolerance.scheme: {said}")
     named = lines[0].rpartition("expected one of ")[2].split(", ")
     fitting = set(schemes) - {"approximate"} if has_loop(path) else set(schemes)
     assert set(named) == fitting, "each of which loads, as this test's other cases show: no second round"
@@ -147,7 +147,7 @@ def test_an_operator_that_is_nearly_right_is_suggested(shards: Path, tmp_path: P
         load(tmp_path / "job.yaml", (), [operator_problems])
 
 
-def test_operators_of_both_forms_lead(shards: Path, tmp_path: Path) -> None:
+def test_operators_of_both_kinds_lead(shards: Path, tmp_path: Path) -> None:
     found = problems(job(shards, ("kmeans:Model", "grep:MergeLines"), ("micro_batch: 100", "micro_batch: 0")), tmp_path)
     assert found[0].startswith("7: stages.sink.operator: grep:MergeLines is not a Source, Processor or Sink, which")
     assert found[1].startswith("3: micro_batch")
@@ -168,10 +168,10 @@ fault_tolerance: approximate
 """
 
 
-def test_a_scheme_of_three_stages_alone_names_those_that_fit(shards: Path, tmp_path: Path) -> None:
+def test_a_scheme_of_other_operators_names_those_that_fit(shards: Path, tmp_path: Path) -> None:
     """What that scheme would want of the edges is not told beside it."""
     found = problems(WORDS.replace("SHARDS", str(shards)).replace("approximate", "erasure"), tmp_path)
-    assert len(found) == 1 and found[0].startswith("11: fault_tolerance.scheme: is erasure, which protects the three-")
+    assert len(found) == 1 and found[0].startswith("11: fault_tolerance.scheme: is erasure, which protects jobs of")
     assert found[0].endswith(
         "expected one of none, approximate, barrier, mini_batch, reactive, stop_the_world, upstream_backup"
     )

@@ -78,7 +78,7 @@ def test_what_cannot_work_is_refused(text: str, output: str, tasks: int, said: s
 
 
 def test_the_columns_of_the_input_are_kept_for_its_results(folder: Path) -> None:
-    """Of either form; `riprap show` finds them when the input has gone."""
+    """Of jobs of either kind; `riprap show` finds them when the input has gone."""
     rows = np.arange(20.0).reshape(5, 4)
     rows[:, 3] = [0, 1, 0, 1, 1]
     np.save(folder / "part.npy", rows)

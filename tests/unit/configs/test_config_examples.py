@@ -14,18 +14,18 @@ from riprap.operators.loading import load_operator, make_operator
 
 
 def wants_dataflow(path: Path) -> bool:
-    """Whether the operators of an example are of the general form."""
+    """Whether the operators of an example are DataflowOperators."""
     stages = read_document(path).values["stages"].values()
     return any(issubclass(load_operator(stage["operator"]), DataflowOperator) for stage in stages)
 
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
 DATAFLOW = [path for path in EXAMPLES if wants_dataflow(path)]
-THREE_STAGE = [path for path in EXAMPLES if path not in DATAFLOW]
+ROLES = [path for path in EXAMPLES if path not in DATAFLOW]
 
 
 def test_four_algorithms_on_two_data_sets_and_what_stands_alone() -> None:
-    names = {path.stem for path in THREE_STAGE}
+    names = {path.stem for path in ROLES}
     algorithms = ("kmeans", "linear_regression", "logistic_regression", "svm")
     pairs = {f"{algorithm}_{data}" for algorithm in algorithms for data in ("higgs", "kdd12")}
     alone = {"logistic_prediction", "kmeans_assignment", "network_prediction", "random_features"}
@@ -47,7 +47,7 @@ def test_the_example_loads_and_its_operators_can_be_made(path: Path, shards: Pat
 
 
 @pytest.mark.parametrize("scheme", ["none", "erasure", "replication"])
-@pytest.mark.parametrize("path", THREE_STAGE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ROLES, ids=lambda path: path.stem)
 def test_the_scheme_is_one_key(path: Path, shards: Path, scheme: str) -> None:
     topology = load(path, [f"input.path={shards}", f"fault_tolerance.scheme={scheme}"])
     assert topology.scheme == scheme
@@ -55,7 +55,7 @@ def test_the_scheme_is_one_key(path: Path, shards: Path, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["none", "approximate", "mini_batch", "upstream_backup"])
 @pytest.mark.parametrize("path", DATAFLOW, ids=lambda path: path.stem)
-def test_in_general_topologies_too(path: Path, shards: Path, scheme: str) -> None:
+def test_it_is_for_dataflow_operators_too(path: Path, shards: Path, scheme: str) -> None:
     if scheme == "approximate" and "loop: true" in path.read_text():
         with pytest.raises(ConfigError, match=r"loop: approximate may lose blocks"):
             load(path, [*inputs(path, shards), "fault_tolerance={scheme: approximate}"])

@@ -35,7 +35,7 @@ def submission(scheme: dict[str, Any], schema: dict[str, Any], sections: dict[st
     return dict(msgpack.unpackb(msgpack.packb(values)))
 
 
-def three_stages(middle: str, parallelism: int) -> dict[str, Any]:
+def role_stages(middle: str, parallelism: int) -> dict[str, Any]:
     return {
         "stages": {
             "source": {"operator": "m:Source"},
@@ -50,7 +50,7 @@ def three_stages(middle: str, parallelism: int) -> dict[str, Any]:
     }
 
 
-GENERAL = {
+GRAPH = {
     "stages": {
         "left": {"operator": "m:Left", "input": {"path": "/left", "limit": 10}},
         "right": {"operator": "m:Right", "threads": 3},
@@ -63,10 +63,10 @@ GENERAL = {
     "output": {"path": "/out/{window}.csv", "format": "csv"},
 }
 SOUND = [
-    submission({"scheme": "erasure", "k": 3}, MATRIX | {"moments": "2:AAAA"}, three_stages("stripe", 5)),
-    submission({"scheme": "replication", "copies": 2}, MATRIX, three_stages("split", 4)),
-    submission({"scheme": "approximate", "theta": float("inf")}, WINDOWS, GENERAL),
-    submission({"scheme": "none"}, WINDOWS, GENERAL),
+    submission({"scheme": "erasure", "k": 3}, MATRIX | {"moments": "2:AAAA"}, role_stages("stripe", 5)),
+    submission({"scheme": "replication", "copies": 2}, MATRIX, role_stages("split", 4)),
+    submission({"scheme": "approximate", "theta": float("inf")}, WINDOWS, GRAPH),
+    submission({"scheme": "none"}, WINDOWS, GRAPH),
 ]
 Place = tuple[Any, ...]
 

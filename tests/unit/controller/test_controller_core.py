@@ -281,30 +281,30 @@ def test_a_complete_job_waits_for_its_workers_ends_but_not_for_ever() -> None:
     assert driver.status["phase"] == "COMPLETED" and driver.wanted == {}, "who still runs is killed"
 
 
-SCHEMAS = {"three stages": {"items": 1000}, "general": {"items": 1000, "windows": 5}}
+SCHEMAS = {"rows": {"items": 1000}, "blocks": {"items": 1000, "windows": 5}}
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "amiss"),
+    ("kind", "said", "amiss"),
     [
-        ("three stages", {"epoch": 5, "accounted": 1000}, ""),
-        ("three stages", {"epoch": 5, "accounted": 999}, "999 of 1,000 items are accounted for"),
-        ("three stages", {"epoch": 5, "accounted": 1001}, "1,001 of 1,000 items are accounted for"),
-        ("three stages", {}, "0 of 1,000 items are accounted for"),
-        ("general", {"epoch": 5, "accounted": 1000}, ""),
-        ("general", {"epoch": 4, "accounted": 1000}, "a destination has closed 4 of 5 windows"),
-        ("general", {"epoch": 5, "accounted": 800}, "800 of 1,000 items are accounted for"),
+        ("rows", {"epoch": 5, "accounted": 1000}, ""),
+        ("rows", {"epoch": 5, "accounted": 999}, "999 of 1,000 items are accounted for"),
+        ("rows", {"epoch": 5, "accounted": 1001}, "1,001 of 1,000 items are accounted for"),
+        ("rows", {}, "0 of 1,000 items are accounted for"),
+        ("blocks", {"epoch": 5, "accounted": 1000}, ""),
+        ("blocks", {"epoch": 4, "accounted": 1000}, "a destination has closed 4 of 5 windows"),
+        ("blocks", {"epoch": 5, "accounted": 800}, "800 of 1,000 items are accounted for"),
     ],
 )
-def test_a_job_is_complete_when_what_its_sinks_committed_adds_up(form: str, said: dict[str, int], amiss: str) -> None:
-    driver = running(topology={**TOPOLOGY, "schema": SCHEMAS[form]})
+def test_a_job_is_complete_when_what_its_sinks_committed_adds_up(kind: str, said: dict[str, int], amiss: str) -> None:
+    driver = running(topology={**TOPOLOGY, "schema": SCHEMAS[kind]})
     driver.hear(sink_0={"done": True, **said})
     assert driver.status["phase"] == ("FAILED" if amiss else "FINISHING")
     assert amiss in driver.status["error"]
 
 
-def test_without_fault_tolerance_a_general_job_accounts_for_windows_alone() -> None:
-    topology = {**TOPOLOGY, "schema": SCHEMAS["general"], "fault_tolerance": {"scheme": "none"}}
+def test_without_fault_tolerance_a_job_of_blocks_accounts_for_windows_alone() -> None:
+    topology = {**TOPOLOGY, "schema": SCHEMAS["blocks"], "fault_tolerance": {"scheme": "none"}}
     driver = running(topology=topology)
     driver.hear(sink_0={"done": True, "epoch": 5, "accounted": 800})
     assert driver.status["phase"] == "FINISHING"
@@ -313,7 +313,7 @@ def test_without_fault_tolerance_a_general_job_accounts_for_windows_alone() -> N
 @pytest.mark.parametrize(("items", "phase"), [(1000, "COMPLETED"), (999, "FAILED")])
 def test_a_job_whose_sinks_have_left_their_last_words_does_not_fail(items: int, phase: str) -> None:
     words: list[LastWords] = []
-    topology = {**TOPOLOGY, **DEADLINES, "schema": SCHEMAS["three stages"]}
+    topology = {**TOPOLOGY, **DEADLINES, "schema": SCHEMAS["rows"]}
     driver = running(topology=topology, last_words=lambda run_dir, sink: words[0] if words else None)
     driver.take(driver.core.members({}, driver.now))
     driver.pass_time(1.1)

@@ -1,4 +1,4 @@
-"""Topologies, ports and blocks to put before the parts of general topologies, without network and store."""
+"""Topologies, ports and blocks to put before the parts of a task, without network and store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers may say in a general topology: nothing but what honest workers say, and nothing breaks the gate."""
+"""What strangers may say on a link: nothing but what honest workers say, and nothing breaks the gate."""
 
 from __future__ import annotations
 

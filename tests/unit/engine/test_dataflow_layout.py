@@ -1,4 +1,4 @@
-"""Who is joined to whom in a general topology, and how far it is to the destinations."""
+"""Who is joined to whom in a graph of stages, and how far it is to the destinations."""
 
 from __future__ import annotations
 

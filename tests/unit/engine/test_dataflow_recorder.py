@@ -1,4 +1,4 @@
-"""What schemes of general topologies save comes back: whole states, parts of them, progress and blocks."""
+"""What schemes save comes back: whole states, parts of them, progress and blocks."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ NOTHING_KEPT: dict[str, Any] = {"restorable": False, "backup": {"servers": []}}
 @pytest.mark.parametrize(
     "changes",
     [{}, NOTHING_KEPT | {"schema": {"windows": 3}}, NOTHING_KEPT | {"fault_tolerance": {"scheme": "upstream_backup"}}],
-    ids=["saved", "general", "no coded stage"],
+    ids=["saved", "dataflow", "no coded stage"],
 )
 def test_a_sink_that_can_be_restored_is_restarted(changes: dict[str, Any]) -> None:
     assert plan_for(submission(**changes))(VIEW, [SINK]) == [Fence(SINK), Respawn(SINK), Announce(SINK)]

@@ -1,4 +1,4 @@
-"""Source, Processor and Sink as operators of a general topology: order, commits, and what is saved of them."""
+"""Source, Processor and Sink as DataflowOperators: order, commits, and what is saved of them."""
 
 from __future__ import annotations
 
@@ -220,9 +220,9 @@ def test_a_new_life_of_a_sink_goes_on_from_its_backup() -> None:
     other = SinkStage(Folded(), True, True)
     other.state.recover_state(backup)
     assert other.sink.processor.factor == stage.sink.processor.factor != 1.0
-    for life in (stage, other):
-        life.process_data(result(2, 1, 2.0), 0, Kept())
-        life.process_punctuation(2, Kept())
+    for one in (stage, other):
+        one.process_data(result(2, 1, 2.0), 0, Kept())
+        one.process_punctuation(2, Kept())
     assert other.results() == stage.results()
 
 

@@ -110,7 +110,7 @@ def test_a_loss_that_calculates_with_labels_takes_0_and_1_alone() -> None:
         check_binary(np.array([0.0, -1.0]), "y")
 
 
-def test_a_general_topology_s_gradient_refuses_them_too() -> None:
+def test_the_gradient_of_a_dataflow_operator_refuses_them_too() -> None:
     out = None  # nothing is sent before the window closes
     rows = Items(1, "", 0, 3, (np.array([[0.0, 5.0], [1.0, 5.0], [-1.0, 5.0]]),))
     with pytest.raises(DataError, match="in column 0 has the value -1 in item 2"):

@@ -183,7 +183,7 @@ def test_a_line_that_is_too_long_is_left_out_and_reported(log: Path, monkeypatch
 def test_every_line_is_read_once_and_in_order_across_lives(
     tmp_path_factory: pytest.TempPathFactory, deeds: list[tuple[str, int]], lines: int, data: st.DataObject
 ) -> None:
-    """w writes some lines, n writes part of one, r rotates a file that was seen, t takes, perhaps in a new life."""
+    """w writes lines, n part of one, r rotates a file that was seen, t takes, perhaps in a new incarnation."""
     log = tmp_path_factory.mktemp("files") / "log"
     log.touch()
     written, seen, read = 0, False, []

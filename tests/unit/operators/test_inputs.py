@@ -1,4 +1,4 @@
-"""The input of general topologies: every format, dealt out to tasks, repeated, cut, and damaged."""
+"""The input of sources: every format, dealt out to tasks, repeated, cut, and damaged."""
 
 import gzip
 import json

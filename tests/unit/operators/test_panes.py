@@ -277,7 +277,7 @@ def test_items_of_a_window_ahead_do_not_count_before_it_is_closed() -> None:
 def test_backups_whole_and_of_changes_make_the_same_state(
     found: list[tuple[list[Item], int | None]], shape: dict[str, Any], mode: str, data: st.DataObject
 ) -> None:
-    """A new life after each window, in the midst of the next one, goes on as if nothing had happened."""
+    """A new incarnation after each window, in the midst of the next one, goes on as if nothing had happened."""
     options = {"aggregate": "sum", "mode": mode, "lateness": 10, "early_items": 2, **shape}
     run, other = Run(**options), Run(**options)
     backups = [other.operator.state.backup_all()]

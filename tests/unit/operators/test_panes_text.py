@@ -56,7 +56,7 @@ class TextRun(Run):
         return new
 
     def live_anew(self, backups: Sequence[object]) -> None:
-        """A new life takes over."""
+        """A new incarnation takes over."""
         self.operator = Panes(**self.options)
         self.operator.open(Context())
         for one in backups:

@@ -76,7 +76,7 @@ def test_a_network_shows_its_layers() -> None:
     assert rows(found["hidden"])[1] == ("weight", 3.0, 4.0, 5.0) and rows(found["units"])[-1] == (INTERCEPT, 0.25)
 
 
-def test_the_models_of_general_topologies() -> None:
+def test_the_models_of_dataflow_operators() -> None:
     iterations = {name: np.ones(2) for name in ("epoch", "items", "loss", "accuracy", "l1_norm")}
     found = GlobalGradient.tables([{"model": np.array([0.0, 1.0, 2.0, 3.0]), **iterations}], SCHEMA)
     assert rows(found["model"]) == [("height", 1.0), ("weight", 2.0), (INTERCEPT, 3.0)]

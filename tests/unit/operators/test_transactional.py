@@ -45,7 +45,7 @@ def table_rows(database: Path) -> list[tuple[float, ...]]:
 
 @pytest.fixture(params=["csv", "parquet", "sqlite"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[[int], TransactionalSink], Read]:
-    """What makes a life of a task of such an output, and what an outside reader sees."""
+    """What makes an incarnation of a task of such an output, and what an outside reader sees."""
 
     def make(task: int) -> TransactionalSink:
         if request.param == "sqlite":

@@ -1,4 +1,4 @@
-"""Each law of general operators and of their states is broken by a mutant, and names its line."""
+"""Each law of DataflowOperators and of their states is broken by a mutant, and names its line."""
 
 from __future__ import annotations
 

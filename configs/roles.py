@@ -1,4 +1,4 @@
-"""Demands of the three-stage form on a topology: sources, processors and sinks, a sink task for each source task."""
+"""Demands of Source, Processor and Sink on a topology: one stage of each, and a sink task for each source task."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from riprap.configs.problems import Problem
 from riprap.configs.shape import Shape
 
-ANOTHER_FORM = "other topologies run under none, approximate, mini_batch or upstream_backup, with dataflow operators"
+OTHERS = "other graphs of stages are of DataflowOperators, under a scheme other than erasure and replication"
 
 
-def three_stage_problems(shape: Shape) -> Iterator[Problem]:
-    """Parts of `shape` that do not fit the form; its edges are well formed already."""
+def role_problems(shape: Shape) -> Iterator[Problem]:
+    """Parts of `shape` that do not fit; its edges are well formed already."""
     positions = (
         ("source", "no data edge enters it", shape.sources),
         ("processor", "data edges enter and leave it", shape.processors),
@@ -21,7 +21,7 @@ def three_stage_problems(shape: Shape) -> Iterator[Problem]:
         if len(found) != 1:
             names = ", ".join(found) or "none"
             wrong = f"{len(found)} stages are {position}s ({names})"
-            yield Problem(("edges",), wrong, f"exactly one ({meaning})", ANOTHER_FORM)
+            yield Problem(("edges",), wrong, f"exactly one ({meaning})", OTHERS)
     for source, sink in zip(shape.sources, shape.sinks):
         if shape.parallelism[source] != shape.parallelism[sink]:
             yield Problem(
@@ -32,7 +32,7 @@ def three_stage_problems(shape: Shape) -> Iterator[Problem]:
 
 
 def thread_problems(threads: Mapping[str, int]) -> Iterator[Problem]:
-    """Stages (name -> compute threads) with more than the one thread that this form has."""
+    """Stages (name -> compute threads) with more than the one thread that these operators have."""
     for stage, count in threads.items():
         if count > 1:
             yield Problem(

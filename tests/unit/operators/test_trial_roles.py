@@ -82,14 +82,14 @@ class Random(Counting):
         return super().read(start, stop) + np.random.default_rng().random()
 
 
-class ByLife(Counting):
-    lives = itertools.count()
+class ByIncarnation(Counting):
+    made = itertools.count()
 
     def open(self, context: Context) -> None:
-        self.life = next(self.lives)
+        self.number = next(self.made)
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        return super().read(start, stop) + self.life
+        return super().read(start, stop) + self.number
 
 
 class ByPiece(Counting):
@@ -122,7 +122,7 @@ SOURCES = [
     (Raising, "read", "read returns float64 rows", "Raising.read raised OSError: the disk is gone"),
     (Holes, "read", "read returns finite numbers", "1 of 400 numbers of array 0 are NaN"),
     (Random, "read", "read returns the same bytes again", "Random.read returned other rows the second time"),
-    (ByLife, "read", "a second source reads the same bytes", "returned other rows from a second source"),
+    (ByIncarnation, "read", "a second source reads the same bytes", "returned other rows from a second source"),
     (ByPiece, "read", "in pieces it reads the same bytes", "returned other rows in pieces"),
     (Reused, "read", "rows that were read stay as they are", "changed the rows that it had returned before"),
     (NoEnd, "read", "the last items can be read", "NoEnd.read raised EOFError: there is no more"),
@@ -371,11 +371,11 @@ class Averaging(Summing):
 
 
 class Clocked(Summing):
-    lives = itertools.count()
+    made = itertools.count()
 
     def open(self, context: Context) -> None:
         super().open(context)
-        self.total += next(self.lives)
+        self.total += next(self.made)
 
 
 class Approximate(Summing):
