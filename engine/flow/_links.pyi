@@ -50,32 +50,32 @@ class OrdinaryLinks:
 
     wire: Wire
     window: Window
-    _lives: dict[WorkerId, Incarnation]
+    _incarnations: dict[WorkerId, Incarnation]
     _up: set[WorkerId]
     _out: dict[tuple[Edge, WorkerId], OutLink]
     _in: dict[tuple[Edge, WorkerId], InLink]
 
     def __init__(self, wire: Wire, window: Window) -> None: ...
     def incarnation(self, worker: WorkerId) -> Incarnation:
-        """The latest life known; 0 before the first."""
+        """The latest incarnation known; 0 before the first."""
 
     def is_up(self, worker: WorkerId) -> bool:
-        """True while that life goes on."""
+        """True while that incarnation goes on."""
 
     def room(self, edge: Edge, to: WorkerId) -> int:
         """Blocks that the window still takes; 0 while the peer is down."""
 
     def unacknowledged(self, edge: Edge, to: WorkerId) -> int:
-        """Blocks on the way to this life of a peer, or there and not yet safe."""
+        """Blocks on the way to this incarnation of a peer, or there and not yet safe."""
 
     def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
         """Put a block on the link; False when the peer is down or the window full. What is urgent, a barrier or what
         waits before one, may take some places beyond the window."""
 
-    def accept(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> bool:
+    def accept(self, edge: Edge, sender: WorkerId, incarnation: Incarnation, seq: Seq, block: Block) -> bool:
         """True when a message that came in is the next of its link, to be handed on now."""
 
-    def on_reply(self, edge: Edge, peer: WorkerId, life: Incarnation, kind: Kind, seq: Seq) -> None:
+    def on_reply(self, edge: Edge, peer: WorkerId, incarnation: Incarnation, kind: Kind, seq: Seq) -> None:
         """The receiver of a link has answered: everything up to `seq` is safe (ACK), or only that much came (HELLO)."""
 
     def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:

@@ -102,17 +102,17 @@ cdef class InLink:
 cdef class OrdinaryLinks:
     cdef public object wire
     cdef public object window
-    cdef public dict _lives
+    cdef public dict _incarnations
     cdef public set _up
     cdef public dict _out
     cdef public dict _in
 
     def __init__(self, wire, window):
         self.wire, self.window = wire, window
-        self._lives, self._up, self._out, self._in = {}, set(), {}, {}
+        self._incarnations, self._up, self._out, self._in = {}, set(), {}, {}
 
     def incarnation(self, worker):
-        return self._lives.get(worker, 0)
+        return self._incarnations.get(worker, 0)
 
     def is_up(self, worker):
         return worker in self._up
@@ -133,19 +133,19 @@ cdef class OrdinaryLinks:
         self.wire.transmit(edge, to, keep(link, block), block)
         return True
 
-    def accept(self, edge, sender, life, int64_t seq, block):
+    def accept(self, edge, sender, incarnation, int64_t seq, block):
         cdef InLink link
-        if sender in self._up and life == self._lives.get(sender, 0) and block.kind != HELLO:
+        if sender in self._up and incarnation == self._incarnations.get(sender, 0) and block.kind != HELLO:
             link = in_link(self, edge, sender)
             if seq == link.received + 1 and seq <= link.safe + places_of(self.window, block):
                 link.received = seq
                 return True
-        self._on_odd(edge, sender, life, seq, block)
+        self._on_odd(edge, sender, incarnation, seq, block)
         return False
 
-    def on_reply(self, edge, peer, life, kind, int64_t seq):
+    def on_reply(self, edge, peer, incarnation, kind, int64_t seq):
         link = self._out.get((edge, peer))
-        if link is None or life != self._lives.get(peer, 0):
+        if link is None or incarnation != self._incarnations.get(peer, 0):
             return
         if kind == ACK:
             forget(link, seq)

@@ -46,7 +46,7 @@ class Channels:
         self._made: dict[tuple[int, WorkerId], Channel] = {}
 
     def offer(self, receiver: WorkerId, connection: int) -> Terms | None:
-        """Terms for a new life of a receiver; None when there is no channel to be had."""
+        """Terms for a new incarnation of a receiver; None when there is no channel to be had."""
         return self._make(DOWNSTREAM, receiver, connection)
 
     def answer(self, sender: WorkerId, identity: bytes, offer: Any) -> Terms | None:
@@ -65,7 +65,7 @@ class Channels:
             self._network.attach(channel)
 
     def drop(self, peer: WorkerId, identity: bytes) -> None:
-        """The life of a peer is over."""
+        """The incarnation of a peer is over."""
         self._network.detach(identity)
         self._made.pop((UPSTREAM, peer), None)
         self._made.pop((DOWNSTREAM, peer), None)

@@ -17,7 +17,7 @@ NOBODY = Incarnation(0)
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """`number` counts all that a task received, in all its lives; `seq` is the block's number on its connection.
+    """`number` counts all that a task received, in all its incarnations; `seq` is the block's number on its connection.
 
     `edge` and `sender` are None for the job's input and for what was restored: nobody waits for an acknowledgement.
     """
@@ -28,7 +28,7 @@ class Entry:
     edge: Edge | None = None
     sender: WorkerId | None = None
     seq: Seq = NO_SEQ
-    life: Incarnation = NOBODY
+    incarnation: Incarnation = NOBODY
     """The sender's; the numbers of its connection end with it."""
     stage: str = ""
     record: int = 0
@@ -62,6 +62,6 @@ class Entry:
 
 def on_our_clock(block: Block, now: float) -> None:
     """Have a punctuation say by this host's clock when its window was opened: it may come from another host, or from
-    what a former life saved there."""
+    what a former incarnation saved there."""
     if block.kind == Kind.PUNCTUATION:
         block.meta.update(opened(opened_here(block.meta, now), now))

@@ -2,7 +2,7 @@
 
 A promise is a whole number: nothing older will come. Promises travel in punctuation, so they count window by window: a
 task's event time when it closes a window is the least promise that its links made up to the end of that window. It does
-not depend on what came first, so each life and each scheme finds the same.
+not depend on what came first, so each incarnation and each scheme finds the same.
 """
 
 from __future__ import annotations

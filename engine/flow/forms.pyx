@@ -126,10 +126,10 @@ cdef bint word(dict meta) except -1:
 
 
 cdef bint row(dict meta) except -1:
-    lives, active = got(meta, "participants"), got(meta, "active")
-    if type(lives) is not dict or not count(got(meta, "blocks")) or not count(active):
+    incarnations, active = got(meta, "participants"), got(meta, "active")
+    if type(incarnations) is not dict or not count(got(meta, "blocks")) or not count(active):
         return False
-    if not 0 < active <= len(<dict>lives) or not counts(list((<dict>lives).values()), len(<dict>lives)):
+    if not 0 < active <= len(<dict>incarnations) or not counts(list((<dict>incarnations).values()), len(<dict>incarnations)):
         return False
     return "heads" not in meta or heads(got(meta, "heads"))
 

@@ -11,16 +11,16 @@ from riprap.codec.trust.paths import problem_with_path
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.forms import are_counts, is_window_end
 from riprap.engine.flow.intake import Check
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.segment_gate import SegmentGate
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
 
 
-class DataflowGate:
+class TaskGate:
     """Asked about each message before its link sees it."""
 
-    def __init__(self, layout: DataflowLayout) -> None:
+    def __init__(self, layout: Layout) -> None:
         joints = (*layout.inputs, *layout.outputs)
         parts = [SegmentGate(segment.layout) for segment in layout.segments]
         joined = [

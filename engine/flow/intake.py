@@ -91,6 +91,6 @@ def _remember(links: dict[Name, Link], name: Name, link: Link) -> Link:
     return link
 
 
-def identity(worker: WorkerId, life: int) -> bytes:
+def identity(worker: WorkerId, incarnation: int) -> bytes:
     """The name under which a worker's connections are known to its receivers."""
-    return f"{worker}#{life}".encode()
+    return f"{worker}#{incarnation}".encode()

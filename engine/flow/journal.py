@@ -18,7 +18,7 @@ class WindowJournal(Protocol):
         """A window is closed; `rows` go to the job's output file."""
 
     def notes(self) -> dict[str, Any]:
-        """Notes of what is not announced yet; a new life resumes with them."""
+        """Notes of what is not announced yet; a new incarnation resumes with them."""
 
     def begin(self, epoch: Epoch, items: int) -> None:
         """All up to this window, so many items, was told by the job whose savepoint this one begins from."""
@@ -27,7 +27,7 @@ class WindowJournal(Protocol):
         """Go on from what was noted."""
 
     def cut(self, rows: int) -> None:
-        """Only so many rows count of what a former life put out; the rest comes once more."""
+        """Only so many rows count of what a former incarnation put out; the rest comes once more."""
 
     def durable(self, epoch: Epoch) -> None:
         """It may be announced."""

@@ -47,7 +47,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class DataflowLayout:
+class Layout:
     """The neighbourhood of one worker. Every edge of the topology comes with a reply edge against it.
 
     An edge from a stage to itself joins each task to the others: what a task sends to itself stays in its operator.
@@ -64,7 +64,7 @@ class DataflowLayout:
     """The coded segments that the worker is part of; inputs and outputs have their links, not what these consist of."""
 
     @classmethod
-    def of(cls, topology: Topology, me: WorkerId) -> DataflowLayout:
+    def of(cls, topology: Topology, me: WorkerId) -> Layout:
         """The layout around one worker."""
         tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
         inputs, outputs = [], []

@@ -4,8 +4,8 @@ Pure: what leaves goes through a Wire, what arrives comes in by method calls; th
 sender keeps each block until it is acknowledged. A receiver takes blocks in order; when one is missing (a connection
 was lost with blocks on it) it answers with a HELLO that names the sequence number it expects, and the sender replays
 from there. A sender whose blocks stay unacknowledged says HELLO from time to time, so that a lost tail is noticed too.
-A link belongs to two incarnations and to a round of the job: a new life of either end, and a further round, start it
-anew. Messages of an older life or of another round are refused: those of a later round are sent again.
+A link belongs to two incarnations and to a round of the job: a new incarnation of either end, and a further round,
+start it anew. Messages of an older incarnation or of another round are refused: those of a later round are sent again.
 What is done for every message stands in engine/flow/_links.pyx, the odd cases here.
 """
 
@@ -41,7 +41,7 @@ class Window(NamedTuple):
 
 
 class Links(OrdinaryLinks):
-    """All links of one worker, and what it knows of its peers' lives."""
+    """All links of one worker, and what it knows of its peers' incarnations."""
 
     def __init__(self, wire: Wire, window: Window) -> None:
         super().__init__(wire, window)
@@ -58,16 +58,17 @@ class Links(OrdinaryLinks):
         """A peer is down: nothing is sent to it any more."""
         self._up.discard(worker)
 
-    def raise_(self, worker: WorkerId, life: Incarnation) -> None:
-        """A new life of a peer begins: its links start anew. It cannot connect before (engine/worker/guests.py)."""
+    def raise_(self, worker: WorkerId, incarnation: Incarnation) -> None:
+        """A new incarnation of a peer begins: its links start anew. It cannot connect before
+        (engine/worker/guests.py)."""
         for halves in (self._out, self._in):
             for key in [key for key in halves if key[1] == worker]:
                 del halves[key]
-        self._lives[worker] = life
+        self._incarnations[worker] = incarnation
         self._up.add(worker)
 
     def enter(self, round_: Round) -> None:
-        """A further round begins: all links start anew, between the same lives."""
+        """A further round begins: all links start anew, between the same incarnations."""
         self.round = round_
         self._out.clear()
         self._in.clear()
@@ -82,10 +83,10 @@ class Links(OrdinaryLinks):
         self.fenced += round_ != self.round
         return round_ == self.round
 
-    def _on_odd(self, edge: Edge, sender: WorkerId, life: Incarnation, seq: Seq, block: Block) -> None:
+    def _on_odd(self, edge: Edge, sender: WorkerId, incarnation: Incarnation, seq: Seq, block: Block) -> None:
         """A message came that is not the next of its link, or that is none."""
-        if life != self.incarnation(sender) or sender not in self._up:
-            self.fenced += 1  # of a life that is over: what it said last might contradict the next one
+        if incarnation != self.incarnation(sender) or sender not in self._up:
+            self.fenced += 1  # of an incarnation that is over: what it said last might contradict the next one
             return
         link = self._in_link(edge, sender)
         if block.kind == Kind.HELLO:

@@ -1,8 +1,8 @@
 """Reads an input that has no length and may not be there a second time: it is logged before it counts.
 
 Each block, and each cut between two windows, is a record of the worker's backups. It is handed out once its record is
-durable, and a new life hands out the same blocks and cuts under the same `key.row`. A record has the number of its
-entry, so a state that includes the entry lets the servers forget it, as all items (schemes/parts/recorder.py).
+durable, and a new incarnation hands out the same blocks and cuts under the same `key.row`. A record has the number of
+its entry, so a state that includes the entry lets the servers forget it, as all items (schemes/parts/recorder.py).
 
     source.take -> port.save -> (durable) -> entry -> task
 """
@@ -30,7 +30,7 @@ AHEAD_MAX = 64
 POLL_S = 0.02
 """Between two looks at a source that has nothing."""
 RESTORED = -1
-"""The record of what a former life logged."""
+"""The record of what a former incarnation logged."""
 
 
 class Taken(Protocol):
@@ -131,7 +131,7 @@ class LoggedReader:
         self._final = self._final or final
 
     def restore(self, records: Sequence[Block], progress: TaskProgress, now: float) -> None:
-        """Take over what a former life logged and its state does not include, in its order."""
+        """Take over what a former incarnation logged and its state does not include, in its order."""
         place = progress.source
         places = dict(place.get("places", {}))
         self._at = _log_end(place["at"], now) if place else LogEnd(opened_at=now)
@@ -170,7 +170,7 @@ class LoggedReader:
         return Entry(number, INPUT, block, record=record)
 
     def note(self, block: Block, place: dict[str, Any]) -> None:
-        """A block is processed: a new life goes on behind it."""
+        """A block is processed: a new incarnation goes on behind it."""
         place["at"] = block.meta["at"]
         merge(place.setdefault("places", {}), block.meta["places"])
 

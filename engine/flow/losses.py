@@ -1,4 +1,4 @@
-"""Losses of a restored worker against its former life: bounds as bounds, and what was counted."""
+"""Losses of a restored worker against its former incarnation: bounds as bounds, and what was counted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Limits(NamedTuple):
 
 
 EARLIER_MAX = 32
-"""Recoveries that a life reports of those before it: statistics are small, and few lives end before they report."""
+"""Recoveries that an incarnation reports of those before it: statistics are small, and few incarnations end before they
+report."""
 NOTHING = Limits(0, 0, 0)
 EVERYTHING = Limits(math.inf, math.inf, math.inf, math.inf)
 

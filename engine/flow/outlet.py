@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import opened
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.layout import DataflowLayout, Joint
+from riprap.engine.flow.layout import Joint, Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.progress import NOWHERE, WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.window_files import WindowFiles
@@ -35,9 +35,9 @@ class OutletLink:
         self.is_over = False
         """True when more is on the way than the window, for a barrier's sake."""
         self.placed = False
-        """True when the present life of the receiver has said how far it is."""
+        """True when the present incarnation of the receiver has said how far it is."""
         self.came = At()
-        """Up to where the receiver has heard the lives of this task before."""
+        """Up to where the receiver has heard the incarnations of this task before."""
         self.muted: dict[LinkKey, tuple[int, int]] = {}
         """The last causes of that. What is computed again of them is not sent."""
         self.logged: dict[LinkKey, tuple[int, int]] = {}
@@ -51,11 +51,11 @@ class OutletLink:
         self._items = self._newer = 0
 
     def has_come(self, block: Block, cause: LinkKey, made: tuple[int, int]) -> bool:
-        """True when the receiver has this already, from a former life: what a block of the cause made, by its number
-        and the place among its siblings.
+        """True when the receiver has this already, from a former incarnation: what a block of the cause made, by its
+        number and the place among its siblings.
 
-        A life that lacks some of the state may make less of the same cause, so the end of a window is known by the
-        window: taken for a sibling that came, it would never be sent.
+        An incarnation that lacks some of the state may make less of the same cause, so the end of a window is known by
+        the window: taken for a sibling that came, it would never be sent.
         """
         if block.kind == Kind.PUNCTUATION:
             return block.epoch <= self.closed
@@ -79,7 +79,7 @@ class OutletLink:
             self.held.clear()
 
     def take_back(self, kept: Sequence[Block]) -> None:
-        """The receiver died, and these were on the way: they wait for its next life, with what is not safe."""
+        """The receiver died, and these were on the way: they wait for its next incarnation, with what is not safe."""
         self.release(len(kept))
         self.waiting.extendleft(reversed([*self.held, *kept]))
         self.held.clear()
@@ -120,7 +120,7 @@ class Outlet:
 
     scheme: Leave
 
-    def __init__(self, layout: DataflowLayout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
+    def __init__(self, layout: Layout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
         self.links = {link_key(j.edge, to): OutletLink(j, to) for j in layout.outputs for to in j.workers}
         self.epoch = Epoch(0)
@@ -141,7 +141,8 @@ class Outlet:
 
     def begin_loop(self, epoch: Epoch) -> None:
         """The loop of a window sends from now on. All that it sends has the window as its cause, whatever
-        came last, so a new life that hears its peers in another order puts out the same blocks under the same names.
+        came last, so a new incarnation that hears its peers in another order puts out the same blocks under the same
+        names.
         """
         self.begin(epoch, WINDOW, epoch)
         self._siblings.update(self.progress.siblings)
@@ -273,7 +274,7 @@ class Outlet:
     @property
     def blocked(self) -> bool:
         """True when too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
-        takes the processors from its next life, for which all will wait."""
+        takes the processors from its next incarnation, for which all will wait."""
         most = self.scheme.waiting_max
         for link in self.links.values():
             if (link.is_over or len(link.waiting) > (most if link.placed else 0)) and not link.joint.feedback:
@@ -309,7 +310,7 @@ class Outlet:
         return (link for link in self.links.values() if link.to == worker)
 
     def lost(self, worker: WorkerId) -> None:
-        """A receiver died: what it had not acknowledged waits for its next life."""
+        """A receiver died: what it had not acknowledged waits for its next incarnation."""
         for link in self.of_worker(worker):
             link.take_back(self.port.kept(link.joint.edge, worker))
 
@@ -331,21 +332,21 @@ class Outlet:
         link.waiting.appendleft(last)
 
     def pending(self) -> Iterator[tuple[LinkKey, Block]]:
-        """Blocks put out and not acknowledged, in order: a new life must be able to send them again."""
+        """Blocks put out and not acknowledged, in order: a new incarnation must be able to send them again."""
         for link in self.links.values():
             on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
             for block in chain(link.held, on_the_way, link.waiting):
                 yield link.key, block
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
-        """Restore a former life's output; each receiver says what of it has come."""
+        """Restore a former incarnation's output; each receiver says what of it has come."""
         for key, block in pending:
             self.links[key].waiting.append(block)
             if block.kind != Kind.DATA:
                 self.links[key].last = block
 
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
-        """Restore a former life's later output: it is not put out once more."""
+        """Restore a former incarnation's later output: it is not put out once more."""
         for key, block in sent:
             if block.key.row > self.progress.sent.get(key, At()).number:
                 self.put_back([(key, block)])

@@ -89,7 +89,7 @@ class TaskProgress:
     """Progress of a task: what it has processed and put out; saved with its state."""
 
     received: int = 0
-    """Blocks received by this task in all its lives; each has its number in this order."""
+    """Blocks received by this task in all its incarnations; each has its number in this order."""
     included: int = 0
     """The last of them that the state includes."""
     partial: dict[tuple[LinkKey, tuple[int, ...]], int] = field(default_factory=dict)

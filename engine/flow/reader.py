@@ -42,7 +42,7 @@ class InputReader(Protocol):
         """True when there may be a next block at present."""
 
     def restore(self, records: Sequence[Block], progress: TaskProgress, now: float) -> None:
-        """Take over what a former life has logged; called before `seek`."""
+        """Take over what a former incarnation has logged; called before `seek`."""
 
     def seek(self, row: int) -> None:
         """Go on behind the block of this `key.row`; 0: at the beginning."""
@@ -66,7 +66,7 @@ class InputReader(Protocol):
         """The next block; its number is 0 where it has none yet."""
 
     def note(self, block: Block, place: dict[str, Any]) -> None:
-        """A block of it is processed: bring the place up to date at which a new life would go on."""
+        """A block of it is processed: bring the place up to date at which a new incarnation would go on."""
 
 
 class Reader:
@@ -75,7 +75,8 @@ class Reader:
     An input without end is cut after `window_items` items. How many windows it has is not known (None) before the last
     one is granted; a window that may be the last is not closed before (controller/horizon.py).
 
-    A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every life.
+    A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every
+    incarnation.
     """
 
     def __init__(

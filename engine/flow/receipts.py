@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from riprap.codec.blocks import Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.progress import LinkKey, link_key
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class End(NamedTuple):
-    """A window's punctuation as it came; its number is one of the sender's life."""
+    """A window's punctuation as it came; its number is one of the sender's incarnation."""
 
     epoch: Epoch
-    life: Incarnation
+    incarnation: Incarnation
     seq: Seq
 
 
@@ -32,7 +32,7 @@ class Receipts:
     all links, so nobody waits for a source that waits.
     """
 
-    def __init__(self, layout: DataflowLayout, port: Port) -> None:
+    def __init__(self, layout: Layout, port: Port) -> None:
         self._port = port
         self._sources = {
             link_key(joint.edge, worker) for joint in layout.inputs if joint.from_source for worker in joint.workers
@@ -43,17 +43,17 @@ class Receipts:
         """The newest that may be acknowledged but for an open window."""
 
     def note(self, entry: Entry, closed: int) -> None:
-        """A block came in, when this window and those before it were closed: perhaps by a former life."""
+        """A block came in, when this window and those before it were closed: perhaps by a former incarnation."""
         if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources and entry.block.epoch > closed:
-            self._ends[entry.link].append(End(entry.block.epoch, entry.life, entry.seq))
+            self._ends[entry.link].append(End(entry.block.epoch, entry.incarnation, entry.seq))
 
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""
         edge, sender = entry.edge, entry.sender
-        if edge is None or sender is None or entry.life != self._port.incarnation(sender):
+        if edge is None or sender is None or entry.incarnation != self._port.incarnation(sender):
             return  # on the sender's next connection, numbers mean other blocks
         ends = self._ends[entry.link]
-        while ends and ends[0].life != entry.life:
+        while ends and ends[0].incarnation != entry.incarnation:
             ends.popleft()
         seq = entry.seq
         if ends and seq >= ends[0].seq:

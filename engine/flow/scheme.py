@@ -1,7 +1,7 @@
 """The scheme interface: five questions, asked of entries, links and states.
 
-A scheme decides when input is acknowledged, what is saved and when, and what a new life starts from. It has no sockets
-and no clock, and acts through the port.
+A scheme decides when input is acknowledged, what is saved and when, and what a new incarnation starts from. It has no
+sockets and no clock, and acts through the port.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from riprap.codec.blocks import Block
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.journal import WindowJournal
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
 from riprap.engine.flow.outlet import Outlet, OutletLink
@@ -27,7 +27,7 @@ from riprap.operators.dataflow import DataflowOperator
 class Bench:
     """The parts of a task that its scheme works with."""
 
-    layout: DataflowLayout
+    layout: Layout
     port: Port
     operator: DataflowOperator
     progress: TaskProgress
@@ -85,7 +85,7 @@ class Scheme:
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         self.bench = bench
         self.lacks: Limits = NOTHING if self.exact else EVERYTHING
-        """The most this life may lack of what the one before it had, where there was one."""
+        """The most this incarnation may lack of what the one before it had, where there was one."""
         self.lacked: list[Limits] = []
         """The same of the failures before that; empty where all were alike."""
 
@@ -140,14 +140,14 @@ class Scheme:
         """The sender of a link died; what it sent and is not acknowledged may be here alone."""
 
     def settled(self, link: LinkKey) -> bool:
-        """True when a new life of the sender may be told that all that came has come."""
+        """True when a new incarnation of the sender may be told that all that came has come."""
         return True
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
-        """Take over what a former life saved; returns the entries to process again, in their order."""
+        """Take over what a former incarnation saved; returns the entries to process again, in their order."""
         return []
 
     @property

@@ -15,7 +15,7 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry, on_our_clock
 from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
-from riprap.engine.flow.layout import DataflowLayout, Joint
+from riprap.engine.flow.layout import Joint, Layout
 from riprap.engine.flow.losses import recoveries_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
@@ -32,7 +32,7 @@ STOOD_MAX = 100
 """Windows without progress of event time before a caution."""
 
 
-class DataflowTask:
+class Task:
     """Receives, processes in order of receipt, closes windows when all inputs have, and sends.
 
     Invariant: `progress` says exactly what the operator's state includes and what was put out.
@@ -42,7 +42,7 @@ class DataflowTask:
     """Entries that are processed before others are heard again."""
 
     def __init__(
-        self, layout: DataflowLayout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
+        self, layout: Layout, port: Port, operator: DataflowOperator, outlet: Outlet, pace: Pace,
         reader: InputReader | None, journal: WindowJournal | None, fresh: bool, threads: ComputeThreads | None = None,
     ) -> None:  # fmt: skip
         self.layout, self.port, self.operator, self.outlet, self.pace = layout, port, operator, outlet, pace
@@ -92,7 +92,7 @@ class DataflowTask:
 
     @property
     def saves(self) -> bool:
-        """True when a later life restores what this one saves."""
+        """True when a later incarnation restores what this one saves."""
         return self.scheme.saves
 
     @property
@@ -102,7 +102,7 @@ class DataflowTask:
 
     @property
     def recovery(self) -> Mapping[str, Any]:
-        """Possible losses of this life against the one before; empty for the first one."""
+        """Possible losses of this incarnation against the one before; empty for the first one."""
         return self._recovery and {**self._recovery, "items_lost": self.lost}
 
     def model(self) -> dict[str, np.ndarray]:
@@ -128,7 +128,7 @@ class DataflowTask:
             self.reader.grant(windows, final)
 
     def begin_from(self, beginning: Beginning) -> None:
-        """Begin from a savepoint; a life that has saved something of its own goes on from that (`restore`)."""
+        """Begin from a savepoint; an incarnation that has saved something of its own goes on from that (`restore`)."""
         vars(self.progress).update(vars(beginning.progress))
         beginning.load(self.layout.me.stage, self.operator.state)
         if isinstance(self.operator, TransactionalSink):
@@ -142,7 +142,7 @@ class DataflowTask:
             self.held[entry.link].append(entry)  # before all that comes; it is let in when the task begins
 
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
-        """Go on from what a former life saved."""
+        """Go on from what a former incarnation saved."""
         if state is not None or items:
             self.held.clear()  # what this job begins with is part of that
         entries = self.scheme.restore(state, items)
@@ -184,8 +184,8 @@ class DataflowTask:
             self.scheme.on_placed(link, heard)
             return
         link_of = link_key(edge, sender)
-        life, stage = self.port.incarnation(sender), self._inputs[edge].stage
-        entry = Entry(0, link_of, block, edge, sender, block.seq, life, stage)
+        incarnation, stage = self.port.incarnation(sender), self._inputs[edge].stage
+        entry = Entry(0, link_of, block, edge, sender, block.seq, incarnation, stage)
         if block.kind == Kind.BARRIER:
             self.scheme.on_barrier(link_of, block)
         if self.held[link_of] or not self._may_come(block):
@@ -200,8 +200,8 @@ class DataflowTask:
         return block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
 
     def _let_in(self, entry: Entry) -> None:
-        """Number a block that came: from here on it has come, for this life and later ones. Barriers have no place
-        among blocks."""
+        """Number a block that came: from here on it has come, for this incarnation and later ones. Barriers have no
+        place among blocks."""
         block, heard = entry.block, self.progress.heard[entry.link]
         if block.kind == Kind.BARRIER:
             self.scheme.bench.acknowledge(entry)
@@ -228,13 +228,13 @@ class DataflowTask:
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
 
     def _forget_held(self, link: LinkKey) -> None:
-        """A sender's next life sends again what waits here; but not what this task was restored with."""
+        """A sender's next incarnation sends again what waits here; but not what this task was restored with."""
         kept = deque(entry for entry in self.held.pop(link, ()) if entry.edge is None)
         if kept:
             self.held[link] = kept
 
     def on_worker_restored(self, worker: WorkerId) -> None:
-        """A new life of a worker is up: it is told how far what it sends has come."""
+        """A new incarnation of a worker is up: it is told how far what it sends has come."""
         self._to_answer += [(joint, worker) for joint in self.layout.inputs if worker in joint.workers]
         self._answer()
 
@@ -324,7 +324,8 @@ class DataflowTask:
             self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
 
     def begin_again(self) -> None:
-        """At a source without a state: go on from where its receivers say that they are, as a new life of it does."""
+        """At a source without a state: go on from where its receivers say that they are, as a new incarnation of it
+        does."""
         self.inbox.clear()
         self._ahead.clear()
         vars(self.progress).update(vars(TaskProgress()))

@@ -17,9 +17,9 @@ FOLDER = "output"
 
 
 class WindowFiles:
-    """The files of one task. Each is there whole or not at all, and what a former life of the task wrote stays.
+    """The files of one task. Each is there whole or not at all, and what a former incarnation of the task wrote stays.
 
-    So rows are written once: a life that closes a window again makes them of the arrays that are there.
+    So rows are written once: an incarnation that closes a window again makes them of the arrays that are there.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class WindowFiles:
         self._written: set[Path] = set()
 
     def write(self, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write a window's arrays under a name; once more in this life takes the place of the former."""
+        """Write a window's arrays under a name; once more in this incarnation takes the place of the former."""
         path = self._folder / f"{name}.{self._task}.{window}.npz"
         if kept := path not in self._written and path.exists():
             if self._output is not None:
@@ -49,6 +49,6 @@ class WindowFiles:
         if kept and path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        for partial in path.parent.glob(f".{escape(path.name)}.*.part"):  # of a life that was killed as it wrote
+        for partial in path.parent.glob(f".{escape(path.name)}.*.part"):  # of one that was killed as it wrote
             partial.unlink(missing_ok=True)
         write_table(path, self._operator.window_columns(name, arrays), output.format)

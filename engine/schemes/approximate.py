@@ -80,8 +80,8 @@ class Approximate(Scheme):
         self._leaving: deque[Entry] = deque()
         """Entries that are processed, while what they caused may be here; until it has left they count as waiting."""
         self._counted = True
-        """True when the failure before this life is durable. Until then nothing may be lost: a life that ends before is
-        one that no later life knows of, and its thresholds would be used once more."""
+        """True when the failure before this incarnation is durable. Until then nothing may be lost: an incarnation that
+        ends before is one that no later incarnation knows of, and its thresholds would be used once more."""
         self._durable = 0
         self._turn = 0
         """The last entry that was processed, in this order; so are `_covered`, the last one that a durable state
@@ -242,7 +242,7 @@ class Approximate(Scheme):
 
     def _save_block(self, entry: Entry) -> bool:
         """Save an entry behind a state that includes all before it that nobody else will have: its record tells a new
-        life that all of that has come. False when the store has no room."""
+        incarnation that all of that has come. False when the store has no room."""
         if any(not one.record and one.turn > self._saving for one in self._queue):
             self._save_state()
         return not self.recorder.full and self.recorder.save_block(entry)
@@ -320,7 +320,7 @@ class Approximate(Scheme):
         return on_the_way == 0 and self._guards(link.key, block)
 
     def _guards(self, link: LinkKey, block: Block) -> bool:
-        """True when a new life would put this out again. It is saved, unless it is."""
+        """True when a new incarnation would put this out again. It is saved, unless it is."""
         if not self.recorder.holds(link, block) and not self.recorder.full:
             self.recorder.save_progress(self._pending())
             self._set_theta()

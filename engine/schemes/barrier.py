@@ -215,7 +215,7 @@ class Barrier(Scheme):
         return not inbox or inbox[0].number > line.turn
 
     def _draw(self, line: Line) -> None:
-        """Copy all that a new life needs, and send the barriers."""
+        """Copy all that a new incarnation needs, and send the barriers."""
         bench, now = self.bench, self.bench.port.now
         began = now()
         if isinstance(bench.operator, TransactionalSink):
@@ -302,7 +302,7 @@ class Barrier(Scheme):
         self.part = SavedPart(line.number, cut.nbytes, cut.aligned_s * 1000, cut.copy_s * 1000)
         self._line = None
 
-    # a new life
+    # a new incarnation
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         bench, progress = self.bench, self.bench.progress
         entries: list[Entry] = []

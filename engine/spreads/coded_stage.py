@@ -65,7 +65,7 @@ class StatelessTask:
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A piece came in, a question for one, or the word that rows are whole."""
-        self.port.ack(edge, sender)  # should this life end, the decoder asks others for it
+        self.port.ack(edge, sender)  # should this incarnation end, the decoder asks others for it
         if block.kind == Kind.FEEDBACK:
             self.on_feedback(sender, block)
         else:
@@ -80,7 +80,7 @@ class StatelessTask:
         self.process(self.half.on_worker_failed(self.port, worker))
 
     def on_worker_restored(self, worker: WorkerId) -> None:
-        """A new life of a worker is up."""
+        """A new incarnation of a worker is up."""
         self.process(self.half.on_worker_restored(self.port, worker))
 
     def on_alarm(self) -> None:
@@ -121,8 +121,8 @@ class CodedStageTask(StatelessTask):
         self._pieces[sender.index] = {at: piece for at, piece in pieces.items() if at[0] > block.epoch}
 
     def on_worker_restored(self, worker: WorkerId) -> None:
-        """A decoder's new life has none of the results that were sent to the life before, though the encoder may have
-        dealt them to it already."""
+        """A decoder's new incarnation has none of the results that were sent to the incarnation before, though the
+        encoder may have dealt them to it already."""
         super().on_worker_restored(worker)
         if worker in self.layout.sinks:
             self._compute(self._pieces[worker.index].values())

@@ -43,7 +43,7 @@ class Ledger:
             self.order, self.active = tuple(self.participants), meta["active"]
 
     def await_punctuation(self) -> None:
-        """The source died: its next life emits the epoch again, perhaps to others. What is done stays done."""
+        """The source died: its next incarnation emits the epoch again, perhaps to others. What is done stays done."""
         self.participants, self.intact = None, True
         self.lost.clear()
         self.asked.clear()
@@ -170,8 +170,8 @@ class Collector(Half):
     def _is_intact(self, port: Port, ledger: Ledger) -> bool:
         if ledger.moved:  # to anyone
             return False
-        for worker, life in (ledger.participants or {}).items():
-            if not port.is_up(worker) or port.incarnation(worker) != life:
+        for worker, incarnation in (ledger.participants or {}).items():
+            if not port.is_up(worker) or port.incarnation(worker) != incarnation:
                 return False
         return True
 
@@ -193,16 +193,17 @@ class Collector(Half):
         moved = ledger.moved.get((row, s_index))
         if moved:
             return [moved]
-        lives = ledger.participants or {}
-        return [(w, lives.get(w, Incarnation(0))) for w in self.places(ledger, epoch, row, s_index)]
+        incarnations = ledger.participants or {}
+        return [(w, incarnations.get(w, Incarnation(0))) for w in self.places(ledger, epoch, row, s_index)]
 
     def gone(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> bool:
         """True when this piece can no longer come: all who were given it died with it."""
         if ledger.participants is None or (row, s_index) in ledger.asked:
             return False
         return all(
-            port.incarnation(worker) > life or (port.incarnation(worker) == life and not port.is_up(worker))
-            for worker, life in self.holders(ledger, epoch, row, s_index)
+            port.incarnation(worker) > incarnation
+            or (port.incarnation(worker) == incarnation and not port.is_up(worker))
+            for worker, incarnation in self.holders(ledger, epoch, row, s_index)
         )
 
     def ask(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> None:

@@ -19,7 +19,7 @@ from riprap.engine.flow.port import Port
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads import SPREADS
 from riprap.engine.spreads.collector import Collector
-from riprap.engine.spreads.encoder import LIFE_SHIFT
+from riprap.engine.spreads.encoder import INCARNATION_SHIFT
 from riprap.engine.spreads.half import Ready, WholeRow
 from riprap.engine.spreads.packing import computed, unpack, unpack_result
 from riprap.engine.spreads.rows import Head, Matrices, block_of, is_end
@@ -58,12 +58,12 @@ class SegmentDecoder:
         self.port = cast(Port, DecoderPort(port, alarms, self))
         self.sender = segment.layout.partner
         self.half: Collector | None = None
-        """None before the encoder's present life has begun."""
+        """None before the encoder's present incarnation has begun."""
         self.whole = Epoch(0)
         """The last row of which nothing is outstanding, and that nothing before it lacks."""
         self._early: list[tuple[Edge, WorkerId, Incarnation, Block]] = []
-        """Of a life that has not begun here yet: results overtake its first word. They are acknowledged with what comes
-        behind them, so that their links' windows bound how many there are."""
+        """Of an incarnation that has not begun here yet: results overtake its first word. They are acknowledged with
+        what comes behind them, so that their links' windows bound how many there are."""
         self._delivered = self._safe = 0
         self._told: tuple[int, int] = (0, 0)
         self._told_at = 0.0
@@ -73,7 +73,7 @@ class SegmentDecoder:
         if self._is_early(block) and "begin" not in block.meta:
             self._early.append((edge, sender, self.port.incarnation(sender), block))
             return []
-        self.port.ack(edge, sender)  # should this life end, all of it comes anew
+        self.port.ack(edge, sender)  # should this incarnation end, all of it comes anew
         if "begin" in block.meta:
             return self._begin(block.epoch)
         assert self.half is not None, "what is not early has begun"
@@ -91,8 +91,8 @@ class SegmentDecoder:
         self.forget()
         early, self._early = self._early, []
         through: list[Block] = []
-        for edge, sender, life, block in early:
-            if life != self.port.incarnation(sender):
+        for edge, sender, incarnation, block in early:
+            if incarnation != self.port.incarnation(sender):
                 continue
             self.port.ack(edge, sender)
             if not self._is_early(block) and self.admits(block):
@@ -100,10 +100,10 @@ class SegmentDecoder:
         return through
 
     def forget(self) -> None:
-        """Another life of the encoder begins behind `whole`, or none is there."""
+        """Another incarnation of the encoder begins behind `whole`, or none is there."""
 
     def _is_early(self, block: Block) -> bool:
-        return self.half is None or block.epoch >> LIFE_SHIFT > self.whole >> LIFE_SHIFT
+        return self.half is None or block.epoch >> INCARNATION_SHIFT > self.whole >> INCARNATION_SHIFT
 
     def _through(self, ready: Ready) -> list[Block]:
         assert self.half is not None
@@ -158,7 +158,7 @@ class SegmentDecoder:
             self.port.send(layout.feedback, worker, Block(Kind.FEEDBACK, self.whole))
 
     def on_worker_failed(self, worker: WorkerId) -> list[Block]:
-        """A worker is down. What an encoder had not finished comes again from its next life."""
+        """A worker is down. What an encoder had not finished comes again from its next incarnation."""
         if worker == self.sender:
             self.half = None
             self.forget()
@@ -166,7 +166,7 @@ class SegmentDecoder:
         return self._through(self.half.on_worker_failed(self.port, worker)) if self.half else []
 
     def on_worker_restored(self, worker: WorkerId) -> list[Block]:
-        """A new life of it is up."""
+        """A new incarnation of it is up."""
         if worker == self.sender or self.half is None:
             return []
         return self._through(self.half.on_worker_restored(self.port, worker))
@@ -181,8 +181,8 @@ class SegmentDecoder:
         return self._through(self.half.on_alarm(self.port)) if self.half else []
 
     def window_of(self, row: int) -> int:
-        """A row's number in events: that in its encoder's life."""
-        return row & ((1 << LIFE_SHIFT) - 1)
+        """A row's number in events: that in its encoder's incarnation."""
+        return row & ((1 << INCARNATION_SHIFT) - 1)
 
     def admits(self, block: Block) -> bool:
         """True when an honest peer can have sent this."""

@@ -7,12 +7,12 @@
                              <--------------------------------------------- "rows to n are whole, blocks to m safe"
 
 Under `replication` each piece goes to several tasks of the stage, and there is no parity. A row is an epoch to the
-halves of a spread (half.py). Rows are numbered through all lives of an encoder, the life in the upper half of the
-number: what is still on its way of an earlier life is known by it.
+halves of a spread (half.py). Rows are numbered through all incarnations of an encoder, the incarnation in the upper
+half of the number: what is still on its way of an earlier incarnation is known by it.
 
 Between encoder and decoder blocks are numbered and acknowledged as on any link (`sent`, `safe`); the encoder keeps them
-until they are safe, and sends them anew to a new life of the decoder, or its task reads them once more. What the coded
-stage holds is never needed then, so that its tasks need no state and no backup.
+until they are safe, and sends them anew to a new incarnation of the decoder, or its task reads them once more. What the
+coded stage holds is never needed then, so that its tasks need no state and no backup.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from riprap.engine.spreads.rows import head_of
 ROWS_MAX = 24
 """Rows that may be under way: fewer than make a task of the coded stage look late (dealer.py)."""
 LINGER_S = 0.01
-LIFE_SHIFT = 32
+INCARNATION_SHIFT = 32
 
 
-def first_row(life: int) -> Epoch:
-    """The number before the first row of an encoder's life."""
-    return Epoch(life << LIFE_SHIFT)
+def first_row(incarnation: int) -> Epoch:
+    """The number before the first row of an encoder's incarnation."""
+    return Epoch(incarnation << INCARNATION_SHIFT)
 
 
 class SegmentEncoder:
@@ -50,17 +50,17 @@ class SegmentEncoder:
     kept: Sequence[Block] = ()
     """Blocks that are not known safe, oldest first, where they are not read once more."""
 
-    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, rows_max: int) -> None:
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, incarnation: int, rows_max: int) -> None:
         self.segment, self.port, self.alarms = segment, port, alarms
         self.to = segment.layout.partner
         self.half = SPREADS[segment.options["scheme"]].dealer(segment.layout, segment.options)
-        self.row = first_row(life)
+        self.row = first_row(incarnation)
         """The last one that was begun."""
         self._rows_max = rows_max
         self._sent = self._safe = 0
         self._begun = False
         self._first = self.row
-        """The row behind which the decoder's present life has begun."""
+        """The row behind which the decoder's present incarnation has begun."""
 
     def send(self, block: Block) -> bool:
         """Put a block on the link; False when the decoder is down, the window full, or too few tasks are there."""
@@ -89,7 +89,7 @@ class SegmentEncoder:
         return True
 
     def _begin(self) -> bool:
-        """Tell this life of the decoder with which row the stream goes on."""
+        """Tell this incarnation of the decoder with which row the stream goes on."""
         if not self._begun:
             word = Block(Kind.PUNCTUATION, self.row, meta={"moved": [], "begin": True})
             if not self.port.send(self.segment.layout.punctuation, self.to, word):
@@ -110,7 +110,7 @@ class SegmentEncoder:
         return []
 
     def on_safe(self, count: int) -> None:
-        """So many of the blocks sent to the decoder's present life are safe."""
+        """So many of the blocks sent to the decoder's present incarnation are safe."""
         self._safe = max(self._safe, count)
 
     def on_worker_failed(self, worker: WorkerId) -> list[Block]:
@@ -124,7 +124,7 @@ class SegmentEncoder:
         return []
 
     def on_worker_restored(self, worker: WorkerId) -> list[Block]:
-        """A new life of it is up."""
+        """A new incarnation of it is up."""
         if worker != self.to:
             self.half.on_worker_restored(self.port, worker)
         return []
@@ -132,9 +132,9 @@ class SegmentEncoder:
     def admits(self, block: Block) -> bool:
         """True when an honest decoder can have sent this."""
         if not self._begun:
-            return True  # of a life that is over, which its link knows
+            return True  # of an incarnation that is over, which its link knows
         safe = block.meta.get("safe", 0)
-        known = self._sent if block.epoch > self._first else math.inf  # the decoder's life before may say more, late
+        known = self._sent if block.epoch > self._first else math.inf  # a late word of the one before may say more
         return safe.__class__ is int and 0 <= safe <= known and self.half.admits(block)
 
 
@@ -145,8 +145,8 @@ class PackedEncoder(SegmentEncoder):
 
     kept: deque[Block]
 
-    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, window: int) -> None:
-        super().__init__(segment, port, alarms, life, min(ROWS_MAX, window // 2))
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, incarnation: int, window: int) -> None:
+        super().__init__(segment, port, alarms, incarnation, min(ROWS_MAX, window // 2))
         self.kept = deque()
         self._kept_max = min(window, self._rows_max * self.half.k)
         self._pieces = 0  # of the row that is open
@@ -199,12 +199,12 @@ class RowsEncoder(SegmentEncoder):
     goes along with the word of the row before it, which waits LINGER_S for that.
 
     No block is kept: what is safe at the decoder is safe by windows, however many blocks these have, and the source
-    reads them once more for a new life of it. `windows_max`: the most windows whose last row is not whole; where there
-    are so many, no further row begins.
+    reads them once more for a new incarnation of it. `windows_max`: the most windows whose last row is not whole; where
+    there are so many, no further row begins.
     """
 
-    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, life: int, windows_max: int) -> None:
-        super().__init__(segment, port, alarms, life, ROWS_MAX)
+    def __init__(self, segment: CodedSegment, port: Port, alarms: Alarms, incarnation: int, windows_max: int) -> None:
+        super().__init__(segment, port, alarms, incarnation, ROWS_MAX)
         self._windows_max = windows_max
         self._ends: deque[Epoch] = deque()
         """Rows not known to be whole with which windows end."""

@@ -12,7 +12,7 @@ from riprap.codec.ids import Epoch, Seq, WorkerId
 from riprap.engine.flow.alarms import AlarmedPort, Alarms
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.spreads.collector import EPOCHS_AHEAD_MAX
 from riprap.engine.spreads.decoder import RowsDecoder, SegmentDecoder
 from riprap.engine.spreads.encoder import RowsEncoder, SegmentEncoder
@@ -53,7 +53,7 @@ class SegmentPort(AlarmedPort):
             decoder.ack(seq)
 
 
-class SegmentEndTask(DataflowTask):
+class SegmentEndTask(Task):
     """Takes the messages of its segments through their ends; what has come through is as any block of a link."""
 
     port: SegmentPort

@@ -85,7 +85,7 @@ class Hedge:
         return self._wait(now)
 
     def lost(self, worker: WorkerId) -> None:
-        """A worker died: its next life is judged anew, and this epoch is no measure."""
+        """A worker died: its next incarnation is judged anew, and this epoch is no measure."""
         for known in (self.stragglers, self.avoided):
             known.discard(worker)
         for facts in (self._owed, self._late, self._lags, self._penalties):

@@ -117,7 +117,7 @@ class OneBlock:
 
 
 def computed(operator: DataflowOperator, block: Block, stage: str) -> Block:
-    """A coded stage's result for a block: the same in every task and life, so that it can be recomputed.
+    """A coded stage's result for a block: the same in every task and incarnation, so that it can be recomputed.
 
     `stage` is where the block is from. What is no data passes as it is. Where nothing is sent, the result has no items
     and no arrays.

@@ -32,7 +32,7 @@ class Relay(Half):
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         if worker in self._waiting:
-            self._waiting[worker].clear()  # results under a state that the sink's next life may not know
+            self._waiting[worker].clear()  # results under a state that the sink's next incarnation may not know
         return ()
 
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:

@@ -209,7 +209,7 @@ class StripingSink(Collector):
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
         self.hedge.lost(worker)
         if worker == self.layout.partner:
-            self._watched = self.committed  # its next life deals the epoch anew
+            self._watched = self.committed  # its next incarnation deals the epoch anew
         return super().on_worker_failed(port, worker)
 
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:

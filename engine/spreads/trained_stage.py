@@ -30,12 +30,13 @@ class DecoderPair:
         self.whole = Epoch(0)
         """Of no row up to this one anything is needed."""
         self.known = UNKNOWN
-        """The window of the model that the operator has; unknown until the decoder's present life has sent one."""
+        """The window of the model that the operator has; unknown until the decoder's present incarnation has sent
+        one."""
         self.has_model = False
         """False while the operator is as it was made."""
         self.pieces: dict[At, Block] = {}
         self.computed: set[At] = set()
-        """Those of the pieces whose results were sent to the decoder's present life."""
+        """Those of the pieces whose results were sent to the decoder's present incarnation."""
 
 
 class TrainedStageTask(StatelessTask):
@@ -44,7 +45,8 @@ class TrainedStageTask(StatelessTask):
 
     A task that starts, or whose decoder does, knows no model until the decoder's first feedback; that may be of an
     older window than one known before, for a decoder goes on from its last durable one. Pieces stay here until their
-    row is whole, because a new life of the decoder has none of the results that were sent to the life before.
+    row is whole, because a new incarnation of the decoder has none of the results that were sent to the incarnation
+    before.
     """
 
     def __init__(self, segment: CodedSegment, port: Port, columns: int, make_operator: Callable[[], Processor]) -> None:

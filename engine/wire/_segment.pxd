@@ -35,7 +35,7 @@ cdef struct Head:
     Doorbell doorbell  # wakes the worker's compute thread
 
 cdef struct Lane:
-    Word owner  # which life the link leads to; 0: none. Once it changes the former owner may read nothing any more.
+    Word owner  # which incarnation the link leads to; 0: none. Once it changes the former owner may read nothing any more.
     char pad[56]
     Word released[SLOTS]  # the last generation that the borrower has let go of
 

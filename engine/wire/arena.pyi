@@ -36,10 +36,11 @@ class Arena:
         """The segment's file descriptor, open as long as this object lives."""
 
     def open_link(self, link: int, owner: int) -> None:
-        """The link leads to another life from now on, named by a number that no former one had. Closes it first."""
+        """The link leads to another incarnation from now on, named by a number that no former one had. Closes it
+        first."""
 
     def close_link(self, link: int) -> None:
-        """The life that a link led to is over: what it held is free, and it can see that in its lane."""
+        """The incarnation that a link led to is over: what it held is free, and it can see that in its lane."""
 
     def allocate(self, nbytes: int) -> Slot | None:
         """A slot of so many bytes at a multiple of 64; None when there is no room, or no memory (see `refusal`)."""

@@ -16,8 +16,8 @@ class Borrowed:
 
     @property
     def is_current(self) -> bool:
-        """True when the lender still counts on this life. If not, what was read last may have been overwritten: nothing
-        that was made of it may leave."""
+        """True when the lender still counts on this incarnation. If not, what was read last may have been overwritten:
+        nothing that was made of it may leave."""
 
     def view(self, index: int, generation: int, offset: int, nbytes: int) -> SlotView:
         """Hold a slot; FrameError when it is not there (any more)."""

@@ -1,7 +1,7 @@
 """The channels of a worker: see engine/wire/channel.pxd for the form of what travels, engine/wire/channel.pyi for its use.
 
-Only the segment's own worker writes to a side, so a former life of the neighbour that goes on writing reaches nobody:
-nobody reads its segment any more. The order of messages is kept; none is lost but by the end of either process.
+Only the segment's own worker writes to a side, so a former incarnation of the neighbour that goes on writing reaches
+nobody: nobody reads its segment any more. The order of messages is kept; none is lost but by the end of either process.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -37,7 +37,7 @@ cdef class Channel:
         self.end.mine = arena.take_side(side)
         self.end.broken = True  # nothing until it is joined
         self.waiting = []
-        # Of a former neighbour's life nothing may be left: what it did not read is not for the next one.
+        # Of a former neighbour's incarnation nothing may be left: what it did not read is not for the next one.
         store_relaxed(&self.end.mine.stalled, 0)
 
     @property

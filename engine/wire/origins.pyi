@@ -17,4 +17,4 @@ def largest_of(block: Block) -> int:
     """Bytes of the largest of a block's arrays, the attachment among them; 0 where there are none."""
 
 def are_current(segments: dict[bytes, Borrowed]) -> bool:
-    """True when each lender still counts on this life (Borrowed.is_current)."""
+    """True when each lender still counts on this incarnation (Borrowed.is_current)."""

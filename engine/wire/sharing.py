@@ -117,7 +117,7 @@ class Lender:
         self._pieces: dict[int, tuple[mmap.mmap, Piece | None]] = {}
 
     def offer(self, peer: WorkerId) -> dict[str, Any]:
-        """The offer of payloads to a new life of a peer. It gets them by reference once it has accepted."""
+        """The offer of payloads to a new incarnation of a peer. It gets them by reference once it has accepted."""
         self._owners += 1
         self.refused = self._refusal
         offer: dict[str, Any] = {"inputs": self.roots.identities()}
@@ -132,7 +132,7 @@ class Lender:
             self._terms[peer] = Terms(*answer)
 
     def close(self, peer: WorkerId) -> None:
-        """The life of a peer is over; what it held is free."""
+        """The incarnation of a peer is over; what it held is free."""
         self._terms.pop(peer, None)
         if self._arena is not None and peer in self._links:
             self._arena.close_link(self._links[peer])
@@ -225,7 +225,7 @@ class Borrower:
         return [peer in self._segments, bool(inputs) and [0, 0] not in inputs and offer.get("inputs") == inputs]
 
     def _borrow(self, peer: bytes, terms: Any) -> None:
-        if not names_segment(terms) or terms[4] == 0:  # no life is owner 0
+        if not names_segment(terms) or terms[4] == 0:  # no incarnation is owner 0
             return
         self.drop(peer)
         with suppress(OSError):  # of another namespace, or the lender is gone: frames do as well
@@ -233,7 +233,7 @@ class Borrower:
             self._pids[peer] = terms[0]
 
     def drop(self, peer: bytes) -> None:
-        """A life is over. What is still read of its segment stays mapped."""
+        """An incarnation is over. What is still read of its segment stays mapped."""
         self._pids.pop(peer, None)
         segment = self._segments.pop(peer, None)
         if segment is not None:
@@ -249,7 +249,8 @@ class Borrower:
 
     @property
     def is_current(self) -> bool:
-        """True when each lender still counts on this life; else nothing may leave any more (see borrowed.pyi)."""
+        """True when each lender still counts on this incarnation; else nothing may leave any more (see
+        borrowed.pyi)."""
         if not are_current(self._segments):
             return False
         return not self._former or all(segment.is_current for segment in self._former if segment.holding)
@@ -286,7 +287,7 @@ class Borrower:
 
 
 def is_borrowed(array: np.ndarray) -> bool:
-    """True when the bytes of an array are another worker's, who may write over them when this life is over."""
+    """True when the bytes of an array are another worker's, who may write over them when this incarnation is over."""
     return isinstance(origin_of(array), SlotView)
 
 

@@ -10,9 +10,9 @@ from riprap.codec.ids import Incarnation, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.alarms import Alarms
 from riprap.engine.flow.epoch_reader import EpochReader, RowsReader
-from riprap.engine.flow.gate import DataflowGate
+from riprap.engine.flow.gate import TaskGate
 from riprap.engine.flow.journal import WindowJournal
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.logged_reader import LoggedReader
 from riprap.engine.flow.outlet import Outlet
@@ -23,7 +23,7 @@ from riprap.engine.flow.rate import rate_of
 from riprap.engine.flow.reader import InputReader, Reader
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.segment import CodedSegment, coded_stages
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import scheme_class
@@ -40,9 +40,9 @@ from riprap.operators.dataflow import DataflowOperator
 
 
 class OwnPort(Port, Protocol):
-    """The port of one life of a worker."""
+    """The port of one incarnation of a worker."""
 
-    life: Incarnation
+    own_incarnation: Incarnation
 
 
 ENDLESS_STATES = 100
@@ -51,7 +51,7 @@ ROW_BLOCKS, ROW_BYTES = 32, 1 << 18
 """Small blocks are dealt in rows of at most so many, and so many bytes."""
 WINDOW_S = 1.0
 """After which a window of an input closes that is followed or comes over TCP, where the user has not said."""
-OwnTask = DataflowTask | StatelessTask
+OwnTask = Task | StatelessTask
 
 
 class Hosted(NamedTuple):
@@ -68,8 +68,8 @@ class WorkerParts:
     def __init__(self, topology: Topology, schema: Mapping[str, Any], me: WorkerId) -> None:
         self.topology = graph_of_stages(topology) if _is_staged(schema) else topology
         self.schema = schema
-        self.layout = DataflowLayout.of(self.topology, me)
-        self.gate = DataflowGate(self.layout)
+        self.layout = Layout.of(self.topology, me)
+        self.gate = TaskGate(self.layout)
         self.window = window_of(self.topology)
 
     def make_task(self, port: OwnPort, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> OwnTask:
@@ -106,16 +106,16 @@ def coded_task(topology: Topology, schema: Mapping[str, Any], segment: CodedSegm
 
 
 def hosting_task(
-    topology: Topology, layout: DataflowLayout, port: OwnPort, hosted: Hosted, files: WindowFiles,
+    topology: Topology, layout: Layout, port: OwnPort, hosted: Hosted, files: WindowFiles,
     journal: WindowJournal | None, first_life: bool, items: int, window: Window,
-) -> DataflowTask:  # fmt: skip
+) -> Task:  # fmt: skip
     """The task of any other stage, joined to its scheme and to the ends of its segments."""
     operator, reader, _ = hosted
     alarms = Alarms(port)
     own_port = SegmentPort(port, alarms) if layout.segments else port
     outlet = Outlet(layout, own_port, TaskProgress(), files)
     stage = topology.stages[layout.me.stage]
-    make = SegmentEndTask if layout.segments else DataflowTask
+    make = SegmentEndTask if layout.segments else Task
     threads, pace = ComputeThreads(operator, stage.threads), pace_of(topology, layout)
     task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
     if isinstance(task, SegmentEndTask):
@@ -132,9 +132,9 @@ def end_of(
 ) -> End:
     """A worker's end of a segment that starts or ends at it."""
     if segment.encodes and hosted.columns:
-        return RowsEncoder(segment, port, alarms, port.life, topology.links.window_epochs)
+        return RowsEncoder(segment, port, alarms, port.own_incarnation, topology.links.window_epochs)
     if segment.encodes:
-        return PackedEncoder(segment, port, alarms, port.life, window.blocks)
+        return PackedEncoder(segment, port, alarms, port.own_incarnation, window.blocks)
     if isinstance(hosted.operator, SinkStage):
         linear = segment.options.get("attachment") == "hybrid"
         sends_linear = linear and hosted.operator.sink.processor.is_linear
@@ -162,14 +162,14 @@ def block_unit(topology: Topology) -> int:
     return row_of(topology) * int((topology.stages[name].fault_tolerance or {}).get("rows", 1))
 
 
-def pace_of(topology: Topology, layout: DataflowLayout) -> Pace:
+def pace_of(topology: Topology, layout: Layout) -> Pace:
     """The lead that a task may have over the feedback edges that end there."""
     stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}
     links = [(joint.edge, worker) for joint in layout.inputs if joint.feedback for worker in joint.workers]
     return Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})
 
 
-def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, port: OwnPort) -> Hosted:
+def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Layout, port: OwnPort) -> Hosted:
     """A dataflow operator; a source reads windows that share its part of the input out evenly."""
     me = layout.me
     operator = opened_dataflow(topology, me)
@@ -186,7 +186,7 @@ def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Dataflo
     return Hosted(operator, Reader(part, schema["windows"], block_bytes, topology.micro_batch, rate))
 
 
-def host_staged(topology: Topology, schema: Mapping[str, Any], layout: DataflowLayout, port: OwnPort) -> Hosted:
+def host_staged(topology: Topology, schema: Mapping[str, Any], layout: Layout, port: OwnPort) -> Hosted:
     """A Source, Processor or Sink by its adapter."""
     staged = Staged(topology, schema, layout.me, port.empty)
     if layout.is_sink:

@@ -17,7 +17,7 @@ class Confirmation:
         self._saved = number
 
     def skip(self, durable: int) -> None:
-        """All up to this one is safe, and nobody is to be told: it is of a former life or round."""
+        """All up to this one is safe, and nobody is to be told: it is of a former incarnation or round."""
         self._told = durable
 
     def grow(self, durable: int, now: float) -> bool:

@@ -41,8 +41,8 @@ NOTHING_BEFORE = Before()
 class EpochsFile:
     """`epochs.csv`. Only whole lines count: a torn last one is cut off when the file is opened again.
 
-    A former life that was cut off, and does not know yet, may still announce what is durable: the next life has the
-    same lines from its state, and leaves out those that it finds there.
+    A former incarnation that was cut off, and does not know yet, may still announce what is durable: the next
+    incarnation has the same lines from its state, and leaves out those that it finds there.
 
     Of a long stream the file holds the newest epochs; a line tells what those before them came to
     (Before).
@@ -91,7 +91,7 @@ class EpochsFile:
             self._fd = None
 
     def _open(self) -> int:
-        if self._fd is not None and not _is_of(self._fd, self.path):  # another life has left out the oldest
+        if self._fd is not None and not _is_of(self._fd, self.path):  # another incarnation has left out the oldest
             self.close()
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)

@@ -19,7 +19,7 @@ from riprap.configs.topology import Topology
 from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.event_time import joined
-from riprap.engine.flow.layout import DataflowLayout, Joint
+from riprap.engine.flow.layout import Joint, Layout
 from riprap.engine.flow.progress import INPUT, At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.schemes.parts.recorder import block_of, restored
 from riprap.operators.states.base import Backup
@@ -31,7 +31,7 @@ BEGINNING: LinkKey = (2**31 + 2, 0)
 class FormerTasks:
     """A savepoint's part for one task of a new job."""
 
-    def __init__(self, savepoint: Savepoint, former: Topology, topology: Topology, layout: DataflowLayout) -> None:
+    def __init__(self, savepoint: Savepoint, former: Topology, topology: Topology, layout: Layout) -> None:
         self.savepoint, self.layout, self.me = savepoint, layout, layout.me
         self._former = former
         edges = {(edge.upstream, edge.downstream, edge.feedback): edge.index for edge in former.edges}
@@ -148,7 +148,7 @@ class FormerTasks:
                     yield link, At(len(moving), sum(int(one[6]) for one in moving))
 
 
-def beginning_of(topology: Topology, layout: DataflowLayout) -> Beginning | None:
+def beginning_of(topology: Topology, layout: Layout) -> Beginning | None:
     """The beginning of a task; None where the job begins with nothing."""
     if topology.start_from is None:
         return None

@@ -1,4 +1,4 @@
-"""Peers that may connect to this worker: lives in its views, each with its key."""
+"""Peers that may connect to this worker: incarnations in its views, each with its key."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ class Guests:
         self._keys = dict.fromkeys(peers, b"")
         self._names: dict[bytes, str] = {}
 
-    def expect(self, peer: WorkerId, life: Incarnation, key: bytes) -> None:
-        """A life has begun, with that public key: that of a former one is worth nothing. ValueError when it is none."""
+    def expect(self, peer: WorkerId, incarnation: Incarnation, key: bytes) -> None:
+        """An incarnation has begun, with that public key: that of a former one is worth nothing. ValueError when it is
+        none."""
         if peer in self._keys:
             self.dismiss(peer)
             self._keys[peer] = z85.decode(key)
-            self._names[self._keys[peer]] = identity(peer, life).decode()
+            self._names[self._keys[peer]] = identity(peer, incarnation).decode()
 
     def dismiss(self, peer: WorkerId) -> None:
-        """A life is over."""
+        """An incarnation is over."""
         if key := self._keys.get(peer):
             self._names[key] = ""
 
     def admits(self, key: bytes) -> str | None:
-        """The identity of the life which holds that key, empty when it is over; None while no view has told of it."""
+        """The identity of the incarnation which holds that key, empty when it is over; None while no view has told of
+        it."""
         return self._names.get(key)
 
 

@@ -49,7 +49,7 @@ class Membership:
         is_first, self.revision = self.revision < 0, view["revision"]
         entries = {WorkerId.parse(name): entry for name, entry in view["workers"].items()}
         own = entries.pop(self.port.layout.me, None)
-        if own is not None and own["incarnation"] > self.port.life:
+        if own is not None and own["incarnation"] > self.port.own_incarnation:
             raise Fenced
         if view.get("round", 0) > self.port.links.round:
             self._enter(Round(view["round"]), is_first, view.get("checkpoint", (0, 0))[1])
@@ -64,7 +64,7 @@ class Membership:
             self.task.start()
 
     def _enter(self, round_: Round, is_first: bool, checkpoint: int) -> None:
-        """Go on in a further round: a life that begins in it has restored itself, any other begins anew."""
+        """Go on in a further round: an incarnation that begins in it has restored itself, any other begins anew."""
         if is_first:
             self.port.enter(round_)
             return
@@ -75,19 +75,19 @@ class Membership:
         self.port.ask_anew()
 
     def _on_peer(self, worker: WorkerId, entry: Mapping[str, Any]) -> None:
-        links, life = self.port.links, Incarnation(entry["incarnation"])
+        links, incarnation = self.port.links, Incarnation(entry["incarnation"])
         up = entry["state"] == "up"
-        if links.is_up(worker) and not (up and links.incarnation(worker) == life):
+        if links.is_up(worker) and not (up and links.incarnation(worker) == incarnation):
             links.lower(worker)
             self.guests.dismiss(worker)
             self.port.disconnect(worker)
             self.task.on_worker_failed(worker)
-        if up and links.incarnation(worker) < life:
+        if up and links.incarnation(worker) < incarnation:
             key = entry["key"].encode()
             if worker in self._receivers:
                 near = entry["host"] == self.host
                 endpoint = entry["ipc"] if near else entry["tcp"]
                 self.port.connect(worker, endpoint, key, near and self.transport == "auto")
-            links.raise_(worker, life)
+            links.raise_(worker, incarnation)
             self.task.on_worker_restored(worker)
-            self.guests.expect(worker, life, key)
+            self.guests.expect(worker, incarnation, key)

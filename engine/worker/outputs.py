@@ -83,7 +83,7 @@ class SinkOutputs:
         self._epochs.begin(Before(epoch, items))
 
     def cut(self, rows: int) -> None:
-        """Only the first so many rows count; what a former life put out behind them comes once more."""
+        """Only the first so many rows count; what a former incarnation put out behind them comes once more."""
         self._rows.cut(rows)
 
     def resume(self, notes: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ class RowsFile:
         """Append rows (n, columns), the same columns each time."""
         rows = np.ascontiguousarray(rows, dtype="<f8")
         if self._fd is None:
-            # rows of a former life that were never durable are written anew
+            # rows of a former incarnation that were never durable are written anew
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             self._columns = rows.shape[1]
         write_all(self._fd, rows.tobytes(), self.path, self._offset())

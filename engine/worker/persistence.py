@@ -1,4 +1,5 @@
-"""Joins a worker to its backup servers: what a former life saved comes in as blocks, what this one saves goes out."""
+"""Joins a worker to its backup servers: what a former incarnation saved comes in as blocks, what this one saves goes
+out."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class RecordStore(Protocol):
         """The servers may have these public keys from now on."""
 
     def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
-        """A next life's restore point, or part of a checkpoint, once everything saved is safe; a RiprapError when it is
-        not in time."""
+        """A next incarnation's restore point, or part of a checkpoint, once everything saved is safe; a RiprapError
+        when it is not in time."""
 
     def release(self, floor: int) -> None:
         """Parts of checkpoints below this one are needed no more."""
@@ -72,7 +73,7 @@ class NoStore:
 
 
 class Restored(NamedTuple):
-    """The records of a former life: its newest state, and the items behind it."""
+    """The records of a former incarnation: its newest state, and the items behind it."""
 
     state: Block | None = None
     items: Sequence[Block] = ()
@@ -88,8 +89,8 @@ def open_store(
     wake: Callable[[], None],
     checkpoint: int = 0,
 ) -> tuple[RecordStore, Restored]:
-    """Shut former lives of the worker out, and fetch what they saved, or their part of a checkpoint; without servers
-    there is nothing.
+    """Shut former incarnations of the worker out, and fetch what they saved, or their part of a checkpoint; without
+    servers there is nothing.
 
     Raises a RiprapError that names the servers when they do not answer in time.
     """

@@ -34,7 +34,7 @@ FULL_SHARE = 0.8  # of the time for a confirmation, so that who knows the reason
 
 
 class Fenced(Exception):
-    """This life of the worker is over for others; this process must end at once."""
+    """This incarnation of the worker is over for others; this process must end at once."""
 
 
 class WorkerPort(LinkPort):
@@ -44,10 +44,10 @@ class WorkerPort(LinkPort):
     """
 
     def __init__(
-        self, job: str, layout: Neighbourhood, gate: Gate, life: Incarnation, network: Network, window: Window,
-        log: EventLog, lender: Lender, borrower: Borrower, channels: Channels,
+        self, job: str, layout: Neighbourhood, gate: Gate, own_incarnation: Incarnation, network: Network,
+        window: Window, log: EventLog, lender: Lender, borrower: Borrower, channels: Channels,
     ) -> None:  # fmt: skip
-        self.job, self.layout, self.life, self.network, self.log = job, layout, life, network, log
+        self.job, self.layout, self.own_incarnation, self.network, self.log = job, layout, own_incarnation, network, log
         self.me = str(layout.me)
         self.use(Links(self, window))
         self.lender, self.borrower, self.channels = lender, borrower, channels
@@ -107,7 +107,7 @@ class WorkerPort(LinkPort):
         self.store.release(checkpoint)
 
     def report(self, event: str, **fields: Any) -> None:
-        self.log.write(event, worker=self.me, incarnation=self.life, **fields)
+        self.log.write(event, worker=self.me, incarnation=self.own_incarnation, **fields)
 
     def _check_life(self) -> None:
         """Fenced when a lender has taken back what this worker may have read: nothing made of it may leave."""
@@ -148,11 +148,11 @@ class WorkerPort(LinkPort):
         self.network.reply(self._name_of(to), header)
 
     def _name_of(self, peer: WorkerId) -> bytes:
-        """The name of the connection of a peer's present life, made once for each."""
-        life = self.incarnation(peer)
+        """The name of the connection of a peer's present incarnation, made once for each."""
+        incarnation = self.incarnation(peer)
         known = self._names.get(peer)
-        if known is None or known[0] != life:
-            known = self._names[peer] = life, identity(peer, life)
+        if known is None or known[0] != incarnation:
+            known = self._names[peer] = incarnation, identity(peer, incarnation)
         return known[1]
 
     # what the worker does
@@ -165,7 +165,8 @@ class WorkerPort(LinkPort):
 
     def _prefixes_of(self, round_: Round) -> dict[int, bytes]:
         edges = {*self.layout.outgoing(), *self.layout.incoming()}
-        return {edge.index: Header(self.job, self.me, self.life, edge.index, round_).prefix for edge in edges}
+        me = (self.job, self.me, self.own_incarnation)
+        return {edge.index: Header(*me, edge.index, round_).prefix for edge in edges}
 
     def ask_anew(self) -> None:
         """Have those who entered the round before us send what they have sent since."""
@@ -174,11 +175,11 @@ class WorkerPort(LinkPort):
                 self.links.ask_anew(edge, sender)
 
     def connect(self, peer: WorkerId, endpoint: str, key: bytes, shares_memory: bool = False) -> None:
-        """Open the connection to a new life of a peer, of that public key.
+        """Open the connection to a new incarnation of a peer, of that public key.
 
         One that shares memory is offered payloads by reference.
         """
-        connection = self.network.connect(endpoint, identity(self.layout.me, self.life), key)
+        connection = self.network.connect(endpoint, identity(self.layout.me, self.own_incarnation), key)
         self._connections[peer], self._peers[connection] = connection, peer
         if shares_memory:
             self._neighbours.add(peer)
@@ -232,14 +233,14 @@ class WorkerPort(LinkPort):
 
     def deliver(self, task: Runs, edge: Edge, sender: WorkerId, head: Header, block: Block) -> None:
         """Hand a message on if the task admits it and it is the next of its link."""
-        life, is_hello = head.incarnation, block.kind == Kind.HELLO
-        if is_hello and block.meta and life == self.incarnation(sender):
-            self._agree(edge, sender, identity(sender, life), block.meta)
+        incarnation, is_hello = head.incarnation, block.kind == Kind.HELLO
+        if is_hello and block.meta and incarnation == self.incarnation(sender):
+            self._agree(edge, sender, identity(sender, incarnation), block.meta)
         elif not self.links.is_of_round(head.round):
             return
         elif not is_hello and not task.admits(block):
             self.intake.drop(f"a {block.kind.name} that contradicts what is known")
-        elif self.links.accept(edge, sender, life, block.seq, block):
+        elif self.links.accept(edge, sender, incarnation, block.seq, block):
             task.on_block(edge, sender, block)
 
     def _agree(self, edge: Edge, sender: WorkerId, name: bytes, meta: dict[str, Any]) -> None:

@@ -23,10 +23,10 @@ from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.json_text import to_json
 from riprap.engine.flow.logged_reader import LoggedReader
 from riprap.engine.flow.reader import Reader
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.spreads.coded_stage import CodedStageTask, StatelessTask
 from riprap.engine.spreads.decoder import SegmentDecoder
-from riprap.engine.spreads.encoder import LIFE_SHIFT
+from riprap.engine.spreads.encoder import INCARNATION_SHIFT
 from riprap.engine.spreads.end import SegmentEndTask
 from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.wire.network import Network
@@ -35,7 +35,8 @@ from riprap.engine.worker.port import WorkerPort
 from riprap.operators.adapters.stages import SinkStage
 
 PROFILE = "profile"
-"""The folder of the run directory with a folder for each life of a worker, in it a file for each of its threads."""
+"""The folder of the run directory with a folder for each incarnation of a worker, in it a file for each of its
+threads."""
 ABOUT = "about.json"
 UNRECORDED = "unrecorded.json"
 SUFFIX = ".spans"
@@ -65,7 +66,7 @@ def boot() -> str:
 
 def instrument(worker: Instrumented) -> None:
     """Record into files from here on. Before the worker runs; OSError when the run directory has no room for them."""
-    traces = Traces(worker.run_dir / PROFILE / f"{worker.me}#{worker.life}")
+    traces = Traces(worker.run_dir / PROFILE / f"{worker.me}#{worker.incarnation}")
     compute = traces.make("compute")
     worker.network.trace(traces.make("upstream"), traces.make("downstream"))
     worker.port.network = cast(Network, TracedNetwork(worker.network, compute))
@@ -81,7 +82,7 @@ def instrument(worker: Instrumented) -> None:
                 time_operator(pair.operator, compute)
             make = task.make_operator
             task.make_operator = lambda: time_operator(make(), compute)
-        case DataflowTask():
+        case Task():
             _time_dataflow(task, compute, traces)
         case CodedStageTask():
             time_operator(task.operator, compute)
@@ -91,15 +92,15 @@ class Instrumented(Protocol):
     """A worker as it is known here."""
 
     me: WorkerId
-    life: Incarnation
+    incarnation: Incarnation
     run_dir: Path
     network: Network
     port: WorkerPort
-    task: DataflowTask | StatelessTask
+    task: Task | StatelessTask
 
 
 class Traces:
-    """The files of one life of a worker."""
+    """The files of one incarnation of a worker."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -183,8 +184,9 @@ def time_codes(scheme: Any, trace: Trace) -> None:
             time_methods(code, trace, "code", "encode", "decode")
 
 
-def _time_halves(task: DataflowTask | StatelessTask, trace: Trace) -> None:
-    """Record coding in the halves of spreads that a task has; a decoder gets one with each life of its encoder."""
+def _time_halves(task: Task | StatelessTask, trace: Trace) -> None:
+    """Record coding in the halves of spreads that a task has; a decoder gets one with each incarnation of its
+    encoder."""
     if isinstance(task, StatelessTask):
         time_codes(task.half, trace)
     for end in task.ends if isinstance(task, SegmentEndTask) else ():
@@ -208,10 +210,10 @@ def _epoch_of_message(edge: Any, sender: Any, block: Block) -> int:
     """Work on a message is for its epoch; on feedback, for the next one. Of a coded segment some messages name a row
     and no window: for them it is not known, 0."""
     window = block.meta.get("window", block.epoch)
-    return 0 if window >> LIFE_SHIFT else int(window) + (block.kind == Kind.FEEDBACK)
+    return 0 if window >> INCARNATION_SHIFT else int(window) + (block.kind == Kind.FEEDBACK)
 
 
-def _time_dataflow(task: DataflowTask, compute: Trace, traces: Traces) -> None:
+def _time_dataflow(task: Task, compute: Trace, traces: Traces) -> None:
     operator = task.operator
     if isinstance(operator, SinkStage):  # each call of the user's own, not of what calls them
         time_operator(operator.sink, compute)

@@ -55,12 +55,12 @@ ANSWER_S = 0.5  # for servers to answer even where the task took that long to ma
 
 
 class Worker:
-    """One life of one worker."""
+    """One incarnation of one worker."""
 
     def __init__(self, spec: dict[str, Any], channel: ControlChannel) -> None:
         self._born = time.monotonic()
         self.channel = channel
-        self.me, self.life = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
+        self.me, self.incarnation = WorkerId.parse(spec["worker"]), Incarnation(spec["incarnation"])
         topology = Topology.from_dict(spec["topology"])
         schema = spec["topology"]["schema"]
         self._form = form = WorkerParts(topology, schema, self.me)
@@ -72,19 +72,20 @@ class Worker:
             arena, refusal = open_arena(len(receivers), side_count(form.layout), topology.links.shared_bytes)
         self._keys = WorkerKeys.read(spec["keys"])
         self.network = Network(bytes_max, arena=arena, keys=self._keys.own)
-        self.ipc = self.network.bind(f"ipc://@riprap-{topology.job}-{self.me}-{self.life}-{time.monotonic_ns():x}")
+        name = f"riprap-{topology.job}-{self.me}-{self.incarnation}-{time.monotonic_ns():x}"
+        self.ipc = self.network.bind(f"ipc://@{name}")
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
         roots = Roots(topology.input_paths)
         self.port = WorkerPort(
-            *(topology.job, form.layout, form.gate, self.life, self.network, form.window, log),
+            *(topology.job, form.layout, form.gate, self.incarnation, self.network, form.window, log),
             Lender(roots, receivers, arena, refusal),
             Borrower(roots),
             Channels(arena, form.layout, self.network, bytes_max),
         )
         self.outputs = outputs_of(form.layout, self.run_dir)
         self._must_be_finite = not topology.keeps_bad_rows
-        self._first_life = self.life == 1 and spec["topology"].get("attempt", 1) == 1
+        self._first_life = self.incarnation == 1 and spec["topology"].get("attempt", 1) == 1
         self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
         self._restore(topology, spec)
         stage = topology.stages[self.me.stage]
@@ -108,12 +109,12 @@ class Worker:
             instrument(self)
 
     def _restore(self, topology: Topology, spec: dict[str, Any]) -> None:
-        """Go on from what a former life saved, where this worker is one that saves."""
+        """Go on from what a former incarnation saved, where this worker is one that saves."""
         task, servers = self.task, topology.backup.addresses
         if not task.saves:
             return
         began = time.monotonic()
-        fence = fence_of(spec["topology"].get("attempt", 1), self.life)
+        fence = fence_of(spec["topology"].get("attempt", 1), self.incarnation)
         deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
         name = name_of(records_of(topology.job, spec["topology"].get("run", "")), str(self.me))
         checkpoint = spec.get("checkpoint", 0)
@@ -200,7 +201,7 @@ class Worker:
         """Tell the agent, and the run directory, that all is committed."""
         stats = self.stats()
         said = {"epoch": stats["epoch"], "accounted": accounted, "stats": stats}
-        write_last_words(self.run_dir, str(self.me), self.life, said)
+        write_last_words(self.run_dir, str(self.me), self.incarnation, said)
         self.channel.send({"type": "done", **said})
 
     def _take_orders(self) -> bool:

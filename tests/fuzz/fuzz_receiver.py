@@ -23,9 +23,9 @@ from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.epoch_reader import EpochReader, RowsReader
-from riprap.engine.flow.gate import DataflowGate
+from riprap.engine.flow.gate import TaskGate
 from riprap.engine.flow.intake import Intake
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Links, Window
 from riprap.engine.flow.progress import Heard
 from riprap.engine.flow.runs import Runs
@@ -103,9 +103,9 @@ class Receiver:
     """A worker without its sockets: gate, links and task, joined as engine/worker/port.py joins them."""
 
     def __init__(self, me: WorkerId, options: dict[str, Any]) -> None:
-        layout = DataflowLayout.of(staged(options), me)
+        layout = Layout.of(staged(options), me)
         self.intake, self.links = (
-            Intake(JOB, layout, DataflowGate(layout), Borrower(Roots([])).fetch),
+            Intake(JOB, layout, TaskGate(layout), Borrower(Roots([])).fetch),
             Links(self, Window(WINDOW)),
         )
         self.port = DataflowPort(layout, WINDOW)
@@ -163,7 +163,7 @@ def work(task: Runs) -> None:
 def make_task(me: WorkerId, options: dict[str, Any], port: DataflowPort) -> Runs:
     """The task of a worker, begun as far as it goes without its peers' items."""
     graph = staged(options, window=3)
-    layout = DataflowLayout.of(graph, me)
+    layout = Layout.of(graph, me)
     if coded := [segment for segment in layout.segments if segment.computes]:
         task: Runs = TrainedStageTask(coded[0], port, COLUMNS, Summing)
         feedback = Block(Kind.FEEDBACK, Epoch(FIRST), meta={"window": 0})
@@ -183,7 +183,7 @@ def make_task(me: WorkerId, options: dict[str, Any], port: DataflowPort) -> Runs
     return task
 
 
-def hosted_of(graph: Topology, layout: DataflowLayout) -> Hosted:
+def hosted_of(graph: Topology, layout: Layout) -> Hosted:
     """The adapters of jobs that train; where no coded stage checks arrays, operators that take any."""
     if layout.is_source:
         cut = (Stream(items(200)), 10, 20, 72, block_unit(graph))
@@ -198,11 +198,11 @@ def hosted_of(graph: Topology, layout: DataflowLayout) -> Hosted:
 
 def honest(me: WorkerId, options: dict[str, Any]) -> Script:
     """What this receiver gets in the first windows of an undisturbed job, in a possible order."""
-    layout = DataflowLayout.of(staged(options), me)
+    layout = Layout.of(staged(options), me)
     if not layout.segments:
         return [*replies(layout), *blocks_of(layout)]
     segment = layout.segments[0].layout
-    emitter = DataflowPort(DataflowLayout.of(staged(options), source()), 10 * WINDOW)
+    emitter = DataflowPort(Layout.of(staged(options), source()), 10 * WINDOW)
     make_task(source(), options, emitter)
     if me == source():
         rows = (Epoch(FIRST + row) for row in (1, 2))
@@ -217,13 +217,13 @@ def honest(me: WorkerId, options: dict[str, Any]) -> Script:
     return sorted([*mine, *feedback], key=lambda entry: entry[2].epoch)
 
 
-def replies(layout: DataflowLayout) -> Script:
+def replies(layout: Layout) -> Script:
     """How far the receivers of a worker are: nowhere."""
     meta = {"heard": Heard().pack()}
     return [(j.reply, w, Block(Kind.REPLY, Epoch(0), meta=meta)) for j in layout.outputs for w in j.workers]
 
 
-def blocks_of(layout: DataflowLayout) -> Script:
+def blocks_of(layout: Layout) -> Script:
     """Two windows on each link that ends at a worker: a block and the end, or what is fed back."""
     found: Script = []
     for window in (1, 2):
@@ -257,7 +257,7 @@ def commits(row: Epoch) -> list[Block]:
 
 def answer(worker: WorkerId, block: Block, options: dict[str, Any]) -> Block:
     """What a processor makes of a piece: a result, or under lazy attachment parity that was asked for."""
-    (segment,) = DataflowLayout.of(staged(options), worker).segments
+    (segment,) = Layout.of(staged(options), worker).segments
     port = FakePort(segment.layout)
     task = TrainedStageTask(segment, port, COLUMNS, Summing)
     task.pairs[0].known = Epoch(block.meta["window"] - 1)

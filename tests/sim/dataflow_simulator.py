@@ -23,11 +23,11 @@ from riprap.codec.ids import Seq, WorkerId
 from riprap.configs.topology import Topology
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.gate import DataflowGate
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.gate import TaskGate
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.reader import Reader
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.schemes import scheme_class
@@ -168,8 +168,8 @@ class DataflowSimulation(Simulation):
         self.scheme = scheme_class(self.topology.fault_tolerance)
         self.window = min(self.scheme.window.blocks, case.window) if self.topology.scheme != "upstream_backup" else 4096
         workers = self.topology.workers()
-        self.layouts = {worker: DataflowLayout.of(self.topology, worker) for worker in workers}
-        self.gates = {worker: DataflowGate(layout) for worker, layout in self.layouts.items()}
+        self.layouts = {worker: Layout.of(self.topology, worker) for worker in workers}
+        self.gates = {worker: TaskGate(layout) for worker, layout in self.layouts.items()}
         self.sources = tuple(worker for worker in workers if self.layouts[worker].is_source)
         self.sinks = tuple(worker for worker in workers if self.layouts[worker].is_sink)
         self.wire_free, self.disk, self.disk_free, self.news_free, self.cut_lanes = {}, {}, {}, {}, {}
@@ -194,7 +194,7 @@ class DataflowSimulation(Simulation):
         values = rng.integers(1, 1 << 40, self.case.items) if self.case.heavy else rng.integers(1, 4, self.case.items)
         return np.column_stack([keys, values]).astype(float)
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         topology, layout, me = self.topology, self.layouts[node.me], node.me
         if coded := [segment for segment in layout.segments if segment.computes]:
             return coded_task(topology, {}, coded[0], node)
@@ -326,7 +326,7 @@ class DataflowSimulation(Simulation):
         lines = []
         for worker, node in self.nodes.items():
             task = node.task
-            if not isinstance(task, DataflowTask):
+            if not isinstance(task, Task):
                 continue
             links = task.outlet.links.values()
             where = [(link.key, link.placed, len(link.waiting)) for link in links]

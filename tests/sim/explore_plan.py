@@ -16,11 +16,11 @@ from explore_jobs import JOBS
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch
 from riprap.configs.topology import Topology
-from riprap.engine.flow.gate import DataflowGate
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.gate import TaskGate
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.reader import Reader
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.worker.build import Hosted, hosting_task
 from riprap.engine.worker.operators import opened_dataflow
@@ -79,8 +79,8 @@ class Plan:
         self.topology: Topology = dataflow_jobs.topology(JOBS[job], SCHEMES[scheme])
         self.workers = self.topology.workers()
         self.items, self.windows, self.window = items, windows, window
-        self.layouts = [DataflowLayout.of(self.topology, worker) for worker in self.workers]
-        self.gates = [DataflowGate(layout) for layout in self.layouts]
+        self.layouts = [Layout.of(self.topology, worker) for worker in self.workers]
+        self.gates = [TaskGate(layout) for layout in self.layouts]
         self.index = {worker: i for i, worker in enumerate(self.workers)}
         self.edges = [
             {edge.index: edge for edge in (*layout.incoming(), *layout.outgoing())} for layout in self.layouts
@@ -97,7 +97,7 @@ class Plan:
                     yield self.index[sender], me, edge.index
                     yield me, self.index[sender], -1 - edge.index
 
-    def make_task(self, node: Node) -> DataflowTask:
+    def make_task(self, node: Node) -> Task:
         """The task of a worker's life, or of a round of it."""
         topology, layout = self.topology, self.layouts[node.at]
         operator = opened_dataflow(topology, layout.me)

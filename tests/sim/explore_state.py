@@ -67,7 +67,7 @@ def _parts(actor: Actor) -> Iterator[Any]:
 def _parts_of_links(node: Node) -> Iterator[Any]:
     links = node.links
     yield _held("links", links)
-    yield sorted(links._lives.items())
+    yield sorted(links._incarnations.items())
     yield sorted(links._up)
     for place, out in sorted(links._out.items()):
         yield place, out.sent, out.acked, list(out.kept)

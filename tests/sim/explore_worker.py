@@ -16,9 +16,9 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Incarnation, Round, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import LinkPort, Links, Window
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.worker.membership import Membership
 
 NOW = 0.0
@@ -51,12 +51,16 @@ class Node(LinkPort):
         self.membership = Membership(self, plan.make_task(self), self, "host", "zeromq", self.begin_anew)
 
     @property
-    def task(self) -> DataflowTask:
+    def task(self) -> Task:
         return self.membership.task
 
     @property
-    def layout(self) -> DataflowLayout:
+    def layout(self) -> Layout:
         return self.plan.layouts[self.at]
+
+    @property
+    def own_incarnation(self) -> int:
+        return self.life
 
     @property
     def is_first(self) -> bool:
@@ -113,7 +117,7 @@ class Node(LinkPort):
             for sender in senders:
                 self.links.ask_anew(edge, sender)
 
-    def begin_anew(self, round_: int, checkpoint: int) -> DataflowTask:
+    def begin_anew(self, round_: int, checkpoint: int) -> Task:
         """As the worker does: once all that was saved is safe."""
         assert not self.unsaved, "the explorer tells of a round when the store has answered"
         self.enter(round_)
@@ -122,7 +126,7 @@ class Node(LinkPort):
         self.restore(task, checkpoint)
         return task
 
-    def restore(self, task: DataflowTask, checkpoint: int) -> None:
+    def restore(self, task: Task, checkpoint: int) -> None:
         """Go on from this worker's part of a checkpoint that is whole; 0: from the beginning."""
         parts = {record.number: record.block for record in self.disk if record.number <= checkpoint}
         assert checkpoint in parts or not checkpoint, f"no part of checkpoint {checkpoint}"

@@ -34,6 +34,10 @@ class Node(LinkPort):
         self.task = sim.make_task(self)
 
     @property
+    def own_incarnation(self) -> int:
+        return self.life
+
+    @property
     def is_first(self) -> bool:
         """Whether nobody has been this worker before, nor this one in an earlier round."""
         return self.life == 1 and self.links.round == 0

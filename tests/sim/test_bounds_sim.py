@@ -20,7 +20,7 @@ from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, r
 
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -65,7 +65,7 @@ class Numbered(DataflowSimulation):
         keys = rng.integers(0, KEYS, self.case.items)
         return np.column_stack([keys, number * self.case.items + np.arange(self.case.items)]).astype(float)
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         if node.me.stage == "c":
             task.operator.delivered = self.delivered
@@ -182,7 +182,7 @@ class InWindows(DataflowSimulation):
         self.held: dict[tuple[WorkerId, int], np.ndarray] = {}
         super().__init__(case, seed)
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         if node.me in self.sinks:
             close = task.operator.process_punctuation
@@ -243,7 +243,7 @@ class Worst(DataflowSimulation):
         self.durable_sum, self.known, self.calm = 0.0, False, False
         super().__init__(case, seed)
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         if node.me in self.sinks:
             self.known = self.calm = False

@@ -16,7 +16,7 @@ from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -149,7 +149,7 @@ class OneStands(DataflowSimulation):
         super().__init__(case, seed)
         self.at(0.01, lambda: self._hang(self.sources[1], 3.0))
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         take = task._take
 

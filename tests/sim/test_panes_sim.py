@@ -14,7 +14,7 @@ from dataflow_jobs import COPIED, STRIPED, _coded, panes
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
 from test_dataflow_sim import EXACT, FAULTS, run
 
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -65,7 +65,7 @@ class Reporting(DataflowSimulation):
         self.said: list[dict[str, Any]] = []
         super().__init__(case, seed)
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         node.report = lambda event, **fields: self.said.append({"event": event, "by": str(node.me)} | fields)
         return task

@@ -10,7 +10,7 @@ import pytest
 from bounds_jobs import FEATURES, example, learning
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation
 
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 
 ITEMS, SEEDS = 2400, 2
 THETA, L = 0.5, 32.0
@@ -36,7 +36,7 @@ class Learning(DataflowSimulation):
     def _rows(self, number: int) -> np.ndarray:
         return np.column_stack([np.zeros(self.case.items), np.arange(self.case.items)])
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         if node.me.stage == "b":
             task.operator.seen = self.seen

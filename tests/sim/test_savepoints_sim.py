@@ -18,7 +18,7 @@ from test_dataflow_sim import EXACT, errors
 from riprap.backupserver.savepoint import FORMAT, MANIFEST, read_savepoint
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.worker.from_savepoint import beginning_of
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "4"))
@@ -58,7 +58,7 @@ class Begun(DataflowSimulation):
         self.directory = directory
         super().__init__(case, seed)
 
-    def make_task(self, node: DataflowNode) -> DataflowTask:
+    def make_task(self, node: DataflowNode) -> Task:
         task = super().make_task(node)
         beginning = beginning_of(replace(self.topology, start_from=str(self.directory)), self.layouts[node.me])
         assert beginning is not None

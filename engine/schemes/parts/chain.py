@@ -19,9 +19,9 @@ from riprap.operators.states.base import Backup, Slice, Sliced, State
 ROLLING_BYTES = 16 << 20
 """A state of so many bytes is large: it takes longer to copy than a block to process."""
 SLICES = 64
-"""Of a large state. A new life reads fewer than twice as many backups."""
+"""Of a large state. A new incarnation reads fewer than twice as many backups."""
 CHANGES_MAX = 4
-"""The changes that a new life would read are at most so many times as large as a large state."""
+"""The changes that a new incarnation would read are at most so many times as large as a large state."""
 
 
 class Round(NamedTuple):

@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 class Pacing:
     """The next backup is due once the task has used `cost of the last one / cpu_share` seconds of CPU, but not before
-    `least_s`. So what a new life has to compute again takes about as long, however long ago the backup was.
+    `least_s`. So what a new incarnation has to compute again takes about as long, however long ago the backup was.
 
     A pause breaks no bound: what no durable state includes is not acknowledged, so its sender keeps it. Whoever is held
     up by that presses, and the next backup is due at once. A cheap one does not make up for a dear one before it.

@@ -33,7 +33,7 @@ than those: only a whole one lets the backup server forget what came before."""
 class Recorder:
     """Saves for one task. What the store does not take at once is kept and tried again; `full` says so.
 
-    `notes` says what else a new life must know.
+    `notes` says what else a new incarnation must know.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Recorder:
         self._part_bytes += size
 
     def go_on_from(self, version: int) -> None:
-        """A former life has saved states up to this one."""
+        """A former incarnation has saved states up to this one."""
         self._version = version
 
     def holds(self, link: LinkKey, block: Block) -> bool:
-        """True when the newest record, durable or not, lets a new life put this block out again."""
+        """True when the newest record, durable or not, lets a new incarnation put this block out again."""
         return (link, block.key.row) in self._written
 
     def save_progress(self, extras: Extras) -> None:
@@ -251,7 +251,7 @@ class Recovered:
         """Of these the most recent consecutive ones (AF 3.4.3), and all punctuation.
 
         What came before a gap was processed when what follows it was saved; where it was not (feedback, or a former
-        life, lies between), it is no gap.
+        incarnation, lies between), it is no gap.
         """
         entries = self.unprocessed()
         start = len(entries) - 1

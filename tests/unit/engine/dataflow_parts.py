@@ -15,8 +15,8 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.gate import DataflowGate
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.gate import TaskGate
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.progress import LinkKey
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow import DataflowOperator
@@ -57,21 +57,21 @@ def chain(*stages: tuple[str, int], **fault_tolerance: Any) -> Topology:
     return topology(dict(stages), edges, **fault_tolerance)
 
 
-def edge_of(gate: DataflowGate, layout: DataflowLayout, sender: WorkerId, block: Block) -> Edge:
+def edge_of(gate: TaskGate, layout: Layout, sender: WorkerId, block: Block) -> Edge:
     """The edge on which such a block may come from this sender; any of its edges where none carries the kind."""
     edges = [edge for edge, senders in layout.incoming().items() if sender in senders]
     return next((edge for edge in edges if block.kind in gate.kinds[edge]), edges[0])
 
 
-def layout_of(topology: Topology, me: str) -> DataflowLayout:
+def layout_of(topology: Topology, me: str) -> Layout:
     """The layout around one worker."""
-    return DataflowLayout.of(topology, WorkerId.parse(me))
+    return Layout.of(topology, WorkerId.parse(me))
 
 
 class DataflowPort(FakePort):
     """A port that keeps what was sent on each link until a test acknowledges it."""
 
-    def __init__(self, layout: DataflowLayout, window: int = 64) -> None:
+    def __init__(self, layout: Layout, window: int = 64) -> None:
         super().__init__(layout, window)
         self.on_the_way: dict[tuple[Edge, WorkerId], list[Block]] = {}
 

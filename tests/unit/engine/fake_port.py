@@ -49,7 +49,7 @@ def layout_of(me: WorkerId, processors: int = 6, pairs: int = 1) -> SegmentLayou
 class FakePort:
     """All peers are up, in life 1, with a window of `window` blocks each, until a test says otherwise."""
 
-    life = Incarnation(1)
+    own_incarnation = Incarnation(1)
 
     def __init__(self, layout: Neighbourhood, window: int = 64) -> None:
         joined = (*layout.receivers(), *chain.from_iterable(layout.incoming().values()))

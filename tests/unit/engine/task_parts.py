@@ -16,7 +16,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.epoch_reader import EpochReader, RowsReader
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.progress import Heard
@@ -50,13 +50,13 @@ def staged(options: Mapping[str, Any], processors: int = 6, pairs: int = 1, wind
 
 def segment_of(topology: Topology, me: WorkerId) -> CodedSegment:
     """The coded segment as this worker sees it."""
-    (segment,) = DataflowLayout.of(topology, me).segments
+    (segment,) = Layout.of(topology, me).segments
     return segment
 
 
 def hosted_task(topology: Topology, me: WorkerId, hosted: Hosted, journal: Any = None, fresh: bool = True) -> Made:
     """A source's or sink's task, started, and its port."""
-    layout = DataflowLayout.of(topology, me)
+    layout = Layout.of(topology, me)
     port = DataflowPort(layout)
     task = hosting_task(topology, layout, port, hosted, no_files(), journal, fresh, 100, Window(256))
     if layout.segments:

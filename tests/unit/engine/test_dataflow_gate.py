@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.gate import BACK, FORWARD, REPLY, DataflowGate
+from riprap.engine.flow.gate import BACK, FORWARD, REPLY, TaskGate
 from riprap.engine.flow.progress import At, Heard, TaskProgress
 
 LOOP = topology({"a": 2, "b": 2}, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}])
 LAYOUT = layout_of(LOOP, "b.1")
-GATE = DataflowGate(LAYOUT)
+GATE = TaskGate(LAYOUT)
 SENDER = WorkerId("a", 0)
 CAUSE = [0, 0, 1, 0]
 KEY = Key(0, 1, 1, 0)
@@ -115,8 +115,8 @@ def test_no_fields_raise_anything_but_a_frame_error(kind: Kind, key: Key, meta: 
 
 
 def test_kinds_go_by_edges() -> None:
-    sink = DataflowGate(layout_of(LOOP, "b.0"))
-    source = DataflowGate(layout_of(LOOP, "a.0"))
+    sink = TaskGate(layout_of(LOOP, "b.0"))
+    source = TaskGate(layout_of(LOOP, "a.0"))
     assert {edge.index: kinds for edge, kinds in sink.kinds.items()} == {0: FORWARD, 3: REPLY}
     assert {edge.index: kinds for edge, kinds in source.kinds.items()} == {1: BACK, 2: REPLY}
     assert set(sink.workers) == {WorkerId("a", 0), WorkerId("a", 1)}

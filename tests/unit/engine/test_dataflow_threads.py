@@ -18,7 +18,7 @@ from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.progress import INPUT, TaskProgress
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.scheme import Bench, Scheme
-from riprap.engine.flow.task import DataflowTask
+from riprap.engine.flow.task import Task
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.worker.worker import pin
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
@@ -83,7 +83,7 @@ def blocks(count: int) -> list[Block]:
     return [data(i + 1, arrays=(np.array([i]),)) for i in range(count)]
 
 
-def source(operator: DataflowOperator, threads: ComputeThreads, items: int = 40, windows: int = 2) -> DataflowTask:
+def source(operator: DataflowOperator, threads: ComputeThreads, items: int = 40, windows: int = 2) -> Task:
     """A source in front of one task, whose links are wide open."""
     layout = layout_of(chain(("a", 1), ("b", 1)), "a.0")
     port = DataflowPort(layout, 1000)
@@ -91,7 +91,7 @@ def source(operator: DataflowOperator, threads: ComputeThreads, items: int = 40,
     for link in outlet.links.values():
         link.placed = True
     reader = Reader(Numbers(items), windows, BLOCK_ITEMS, 0)
-    task = DataflowTask(layout, port, operator, outlet, Pace({}), reader, None, True, threads)
+    task = Task(layout, port, operator, outlet, Pace({}), reader, None, True, threads)
     task.use(Scheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, items), {}))
     task.start()
     return task
@@ -259,7 +259,7 @@ def test_blocks_that_wait_at_a_task_are_prepared_and_processed_in_parts(
     layout = layout_of(chain(("a", 1), ("b", 1)), "b.0")
     port = DataflowPort(layout)
     outlet = Outlet(layout, port, TaskProgress(), no_files())
-    task = DataflowTask(layout, port, operator, outlet, Pace({}), None, None, True, opened(operator, 3))
+    task = Task(layout, port, operator, outlet, Pace({}), None, None, True, opened(operator, 3))
     task.use(Scheme(Bench(layout, port, operator, outlet.progress, outlet, task.inbox, 9), {}))
     task.scheme.on_crossed = operator.state.backup_state  # type: ignore[method-assign]
     (joint,) = layout.inputs

@@ -14,7 +14,7 @@ from riprap.codec.trust.keys import Authority
 from riprap.configs.loading import load
 from riprap.configs.topology import Topology
 from riprap.engine.flow.channels import senders
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.guests import Guests
 from riprap.engine.worker.membership import Membership
@@ -84,9 +84,9 @@ def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
         enter(round_)
         return cast(Runs, task)
 
-    layout = DataflowLayout.of(graph_of_stages(topology), me)
+    layout = Layout.of(graph_of_stages(topology), me)
     port = SimpleNamespace(
-        layout=layout, links=links, life=Incarnation(1), connect=ignore, disconnect=ignore,
+        layout=layout, links=links, own_incarnation=Incarnation(1), connect=ignore, disconnect=ignore,
         enter=enter, ask_anew=lambda: task.told.append(("asks", "anew")),
     )  # fmt: skip
     guests = Guests(senders(port.layout))

@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.codes import load_code
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.alarms import Alarms
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.spreads.decoder import PackedDecoder
 from riprap.engine.spreads.encoder import first_row
 from riprap.engine.spreads.packing import computed, pack, pack_result
@@ -33,7 +33,7 @@ class Decoding:
     """The receiving end of c.0, in the middle of whose links f computes."""
 
     def __init__(self) -> None:
-        (segment,) = (one for one in DataflowLayout.of(TOPOLOGY, C).segments if one.decodes)
+        (segment,) = (one for one in Layout.of(TOPOLOGY, C).segments if one.decodes)
         self.layout, self.port = segment.layout, FakePort(segment.layout)
         self.alarms = Alarms(self.port)
         self.decoder = PackedDecoder(segment, self.port, self.alarms, Doubled(), "a")

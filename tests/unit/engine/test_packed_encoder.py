@@ -15,8 +15,8 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.alarms import AlarmedPort, Alarms
-from riprap.engine.flow.gate import DataflowGate
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.gate import TaskGate
+from riprap.engine.flow.layout import Layout
 from riprap.engine.spreads.encoder import LINGER_S, PackedEncoder, first_row
 from riprap.engine.spreads.packing import PAD, unpack
 
@@ -44,7 +44,7 @@ class Encoder:
     """The sending end of a.0, all of whose peers live."""
 
     def __init__(self, window: int = 100) -> None:
-        (segment,) = DataflowLayout.of(TOPOLOGY, A).segments
+        (segment,) = Layout.of(TOPOLOGY, A).segments
         self.port = FakePort(segment.layout)
         self.alarms = Alarms(self.port)
         self.sender, self.layout = PackedEncoder(segment, self.port, self.alarms, 1, window), segment.layout
@@ -150,9 +150,9 @@ def test_each_owner_of_an_alarm_is_woken_at_its_time() -> None:
 def test_only_what_an_honest_worker_of_the_segment_writes_gets_in(
     me: WorkerId, sender: WorkerId, message: Block, complaint: str
 ) -> None:
-    gate = DataflowGate(DataflowLayout.of(TOPOLOGY, me))
+    gate = TaskGate(Layout.of(TOPOLOGY, me))
     assert sender in gate.workers
-    check = gate.checks[edge_of(gate, DataflowLayout.of(TOPOLOGY, me), sender, message)]
+    check = gate.checks[edge_of(gate, Layout.of(TOPOLOGY, me), sender, message)]
     if not complaint:
         check(sender, message)
         return

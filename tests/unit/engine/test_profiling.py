@@ -48,7 +48,7 @@ def traced(tmp_path: Path) -> Traced:
         network = Network(1 << 20)
         port.network, port.store, port.lender = network, NoStore(), SimpleNamespace(copy=np.array)
         me = task.layout.me
-        instrument(SimpleNamespace(run_dir=tmp_path, me=me, life=1, network=network, port=port, task=task))  # type: ignore[arg-type]
+        instrument(SimpleNamespace(run_dir=tmp_path, me=me, incarnation=1, network=network, port=port, task=task))  # type: ignore[arg-type]
         return tmp_path / PROFILE / f"{me}#1" / "compute.spans"
 
     return instrumented

@@ -13,8 +13,8 @@ from task_parts import NONE, staged
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.gate import DataflowGate
-from riprap.engine.flow.layout import DataflowLayout
+from riprap.engine.flow.gate import TaskGate
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.segment_gate import SegmentGate
 from riprap.engine.spreads.rows import block_of, head_of, is_end
 
@@ -155,7 +155,7 @@ def test_a_cause_does_not_get_a_message_past_the_gate(me: WorkerId, sender: Work
     block.meta["cause"] = [0, 0, 1, 0]
     if block.kind == Kind.RESULT:
         block.meta["of"] = "all"
-    layout = DataflowLayout.of(staged(NONE), me)
-    gate = DataflowGate(layout)
+    layout = Layout.of(staged(NONE), me)
+    gate = TaskGate(layout)
     with pytest.raises(FrameError):
         gate.checks[edge_of(gate, layout, sender, block)](sender, block)
