@@ -1,4 +1,4 @@
-"""What is done with every message before its link sees it; the odd cases stand in engine/flow/intake.py."""
+"""The ordinary way of a message before its link sees it; the odd cases stand in engine/flow/intake.py."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
