@@ -290,18 +290,6 @@ def write_modules(directory: Path) -> None:
     (directory / "gated.py").write_text(GATED)
 
 
-def undisturbed_model(directory: Path, *sets: str) -> dict[str, np.ndarray]:
-    """The model of the whole job of `write_topology`, by name, from a run in which nothing happens."""
-    write_shards(directory / "shards")
-    cli = Cli(directory)
-    try:
-        ended = cli.run("run", str(write_topology(directory / "job.yaml")), "--out", "out", *sets)
-        assert ended.returncode == 0, ended.stderr
-        return dict(np.load(directory / "out" / "model.npz"))
-    finally:
-        cli.kill_all()
-
-
 def _is_new_run(arguments: Sequence[str]) -> bool:
     return arguments[:1] == ("run",) and "--resume" not in arguments
 

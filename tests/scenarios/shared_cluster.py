@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cli_harness import TRANSPORT, Cli, await_that, write_modules
+import numpy as np
+from cli_harness import TRANSPORT, Cli, await_that, write_modules, write_shards, write_topology
 
 from riprap.controller.session import disconnect, open_client
 
@@ -67,3 +68,10 @@ class SharedCluster:
             self._cli.await_no_process()
         finally:
             self._cli.kill_all()
+
+
+def undisturbed_model(cluster: SharedCluster, directory: Path, *sets: str) -> dict[str, np.ndarray]:
+    """The model of the whole job of `write_topology`, by name, when nothing happens."""
+    write_shards(directory / "shards")
+    cluster.job(write_topology(directory / "job.yaml"), directory / "out", *sets)
+    return dict(np.load(directory / "out" / "model.npz"))

@@ -18,6 +18,7 @@ from test_endless import counted, up, windows_in
 from riprap.controller.client import Client
 from riprap.engine.run_directory.directory import read_events
 
+SHARED_ENSEMBLE = True
 JOB = """\
 job: words
 input: {path: "%s", follow: %s, window_seconds: 1.5}
@@ -85,7 +86,7 @@ class Run:
         os.kill(min(pids), signal.SIGKILL)
 
     def drain(self) -> dict[str, object]:
-        assert self.cli.run("drain", "words", "--zookeeper", self.zookeeper).returncode == 0
+        self.cli.ask("drain", "words", "--zookeeper", self.zookeeper)
         said, error = self.process.communicate(timeout=120)
         assert self.process.returncode == 0, error
         return dict(json.loads(said))
@@ -221,11 +222,11 @@ def test_what_cannot_be_followed_is_refused_before_the_start(cli: Cli, change: t
     (cli.directory / "text.txt").write_text("a b\n")
     (cli.directory / "job.yaml").write_text(JOB % ("text.txt", "true", 1, "mini_batch"))
     sets = [word for one in change for word in ("--set", one)]
-    ended: subprocess.CompletedProcess[str] = cli.run("check", "job.yaml", *sets)
+    ended: subprocess.CompletedProcess[str] = cli.answer("check", "job.yaml", *sets)
     assert ended.returncode == 2 and wrong in ended.stdout + ended.stderr, ended.stdout + ended.stderr
 
 
 def test_a_three_stage_job_is_refused(cli: Cli) -> None:
     write_topology(cli.directory / "job.yaml")
-    ended = cli.run("check", "job.yaml", "--set", "input={path: tcp://127.0.0.1:9}")
+    ended = cli.answer("check", "job.yaml", "--set", "input={path: tcp://127.0.0.1:9}")
     assert ended.returncode == 2 and "which reads an input of known length" in ended.stderr + ended.stdout
