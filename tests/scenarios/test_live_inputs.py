@@ -101,8 +101,9 @@ def check(run: Run, summary: dict[str, object], lines: int) -> None:
     assert counted(run.out) == Counter(word for number in range(lines) for word in line(number).split())
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup"])
+@pytest.mark.parametrize("scheme", [pytest.param("mini_batch", marks=pytest.mark.long), "upstream_backup"])
 def test_followed_files_are_counted_exactly_while_everything_is_killed(cli: Cli, scheme: str) -> None:
+    """By default under one scheme; under `mini_batch` all roles are killed below, where a server sends the lines."""
     logs = cli.directory / "logs"
     logs.mkdir()
     (logs / "a.log").touch()
