@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
@@ -158,9 +159,16 @@ class Cli:
             assert self.call(*arguments) == 0, said.getvalue()
         return said.getvalue()
 
+    def answer(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """How a command ends in this process."""
+        with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as complained:
+            code = self.call(*arguments)
+        return subprocess.CompletedProcess(arguments, code, said.getvalue(), complained.getvalue())
+
     def call(self, *arguments: str) -> int:
         """Run a command in this process, which costs no start of an interpreter; its exit code."""
         handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
+        imported, path = set(sys.modules), list(sys.path)
         before, environment, mask = os.getcwd(), dict(os.environ), os.umask(0o022)
         os.umask(mask)
         os.chdir(self.directory)
@@ -174,8 +182,17 @@ class Cli:
             os.environ.clear()
             os.environ.update(environment)
             os.umask(mask)
+            sys.path[:] = path
+            self._forget_modules(imported)
             for signum, handler in handlers.items():
                 signal.signal(signum, handler)
+
+    def _forget_modules(self, before: set[str]) -> None:
+        """Users' modules here, whose names others may use for modules of their own."""
+        for name in sys.modules.keys() - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(self.directory):
+                del sys.modules[name]
+        importlib.invalidate_caches()
 
     def processes(self) -> list[int]:
         """Every process alive that bears the mark."""
@@ -263,21 +280,14 @@ fault_tolerance: {{scheme: erasure, code: gf256, k: 2, r: 1}}
         assert old in text, old
         text = text.replace(old, new)
     path.write_text(text)
-    path.with_name("paced.py").write_text(PACED)
-    path.with_name("gated.py").write_text(GATED)
+    write_modules(path.parent)
     return path
 
 
-def undisturbed_model(directory: Path, *sets: str) -> dict[str, np.ndarray]:
-    """The model of the whole job of `write_topology`, by name, from a run in which nothing happens."""
-    write_shards(directory / "shards")
-    cli = Cli(directory)
-    try:
-        ended = cli.run("run", str(write_topology(directory / "job.yaml")), "--out", "out", *sets)
-        assert ended.returncode == 0, ended.stderr
-        return dict(np.load(directory / "out" / "model.npz"))
-    finally:
-        cli.kill_all()
+def write_modules(directory: Path) -> None:
+    """The modules that `paced` and UNTIL_HURRIED name."""
+    (directory / "paced.py").write_text(PACED)
+    (directory / "gated.py").write_text(GATED)
 
 
 def _is_new_run(arguments: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli_harness import Cli, write_shards, write_topology
+from shared_cluster import SharedCluster
 
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 
@@ -16,6 +17,14 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A ZooKeeper for the runs of tests that are about something else."""
     with EmbeddedZooKeeper(tmp_path_factory.mktemp("ensemble")) as server:
         yield server.connect_string
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
+    """A cluster for jobs whose services nothing happens to; at its end no process may be left."""
+    cluster = SharedCluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.close()
 
 
 @pytest.fixture

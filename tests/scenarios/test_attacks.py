@@ -1,7 +1,8 @@
 """What another user of the machine tries against a run: nobody listens, nothing is told, the model is the same.
 
 The attacker is a process of another user, who knows everything that can be seen from there: the names of sockets, the
-ports, the job's name and its workers. It does not know the keys.
+ports, the job's name and its workers. It does not know the keys. All attacks meet the same run, one after the other:
+each leaves it going on without a failure, and at the end its model is the undisturbed one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import zmq
 from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, write_shards, write_topology
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from shared_cluster import SharedCluster
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.header import Header, encode
@@ -30,6 +32,7 @@ from riprap.codec.ids import Epoch, Incarnation, fence_of, name_of, records_of
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import AGENT, CLIENT, CONTROLLER, Authority
 from riprap.controller import messages, paths
+from riprap.controller.client import Client
 from riprap.controller.deltas import Writer
 from riprap.controller.reports import EXITED, AgentReport, WorkerReport
 from riprap.controller.session import disconnect, open_client
@@ -37,11 +40,11 @@ from riprap.engine.run_directory.directory import read_events
 
 NOBODY = 65534
 ANSWER_S = 0.5
-ITEMS = 100_000
+ITEMS = 1_000_000  # at the pace of UNTIL_HURRIED more than a minute
 # More than the buffers of a connection hold, less than what arrives within a handshake's time.
 FRAME_TAKEN_MAX = 16 << 20
 JOB = f"attacked{os.getpid()}"  # whatever else runs here
-LENGTH = ("--set", f"input.repeat={ITEMS // 5000}", *UNTIL_HURRIED)
+LENGTH = ("--set", f"input.repeat={ITEMS // 5000}", "--set", "micro_batch=2000")
 
 
 class Victim:
@@ -49,10 +52,13 @@ class Victim:
 
     def __init__(self, cli: Cli) -> None:
         self.out = cli.directory / "out"
+        self._summary: dict[str, Any] = {}
         write_topology(cli.directory / "job.yaml", sets=[("job: trial", f"job: {JOB}")])
-        self._process: subprocess.Popen[str] = cli.start("run", "job.yaml", "--out", "out", "--json", *LENGTH)
-        csv = self.out / "epochs.csv"
-        await_that(lambda: csv.exists() and csv.read_bytes().count(b"\n") > 5, 120, lambda: "nothing was committed")
+        self._process: subprocess.Popen[str] = cli.start(
+            "run", "job.yaml", "--out", "out", "--json", *LENGTH, *UNTIL_HURRIED
+        )
+        self.await_epochs(5)
+        self.command_lines = list(command_lines())
         started = next(event for event in read_events(self.out) if event["event"] == "cluster_started")
         self.zookeeper = str(started["zookeeper"])
         ours = open_client(self.zookeeper)
@@ -65,29 +71,54 @@ class Victim:
         (name,) = set(re.findall(rf"@(riprap-{JOB}-sink\.0-1-\S+)", Path("/proc/net/unix").read_text()))
         self.sink = f"ipc://@{name}"
 
+    def await_epochs(self, count: int) -> None:
+        """So many more than there are."""
+        wanted = self._epochs() + count
+        await_that(lambda: self._epochs() >= wanted, 120, lambda: f"no more epochs: {self._process.poll()}")
+
+    def _epochs(self) -> int:
+        csv = self.out / "epochs.csv"
+        return csv.read_bytes().count(b"\n") if csv.exists() else 0
+
+    def check_goes_on(self) -> None:
+        """Nothing was lost or replaced, and the job makes progress."""
+        with Client(self.zookeeper) as client:
+            status = client.status(JOB)
+        assert (status["phase"], status["failures"]) == ("RUNNING", [])
+        self.await_epochs(5)
+
     def finish(self) -> dict[str, Any]:
         """The summary, once it has ended as if nothing had been."""
-        hurry(self.out.parent)
-        out, err = self._process.communicate(timeout=120)
-        assert self._process.returncode == 0, err
-        summary: dict[str, Any] = json.loads(out)
-        return summary
+        if not self._summary:
+            hurry(self.out.parent)
+            out, err = self._process.communicate(timeout=120)
+            assert self._process.returncode == 0, err
+            self._summary = json.loads(out)
+        return self._summary
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The digest of the model of a run that nobody attacks."""
+def undisturbed(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of the model of a job that nobody attacks."""
     folder = tmp_path_factory.mktemp("undisturbed")
     write_shards(folder / "shards")
     write_topology(folder / "job.yaml")
-    done = Cli(folder).run("run", "job.yaml", "--out", "out", "--json", *LENGTH[:2])
-    assert done.returncode == 0, done.stderr
-    yield str(json.loads(done.stdout)["model"]["sha256"])
+    return str(cluster.job(folder / "job.yaml", folder / "out", *LENGTH)["model"]["sha256"])
 
 
-@pytest.fixture
-def victim(cli: Cli) -> Victim:
-    return Victim(cli)
+@pytest.fixture(scope="module")
+def victim(undisturbed: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """A run in its middle; whatever was tried against it, it ends as if nothing had been."""
+    cli = Cli(tmp_path_factory.mktemp("victim"))
+    write_shards(cli.directory / "shards")
+    try:
+        victim = Victim(cli)
+        yield victim
+        summary = victim.finish()
+        assert (summary["model"]["sha256"], summary["failures"]) == (undisturbed, [])
+        cli.await_no_process()
+    finally:
+        cli.kill_all()
 
 
 def as_another_user(attack: Callable[[], object], user: int = NOBODY) -> str:
@@ -136,7 +167,7 @@ WAYS = (None, Authority(b"x" * 32))
 """In plain, and with keys of the attacker's own."""
 
 
-def test_nobody_submits_cancels_kills_or_asks(victim: Victim, undisturbed: str) -> None:
+def test_nobody_submits_cancels_kills_or_asks(victim: Victim) -> None:
     evil = {"job": "evil", "topology": {"stages": {"source": {"operator": "evil:Evil"}}}, "run_dir": "/tmp/evil"}
     requests: list[dict[str, Any]] = [
         {"type": "submit", "submission": "1", **evil},
@@ -150,22 +181,20 @@ def test_nobody_submits_cancels_kills_or_asks(victim: Victim, undisturbed: str) 
     for user in (NOBODY, os.getuid()):
         said = as_another_user(lambda: [ask(victim.controller, *frames, keys=keys) for keys in WAYS], user)
         assert said == "[[], []]"
-    summary = victim.finish()
-    assert summary["completed"] and summary["failures"] == [] and summary["model"]["sha256"] == undisturbed
+    victim.check_goes_on()
     assert not Path("/tmp/evil").exists()
 
 
-def test_forged_reports_of_an_agent_complete_nothing(victim: Victim, undisturbed: str) -> None:
+def test_forged_reports_of_an_agent_complete_nothing(victim: Victim) -> None:
     host, instance = victim.agent
     rows = [WorkerReport(JOB, "sink.0", 1, EXITED, 1, status=0, done=True, accounted=ITEMS, epoch=1000)]
     forged = Writer().encode(1 << 40, AgentReport(host, instance, 1 << 40, rows=rows).state())
     report = messages.pack({"type": "report", "instance": instance, **forged})
     assert as_another_user(lambda: [ask(victim.controller, [report], keys=keys) for keys in WAYS]) == "[[], []]"
-    summary = victim.finish()
-    assert summary["completed"] and summary["items"] == ITEMS and summary["model"]["sha256"] == undisturbed
+    victim.check_goes_on()
 
 
-def test_forged_results_of_a_processor_are_not_summed_up(victim: Victim, undisturbed: str) -> None:
+def test_forged_results_of_a_processor_are_not_summed_up(victim: Victim) -> None:
     """Of every epoch to come, from senders that call themselves by the names of a processor's present and next life."""
     names = [b"processor.1#1", b"processor.1#2"]
 
@@ -174,8 +203,7 @@ def test_forged_results_of_a_processor_are_not_summed_up(victim: Victim, undistu
         return [ask(victim.sink, *blocks, identity=name, keys=keys) for name in names for keys in WAYS]
 
     assert as_another_user(attack) == "[[], [], [], []]"
-    summary = victim.finish()
-    assert summary["model"]["sha256"] == undisturbed and summary["failures"] == []
+    victim.check_goes_on()
 
 
 def forged(epoch: int) -> list[bytes]:
@@ -187,7 +215,7 @@ def forged(epoch: int) -> list[bytes]:
     return [header, *map(bytes, frames)]
 
 
-def test_the_backup_server_tells_nothing_and_keeps_nothing_of_strangers(victim: Victim, undisturbed: str) -> None:
+def test_the_backup_server_tells_nothing_and_keeps_nothing_of_strangers(victim: Victim) -> None:
     name = f"{JOB}-{victim.run}/sink.0"
     steal = {"type": "open", "name": name, "fence": (1 << 62) - 2, "fetch": True}
     requests = [
@@ -196,11 +224,10 @@ def test_the_backup_server_tells_nothing_and_keeps_nothing_of_strangers(victim: 
     for user in (NOBODY, os.getuid()):
         said = as_another_user(lambda: [ask(victim.backup, *requests, keys=keys) for keys in WAYS], user)
         assert said == "[[], []]"
-    summary = victim.finish()
-    assert summary["model"]["sha256"] == undisturbed and summary["lost"]["states"] == 0
+    victim.check_goes_on()
 
 
-def test_zookeeper_shows_and_takes_nothing(victim: Victim, undisturbed: str) -> None:
+def test_zookeeper_shows_and_takes_nothing(victim: Victim) -> None:
     def attack() -> list[str]:
         client = KazooClient(victim.zookeeper)
         client.start()
@@ -216,8 +243,7 @@ def test_zookeeper_shows_and_takes_nothing(victim: Victim, undisturbed: str) -> 
         return [refusal(one) for one in tries]
 
     assert as_another_user(attack) == repr(["NoAuthError"] * 7)
-    summary = victim.finish()
-    assert summary["model"]["sha256"] == undisturbed and summary["failures"] == []
+    victim.check_goes_on()
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -225,6 +251,37 @@ def refusal(call: Callable[[], object]) -> str:
         return repr(call())
     except KazooException as error:
         return type(error).__name__
+
+
+def test_half_open_connections_and_garbage_harm_nothing(victim: Victim) -> None:
+    """Hundreds of connections that say nothing, half a greeting, or noise: each is closed within seconds."""
+    _, host, port = victim.controller.replace("//", "").split(":")
+
+    def attack() -> int:
+        held = []
+        for number in range(300):
+            one = socket.create_connection((host, int(port)))
+            one.sendall([b"", b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f", os.urandom(200)][number % 3])
+            held.append(one)
+        return sum(was_closed(one) for one in held)
+
+    assert as_another_user(attack) == "300"
+    victim.check_goes_on()
+
+
+def test_a_large_first_frame_is_not_taken(victim: Victim) -> None:
+    """Of a size that none of them permits; who announces it is hung up on, and a part of what follows may be lost."""
+    _, host, port = victim.controller.replace("//", "").split(":")
+    addresses = [(host, int(port)), victim.backup.replace("ipc://@", "\0"), victim.sink.replace("ipc://@", "\0")]
+    said = as_another_user(lambda: [taken(address, 1 << 30) < FRAME_TAKEN_MAX for address in addresses])
+    assert said == "[True, True, True]"
+    victim.check_goes_on()
+
+
+def test_the_attacked_job_ends_with_the_undisturbed_model(victim: Victim, undisturbed: str) -> None:
+    summary = victim.finish()
+    assert summary["completed"] and summary["items"] == ITEMS and summary["failures"] == []
+    assert summary["model"]["sha256"] == undisturbed and summary["lost"]["states"] == 0
 
 
 def test_what_a_run_writes_is_its_owners_alone(victim: Victim) -> None:
@@ -242,37 +299,9 @@ def test_no_secret_is_in_the_run_directory_or_a_command_line(victim: Victim) -> 
         for worker in ("source.0", "sink.0")
     ]
     hidden = [secret, *(half for pair in pairs for half in pair), authority.password("zookeeper").encode()]
-    lines = list(command_lines())
     assert victim.finish()["completed"]
     files = [path.read_bytes() for path in victim.out.rglob("*") if path.is_file()]
-    assert not [one for one in hidden for text in (*lines, *files) if one in text]
-
-
-def test_half_open_connections_and_garbage_harm_nothing(victim: Victim, undisturbed: str) -> None:
-    """Hundreds of connections that say nothing, half a greeting, or noise: each is closed within seconds."""
-    _, host, port = victim.controller.replace("//", "").split(":")
-
-    def attack() -> int:
-        held = []
-        for number in range(300):
-            one = socket.create_connection((host, int(port)))
-            one.sendall([b"", b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f", os.urandom(200)][number % 3])
-            held.append(one)
-        return sum(was_closed(one) for one in held)
-
-    assert as_another_user(attack) == "300"
-    summary = victim.finish()
-    assert summary["model"]["sha256"] == undisturbed and summary["failures"] == []
-
-
-def test_a_large_first_frame_is_not_taken(victim: Victim, undisturbed: str) -> None:
-    """Of a size that none of them permits; who announces it is hung up on, and a part of what follows may be lost."""
-    _, host, port = victim.controller.replace("//", "").split(":")
-    addresses = [(host, int(port)), victim.backup.replace("ipc://@", "\0"), victim.sink.replace("ipc://@", "\0")]
-    said = as_another_user(lambda: [taken(address, 1 << 30) < FRAME_TAKEN_MAX for address in addresses])
-    assert said == "[True, True, True]"
-    summary = victim.finish()
-    assert summary["model"]["sha256"] == undisturbed and summary["failures"] == []
+    assert not [one for one in hidden for text in (*victim.command_lines, *files) if one in text]
 
 
 def command_lines() -> Iterator[bytes]:

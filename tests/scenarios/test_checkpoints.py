@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from cli_harness import SLOW_WORDS, WORD_COUNT, Cli, await_that, hurry, paced
+from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.checkpoints import read_checkpoints
 from riprap.engine.run_directory.directory import read_events
@@ -29,6 +30,15 @@ def words(cli: Cli) -> Cli:
     return cli
 
 
+@pytest.fixture(scope="module")
+def calm(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The summary of the undisturbed word count."""
+    directory = tmp_path_factory.mktemp("calm")
+    (directory / "text.txt").write_text(TEXT)
+    (directory / "words.yaml").write_text(WORD_COUNT % (40, 2000))
+    return cluster.job(directory / "words.yaml", directory / "calm")
+
+
 def digests(summary: dict[str, Any]) -> dict[str, str]:
     return {name: model["sha256"] for name, model in summary["model"]["all"].items()}
 
@@ -41,8 +51,7 @@ def announced_once(run_dir: Path, epochs: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["barrier", "{scheme: barrier, alignment: unaligned}", "stop_the_world"])
-def test_words_are_counted_once_whoever_dies(words: Cli, scheme: str) -> None:
-    calm = json.loads(words.run("run", "words.yaml", "--out", "calm", "--json").stdout)
+def test_words_are_counted_once_whoever_dies(words: Cli, calm: dict[str, Any], scheme: str) -> None:
     kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{12 * (i + 1)}%")]
     ended = words.run("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
     assert ended.returncode == 0, ended.stderr
@@ -54,29 +63,28 @@ def test_words_are_counted_once_whoever_dies(words: Cli, scheme: str) -> None:
     rolled = [event["epoch"] for event in events if event["event"] == "rolled_back"]
     assert rolled and max(rolled) > 0, "survivors went on from a checkpoint"
     assert summary["checkpoints"]["completed"] > 3 and summary["checkpoints"]["bytes"] > 0
-    table = words.run("checkpoints", "out", "--json")
-    assert len(json.loads(table.stdout)) == summary["checkpoints"]["completed"] + summary["checkpoints"]["aborted"]
-    assert "aligned" in words.run("checkpoints", "out").stdout
+    table = words.ask("checkpoints", "out", "--json")
+    assert len(json.loads(table)) == summary["checkpoints"]["completed"] + summary["checkpoints"]["aborted"]
+    assert "aligned" in words.ask("checkpoints", "out")
     words.await_no_process()
 
 
 @pytest.mark.parametrize("alignment", ["aligned", "unaligned"])
-def test_a_model_is_the_undisturbed_one_after_kills_around_its_loop(cli: Cli, alignment: str) -> None:
+def test_a_model_is_the_undisturbed_one_after_kills_around_its_loop(
+    cli: Cli, cluster: SharedCluster, alignment: str
+) -> None:
     """Feedback closes a cycle: what is on its way back when the line is drawn is saved with the processors' state."""
-    sets = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3", "--json")
+    sets = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3")
     sets += ("--set", f"fault_tolerance={{scheme: barrier, alignment: {alignment}, interval_ms: 30}}")
-    calm = cli.run("run", "job.yaml", "--out", "calm", *sets)
-    assert calm.returncode == 0, calm.stderr
+    calm = cluster.job(cli.directory / "job.yaml", cli.directory / "calm", *sets)
     kills = ("--fault", "kill:processor.1@30%", "--fault", "kill:sink.0@60%", "--fault", "kill:source.0@80%")
-    ended = cli.run("run", "job.yaml", "--out", "out", *sets, *paced(20_000), *kills)
-    assert ended.returncode == 0, ended.stderr
-    summary = json.loads(ended.stdout)
-    assert summary["model"]["sha256"] == json.loads(calm.stdout)["model"]["sha256"]
+    summary = cluster.job(cli.directory / "job.yaml", cli.directory / "out", *sets, *paced(20_000), *kills)
+    assert len(summary["failures"]) == 3 and summary["model"]["sha256"] == calm["model"]["sha256"]
     lines = (cli.directory / "out/epochs.csv").read_text().splitlines()[1:]
     assert [int(line.partition(",")[0]) for line in lines] == list(range(1, summary["epochs"] + 1))
 
 
-def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli) -> None:
+def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli, calm: dict[str, Any]) -> None:
     """What was announced before all die at once stands, and is covered by the last whole checkpoint."""
     run = words.start("run", "slow.yaml", "--out", "out", "--set", "fault_tolerance=barrier", *OFTEN)
     out = words.directory / "out"
@@ -92,7 +100,6 @@ def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli) -> None:
     summary = json.loads(ended.stdout)
     assert all((out / name).read_text().startswith(text.rpartition("\n")[0]) for name, text in seen.items())
     announced_once(out, summary["epochs"])
-    calm = json.loads(words.run("run", "words.yaml", "--out", "calm", "--json").stdout)
     assert digests(summary) == digests(calm)
     numbers = [one.number for one in read_checkpoints(out)]
     assert numbers == sorted(set(numbers)), "a number means one checkpoint"

@@ -16,6 +16,7 @@ from cli_harness import WORD_COUNT, Cli, await_that, change_rows, paced, write_t
 
 from riprap.operators.learning.estimators import load_model, to_estimator
 
+SHARED_ENSEMBLE = True
 LONG = ("--set", "input.repeat=100000")
 
 FAILING = """\
@@ -131,8 +132,9 @@ def test_a_terminal_that_goes_away_ends_a_run_in_it(cli: Cli) -> None:
 
 
 def test_a_killed_launcher_takes_everything_with_it(cli: Cli) -> None:
+    cli.zookeeper = ""  # one of its own, which goes as well
     process = start_long_run(cli)
-    assert len(cli.processes()) >= 8
+    assert len(cli.processes()) >= 9
     process.kill()
     process.communicate()
     cli.await_no_process()

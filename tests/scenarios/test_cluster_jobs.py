@@ -17,7 +17,8 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced, undisturbed_model
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced
+from shared_cluster import SharedCluster, undisturbed_model
 
 from riprap.codec.trust.curve import call_as
 from riprap.codec.trust.keys import BACKUP, CLIENT
@@ -33,9 +34,9 @@ IN_TIME = (*SETS, *paced(50_000))
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+def undisturbed(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The model of the whole job, by name."""
-    return undisturbed_model(tmp_path_factory.mktemp("undisturbed"), *SETS)
+    return undisturbed_model(cluster, tmp_path_factory.mktemp("undisturbed"), *SETS)
 
 
 @pytest.fixture
@@ -202,15 +203,30 @@ def test_what_could_be_gone_on_with_is_kept_until_it_is_forgotten(up: Cli) -> No
     await_epochs(up, 5)
     running = up.run("forget", "trial")
     assert running.returncode == 2 and "job trial is RUNNING" in running.stderr
+    running = up.run("submit", "--resume", "trial")
+    assert running.returncode == 2 and "job trial is RUNNING, so there is nothing to go on with" in running.stderr
+    attempts = (up.directory / "out/attempts.jsonl").read_bytes()
     up.ask("cancel", "trial")
     await_phase(up, lambda phase: phase == "CANCELLED")
     up.ask("forget", "--completed")
     assert listed(up) == {"trial": "CANCELLED"} and backed_up(up) == 1
     assert "riprap submit --resume trial" in up.ask("jobs")
+    check_cannot_be_gone_on_with(up)
+    assert (up.directory / "out/attempts.jsonl").read_bytes() == attempts, "nothing was attempted"
     up.ask("forget", "trial")
     assert listed(up) == {} and nodes(up) == [] and backed_up(up) == 0
     again = up.run("submit", "--resume", "out/")
     assert again.returncode == 2 and "the job was forgotten, and with it its backups" in again.stderr
+
+
+def check_cannot_be_gone_on_with(up: Cli) -> None:
+    """Without its input, or when there is no such job."""
+    (up.directory / "shards").rename(up.directory / "lost")
+    lost = up.run("submit", "--resume", "out/")
+    assert lost.returncode == 2 and "input.path" in lost.stderr
+    unknown = up.run("submit", "--resume", "other")
+    assert unknown.returncode == 2 and "there is no job other" in unknown.stderr
+    (up.directory / "lost").rename(up.directory / "shards")
 
 
 def test_a_job_that_ends_while_its_agent_is_frozen_is_completed(up: Cli, undisturbed: dict[str, np.ndarray]) -> None:
@@ -224,7 +240,8 @@ def test_a_job_that_ends_while_its_agent_is_frozen_is_completed(up: Cli, undistu
     finally:
         os.kill(agent, signal.SIGCONT)
     assert (status["phase"], status["error"]) == ("COMPLETED", "")
-    assert {failure["reason"] for failure in status["failures"]} == {"host gone"}
+    reasons = {failure["reason"] for failure in status["failures"]}
+    assert "host gone" in reasons <= {"host gone", "heartbeat missed"}, reasons
     check_whole(up.directory / "out", undisturbed)
 
 
@@ -250,19 +267,3 @@ def test_a_job_that_failed_goes_on_as_its_error_says(up: Cli, undisturbed: dict[
     up.ask(*words)
     assert await_phase(up, lambda phase: phase in ("COMPLETED", "FAILED"))["phase"] == "COMPLETED"
     check_whole(up.directory / "out", undisturbed)
-
-
-def test_what_cannot_be_gone_on_with_is_refused(up: Cli) -> None:
-    up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
-    await_epochs(up, 5)
-    running = up.run("submit", "--resume", "trial")
-    assert running.returncode == 2 and "job trial is RUNNING, so there is nothing to go on with" in running.stderr
-    attempts = (up.directory / "out/attempts.jsonl").read_bytes()
-    up.ask("cancel", "trial")
-    await_phase(up, lambda phase: phase == "CANCELLED")
-    (up.directory / "shards").rename(up.directory / "lost")
-    lost = up.run("submit", "--resume", "out/")
-    assert lost.returncode == 2 and "input.path" in lost.stderr
-    assert (up.directory / "out/attempts.jsonl").read_bytes() == attempts, "nothing was attempted"
-    unknown = up.run("submit", "--resume", "other")
-    assert unknown.returncode == 2 and "there is no job other" in unknown.stderr

@@ -1,25 +1,22 @@
 """Word count under every scheme of DataflowOperators, with its processes killed: exact or bounded, as promised.
 
-The runs share one ZooKeeper, each in a chroot of its own.
+The jobs share one cluster.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import SLOW_WORDS, WORD_COUNT, Cli
-from kazoo.client import KazooClient
+from cli_harness import SLOW_WORDS, WORD_COUNT
+from shared_cluster import SharedCluster
 
-from riprap.controller.zookeeper import EmbeddedZooKeeper
-
-LINES, REPEAT, WINDOW = 30_000, 60, 30_000
+LINES, REPEAT, WINDOW = 30_000, 30, 30_000
 WORDS_OF_A_LINE, WORDS = 10, 500
 THETA, L = 1000, 10
 ALPHA = 150
@@ -39,57 +36,39 @@ Job = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
-    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A working directory with a text and a topology; at the end no process may be left."""
+def shared(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with a text and a topology."""
     directory = tmp_path_factory.mktemp("words")
     numbers = np.random.default_rng(3).integers(0, WORDS, (LINES, WORDS_OF_A_LINE))
     letters = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(WORDS)]
     (directory / "text.txt").write_text("".join(" ".join(letters[n] for n in row) + "\n" for row in numbers))
     (directory / "job.yaml").write_text(WORD_COUNT % (REPEAT, WINDOW))
-    (directory / "slow_words.py").write_text(SLOW_WORDS % 450_000)
-    cli = Cli(directory)
-    yield cli
-    try:
-        cli.await_no_process()
-    finally:
-        cli.kill_all()
+    for folder in (directory, cluster.directory):
+        (folder / "slow_words.py").write_text(SLOW_WORDS % 225_000)
+    return directory
 
 
 @pytest.fixture(scope="module")
-def truth(shared: Cli) -> Counter[str]:
+def truth(shared: Path) -> Counter[str]:
     """Each word's count, times the repetitions."""
-    counts = Counter(re.findall("[a-z]+", (shared.directory / "text.txt").read_text()))
+    counts = Counter(re.findall("[a-z]+", (shared / "text.txt").read_text()))
     return Counter({word: REPEAT * count for word, count in counts.items()})
 
 
 @pytest.fixture(scope="module")
-def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
+def job(shared: Path, cluster: SharedCluster) -> Job:
     """Runs the job under a scheme and faults; its summary, with the counts under `words`."""
     number = iter(range(1000))
 
     def run(scheme: str, faults: list[str], *sets: str) -> dict[str, Any]:
-        name = f"run{next(number)}"
-        client = KazooClient(zookeeper.connect_string)
-        client.start()
-        client.ensure_path(f"/{name}")
-        client.stop()
-        client.close()
-        command = ["run", "job.yaml", "--json", "--out", name, "--zookeeper", f"{zookeeper.connect_string}/{name}"]
+        out = shared / f"run{next(number)}"
         specs = [word for fault in faults for word in ("--fault", fault)]
         if faults:  # who dies must have something left to do, on any machine
             sets = (*sets, "stages.split.operator=slow_words:SlowSplit")
         words = [word for value in (f"fault_tolerance={SCHEMES[scheme]}", *sets) for word in ("--set", value)]
-        done = shared.run(*command, *words, *specs)
-        assert done.returncode == 0, done.stderr
-        summary: dict[str, Any] = json.loads(done.stdout)
+        summary = cluster.job(shared / "job.yaml", out, *words, *specs)
         assert [failure["action"] for failure in summary["failures"]] == ["kill"] * len(faults)
-        return summary | {"words": counts_in(shared.directory / name), "windows": windows_in(shared.directory / name)}
+        return summary | {"words": counts_in(out), "windows": windows_in(out)}
 
     return run
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_harness import SLOW_WORDS, WORD_COUNT, Cli, await_that
+from shared_cluster import SharedCluster
 
 from riprap.controller.client import Client
 from riprap.engine.run_directory.directory import read_events
 
+SHARED_ENSEMBLE = True
 WINDOW = 1_000
 LINES = [f"alpha beta gamma {chr(97 + i % 26)}{chr(97 + i % 7)}\n" for i in range(5_000)]
 SLOW = ("--set", "stages.split.operator=slow_words:SlowSplit")
@@ -47,7 +49,7 @@ def test_a_drained_stream_counts_each_item_up_to_its_end_once(words: Cli, scheme
         await_that(lambda: up(client), 60, lambda: "split.0 was not replaced")
         client.kill("words", "count.0")
         client.kill("words", "split.1")  # whoever takes its place hears of the end that it must reach
-        assert words.run("drain", "words", "--zookeeper", zookeeper).returncode == 0
+        words.ask("drain", "words", "--zookeeper", zookeeper)
     said, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
     summary = json.loads(said)
@@ -88,20 +90,21 @@ TRAINING = [
 
 
 @pytest.mark.parametrize("scheme", TRAINING)
-def test_a_drained_training_job_has_the_model_of_as_long_a_stream_with_an_end(cli: Cli, scheme: str) -> None:
-    sets = ("--json", "--set", f"fault_tolerance={scheme}", "--set", "stages.processor.parallelism=4")
+def test_a_drained_training_job_has_the_model_of_as_long_a_stream_with_an_end(
+    cli: Cli, cluster: SharedCluster, scheme: str
+) -> None:
+    sets = ("--set", f"fault_tolerance={scheme}", "--set", "stages.processor.parallelism=4")
     endless = ("--set", "input.repeat=forever", "--set", "input.rate=20000", "--until", "items=20000")
     kills = [
         f"--fault=kill:{worker}@items={items}"
         for worker, items in (("processor.0", 4000), ("sink.0", 8000), ("source.0", 12_000), ("processor.2", 20_500))
     ]
-    ended = cli.run("run", "job.yaml", "--out", "out", *sets, *endless, *kills)
+    ended = cli.run("run", "job.yaml", "--out", "out", "--json", *sets, *endless, *kills)
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert {failure["worker"] for failure in summary["failures"]} >= {"processor.0", "sink.0", "source.0"}
     assert summary["items"] == 500 * summary["epochs"] >= 20_000
     assert windows_in(cli.directory / "out", 1) == [list(range(1, summary["epochs"] + 1))]
     whole = ("--set", f"input.limit={summary['items']}", "--set", "input.repeat=1000")
-    finite = cli.run("run", "job.yaml", "--out", "finite", *sets, *whole)
-    assert finite.returncode == 0, finite.stderr
-    assert json.loads(finite.stdout)["model"]["sha256"] == summary["model"]["sha256"]
+    finite = cluster.job(cli.directory / "job.yaml", cli.directory / "finite", *sets, *whole)
+    assert finite["model"]["sha256"] == summary["model"]["sha256"]

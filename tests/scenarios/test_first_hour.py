@@ -94,8 +94,10 @@ def test_a_csv_of_ones_own_three_kills_and_a_plot(hour: Path) -> None:
     check_accuracy(hour, "orders")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_other_files(hour: Path) -> None:
+    """The same steps with other formats; that each gives the same shards tests/unit/prep_spark shows by default."""
     if not (hour / "first.yaml").exists():
         follow(hour, "A table", "A job")
     follow(hour, "Other files")

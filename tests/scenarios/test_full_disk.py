@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_harness import SLOW_WORDS, UNTIL_HURRIED, WORD_COUNT, Cli, await_that, hurry, paced
+from shared_cluster import SharedCluster
 
 from riprap.codec.errors import RiprapError
 from riprap.controller.zookeeper import EmbeddedZooKeeper
@@ -20,8 +21,8 @@ from riprap.operators.learning.estimators import save_model
 sys.path.append(str(Path(__file__).parents[1]))
 from full_disk import SmallDisk, small_disk
 
-TRAIN = ("--set", "input.repeat=100")
-EPOCHS = 1000
+TRAIN = ("--set", "input.repeat=40")
+EPOCHS = 400
 PATIENCE = ("--set", "cluster.stall_timeout_s=10")
 BRISKLY = paced(200_000)
 """For a file of epochs that needs more room within a moment."""
@@ -73,12 +74,12 @@ def check_resumes(cli: Cli, disk: SmallDisk, expected_epochs: int) -> None:
     cli.await_no_process()
 
 
-def test_a_training_job_goes_on_once_there_is_room(cli: Cli, disk: SmallDisk) -> None:
-    undisturbed = cli.run("run", "job.yaml", "--out", "whole", *TRAIN, "--json")
+def test_a_training_job_goes_on_once_there_is_room(cli: Cli, disk: SmallDisk, cluster: SharedCluster) -> None:
+    undisturbed = cluster.job(cli.directory / "job.yaml", cli.directory / "whole", *TRAIN)
     check_said(run_until_full(cli, disk, *TRAIN), disk.path / "out")
     check_resumes(cli, disk, EPOCHS)
     again = json.loads((disk.path / "out/summary.json").read_text())
-    assert again["model"]["sha256"] == json.loads(undisturbed.stdout)["model"]["sha256"]
+    assert again["model"]["sha256"] == undisturbed["model"]["sha256"]
 
 
 def test_nothing_starts_on_a_full_disk_and_the_same_command_works_later(cli: Cli, disk: SmallDisk) -> None:

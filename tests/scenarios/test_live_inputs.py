@@ -18,6 +18,7 @@ from test_endless import counted, up, windows_in
 from riprap.controller.client import Client
 from riprap.engine.run_directory.directory import read_events
 
+SHARED_ENSEMBLE = True
 JOB = """\
 job: words
 input: {path: "%s", follow: %s, window_seconds: 1.5}
@@ -85,7 +86,7 @@ class Run:
         os.kill(min(pids), signal.SIGKILL)
 
     def drain(self) -> dict[str, object]:
-        assert self.cli.run("drain", "words", "--zookeeper", self.zookeeper).returncode == 0
+        self.cli.ask("drain", "words", "--zookeeper", self.zookeeper)
         said, error = self.process.communicate(timeout=120)
         assert self.process.returncode == 0, error
         return dict(json.loads(said))
@@ -100,8 +101,9 @@ def check(run: Run, summary: dict[str, object], lines: int) -> None:
     assert counted(run.out) == Counter(word for number in range(lines) for word in line(number).split())
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup"])
+@pytest.mark.parametrize("scheme", [pytest.param("mini_batch", marks=pytest.mark.long), "upstream_backup"])
 def test_followed_files_are_counted_exactly_while_everything_is_killed(cli: Cli, scheme: str) -> None:
+    """By default under one scheme; under `mini_batch` all roles are killed below, where a server sends the lines."""
     logs = cli.directory / "logs"
     logs.mkdir()
     (logs / "a.log").touch()
@@ -221,11 +223,11 @@ def test_what_cannot_be_followed_is_refused_before_the_start(cli: Cli, change: t
     (cli.directory / "text.txt").write_text("a b\n")
     (cli.directory / "job.yaml").write_text(JOB % ("text.txt", "true", 1, "mini_batch"))
     sets = [word for one in change for word in ("--set", one)]
-    ended: subprocess.CompletedProcess[str] = cli.run("check", "job.yaml", *sets)
+    ended: subprocess.CompletedProcess[str] = cli.answer("check", "job.yaml", *sets)
     assert ended.returncode == 2 and wrong in ended.stdout + ended.stderr, ended.stdout + ended.stderr
 
 
 def test_a_source_of_known_length_is_refused(cli: Cli) -> None:
     write_topology(cli.directory / "job.yaml")
-    ended = cli.run("check", "job.yaml", "--set", "input={path: tcp://127.0.0.1:9}")
+    ended = cli.answer("check", "job.yaml", "--set", "input={path: tcp://127.0.0.1:9}")
     assert ended.returncode == 2 and "which reads an input of known length" in ended.stderr + ended.stdout

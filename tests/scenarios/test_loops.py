@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_harness import Cli
+from shared_cluster import SharedCluster
 
 SHARED_ENSEMBLE = True
 DEADLY = """\
@@ -68,8 +69,8 @@ def ranks_of(summary: dict[str, Any]) -> dict[int, float]:
     return found
 
 
-def test_ranks_are_the_undisturbed_ones_after_a_kill_in_mid_loop(graph: Cli) -> None:
-    calm = json.loads(graph.run("run", "ranks.yaml", "--out", "calm", "--json").stdout)
+def test_ranks_are_the_undisturbed_ones_after_a_kill_in_mid_loop(graph: Cli, cluster: SharedCluster) -> None:
+    calm = cluster.job(graph.directory / "ranks.yaml", graph.directory / "calm")
     deadly = (graph.directory / "ranks.yaml").read_text().replace("pagerank:PageRank", "deadly:DeadlyRank")
     (graph.directory / "deadly.yaml").write_text(deadly)
     ended = graph.run("run", "deadly.yaml", "--out", "out", "--json")

@@ -5,13 +5,14 @@ Real processes are killed, of every stage in one run.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import Cli, paced, write_shards, write_topology
+from cli_harness import paced, write_shards, write_topology
+from shared_cluster import SharedCluster
 
 ROWS, REPEAT, MICRO_BATCH = 50_000, 12, 20_000
 ITEMS = ROWS * REPEAT
@@ -62,8 +63,8 @@ Job = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, ensemble: str) -> Iterator[Cli]:
-    """One working directory for the module; at its end no process may be left."""
+def shared(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One working directory for the module."""
     directory = tmp_path_factory.mktemp("one_key")
     write_shards(directory / "shards", rows=ROWS)
     write_topology(directory / "job.yaml")
@@ -72,30 +73,23 @@ def shared(tmp_path_factory: pytest.TempPathFactory, ensemble: str) -> Iterator[
     words = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(300)]
     (directory / "text.txt").write_text("".join(" ".join(words[n] for n in row) + "\n" for row in numbers))
     (directory / "coded.yaml").write_text(CODED)
-    (directory / "slow_search.py").write_text(SLOW_SEARCH)
-    cli = Cli(directory, ensemble)
-    yield cli
-    try:
-        cli.await_no_process()
-    finally:
-        cli.kill_all()
+    for folder in (directory, cluster.directory):
+        (folder / "slow_search.py").write_text(SLOW_SEARCH)
+    return directory
 
 
 @pytest.fixture(scope="module")
-def job(shared: Cli) -> Job:
+def job(shared: Path, cluster: SharedCluster) -> Job:
     """Runs a job under faults; its summary, with the run directory under `out`."""
     number = iter(range(1000))
 
     def run(file: str, sets: list[str], faults: list[str], *words: str) -> dict[str, Any]:
-        name = f"run{next(number)}"
-        command = ["run", file, "--json", "--out", name]
-        command += [word for one in sets for word in ("--set", one)]
+        out = shared / f"run{next(number)}"
+        command = [word for one in sets for word in ("--set", one)]
         command += [word for fault in faults for word in ("--fault", fault)]
-        done = shared.run(*command, *words)
-        assert done.returncode == 0, done.stderr
-        summary: dict[str, Any] = json.loads(done.stdout)
+        summary = cluster.job(shared / file, out, *command, *words)
         assert [failure["action"] for failure in summary["failures"]] == ["kill"] * len(faults)
-        return summary | {"out": shared.directory / name}
+        return summary | {"out": out}
 
     return run
 

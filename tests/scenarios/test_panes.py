@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 from cli_harness import Cli
+from shared_cluster import SharedCluster
 
-SHARED_ENSEMBLE = True
 ITEMS = 12_000
 JOB = """\
 job: pages
@@ -55,21 +54,17 @@ def rows_of(run_dir: Path) -> dict[str, list[tuple[float, ...]]]:
     return found
 
 
-def test_rows_are_the_same_whoever_dies(cli: Cli) -> None:
+def test_rows_are_the_same_whoever_dies(cli: Cli, cluster: SharedCluster) -> None:
     for name, text in (("visits.txt", visits()), ("pages.yaml", JOB), ("slow_lines.py", SLOW_LINES)):
         (cli.directory / name).write_text(text)
-    calm = cli.run(
-        "run", "pages.yaml", "--out", "calm", "--json", "--set", "stages.read.operator=timed_lines:TimedLines"
-    )
-    assert calm.returncode == 0, calm.stderr
+    (cluster.directory / "slow_lines.py").write_text(SLOW_LINES)
+    file, here = cli.directory / "pages.yaml", cli.directory
+    calm = cluster.job(file, here / "calm", "--set", "stages.read.operator=timed_lines:TimedLines")
     kills = ("--fault", "kill:sums.1@30%", "--fault", "kill:read.0@60%", "--fault", "kill:sums.0@80%")
-    ended = cli.run("run", "pages.yaml", "--out", "out", "--json", *kills)
-    assert ended.returncode == 0, ended.stderr
-    summary = json.loads(ended.stdout)
+    summary = cluster.job(file, here / "out", *kills)
     assert not summary["faults_not_injected"] and summary["checkpoints"]["completed"] > 0
     expected = rows_of(cli.directory / "calm")
     assert rows_of(cli.directory / "out") == expected
     kinds = [row[4] for name, rows in expected.items() if name.startswith("panes") for row in rows]
     assert set(kinds) == {1, 2, 3, 4} and any(name.startswith("late") for name in expected)
-    metrics = [json.loads(run.stdout)["metrics"] for run in (calm, ended)]
-    assert metrics[0] == metrics[1]
+    assert calm["metrics"] == summary["metrics"]

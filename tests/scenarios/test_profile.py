@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from cli_harness import WORD_COUNT, Cli
+from shared_cluster import SharedCluster
 
 from riprap.engine.wire.trace import KINDS, SPAN
 
@@ -39,10 +40,8 @@ def epochs_of(spans: np.ndarray, kind: str) -> list[int]:
     return (spans["tag"][(spans["tag"] & 255) == KINDS.index(kind)] >> 8).tolist()
 
 
-def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli: Cli) -> None:
-    calm = cli.run("run", "job.yaml", "--out", "plain", "--json")
-    assert calm.returncode == 0, calm.stderr
-    plain = json.loads(calm.stdout)
+def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli: Cli, cluster: SharedCluster) -> None:
+    plain = cluster.job(cli.directory / "job.yaml", cli.directory / "plain")
     ended = cli.run("run", "job.yaml", "--out", "out", "--json", "--profile")
     assert ended.returncode == 0, ended.stderr
     summary, run_dir = json.loads(ended.stdout), cli.directory / "out"

@@ -6,14 +6,13 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_harness import Cli
-
-SHARED_ENSEMBLE = True
+from shared_cluster import SharedCluster
 
 LINES, REPEAT = 20_000, 40
 RECENT = f"""\
@@ -56,19 +55,26 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         found.kill_all()
 
 
-def run(cli: Cli, name: str, topology: str, *more: str) -> Path:
-    """Run a job to its end; its directory."""
-    (cli.directory / f"{name}.yaml").write_text(topology)
-    done = cli.run("run", f"{name}.yaml", "--out", name, *more)
-    assert done.returncode == 0, done.stderr
-    return cli.directory / name
+Run = Callable[..., Path]
 
 
-def test_files_of_windows_are_those_of_an_undisturbed_run(cli: Cli) -> None:
-    run(cli, "calm", RECENT.replace("ROWS", "rows-calm"))
+@pytest.fixture(scope="module")
+def run(cli: Cli, cluster: SharedCluster) -> Run:
+    """Runs a job to its end; its directory."""
+
+    def to_its_end(name: str, topology: str, *more: str) -> Path:
+        (cli.directory / f"{name}.yaml").write_text(topology)
+        cluster.job(cli.directory / f"{name}.yaml", cli.directory / name, *more)
+        return cli.directory / name
+
+    return to_its_end
+
+
+def test_files_of_windows_are_those_of_an_undisturbed_run(cli: Cli, run: Run) -> None:
+    run("calm", RECENT.replace("ROWS", "rows-calm"))
     killed = [part for worker, at in (("count.0", 30), ("split.1", 50), ("count.1", 70)) for part in
               ("--fault", f"kill:{worker}@{at}%")]  # fmt: skip
-    run(cli, "killed", RECENT.replace("ROWS", "rows-killed"), *killed)
+    run("killed", RECENT.replace("ROWS", "rows-killed"), *killed)
     calm, disturbed = (
         {path.name: path.read_text() for path in (cli.directory / folder).iterdir()}
         for folder in ("rows-calm", "rows-killed")
@@ -90,8 +96,8 @@ def test_files_of_windows_are_those_of_an_undisturbed_run(cli: Cli) -> None:
     assert found == words and next(iter(found)) == words.most_common(1)[0][0]
 
 
-def test_grep_shows_the_lines_in_the_order_of_the_input(cli: Cli) -> None:
-    run(cli, "grep", GREP)
+def test_grep_shows_the_lines_in_the_order_of_the_input(cli: Cli, run: Run) -> None:
+    run("grep", GREP)
     lines = (cli.directory / "text.txt").read_text().splitlines()
     expected = [line for line in lines if re.search("é.*9$", line)]
     shown = json.loads(cli.ask("show", "grep", "--json"))

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, undisturbed_model
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry
+from shared_cluster import SharedCluster, undisturbed_model
 
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 from riprap.engine.run_directory.directory import read_events
@@ -64,9 +65,9 @@ def test_whoever_is_killed_the_model_is_the_undisturbed_one(
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+def undisturbed(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The model of the whole job, by name."""
-    return undisturbed_model(tmp_path_factory.mktemp("undisturbed"), *SETS)
+    return undisturbed_model(cluster, tmp_path_factory.mktemp("undisturbed"), *SETS)
 
 
 def start_and_interrupt(cli: Cli, signum: int, *words: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_harness import Cli, paced
+from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
@@ -31,7 +32,7 @@ if "controller" in sys.orig_argv:
 
     plans.plan_for = plan_for
 """
-SETS = ("--set", "input.repeat=10", "--json", "--set", "stages.processor.parallelism=3")
+SETS = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3")
 KILLS = ("--fault", "kill:processor.1@30%", "--fault", "kill:sink.0@60%", "--fault", "kill:source.0@80%")
 
 
@@ -46,15 +47,16 @@ def rolling_back(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("scheme", ["reactive", "{scheme: erasure, code: gf256, k: 2, r: 1}", "upstream_backup"])
 def test_survivors_begin_anew_in_their_processes_and_the_model_is_the_undisturbed(
-    cli: Cli, rolling_back: dict[str, str], scheme: str
+    cli: Cli, cluster: SharedCluster, rolling_back: dict[str, str], scheme: str
 ) -> None:
     sets = (*SETS, "--set", f"fault_tolerance={scheme}")
-    calm = cli.run("run", "job.yaml", "--out", "calm", *sets)
-    assert calm.returncode == 0, calm.stderr
-    ended = cli.run("run", "job.yaml", "--out", "out", *sets, *paced(20_000), *KILLS, environment=rolling_back)
+    calm = cluster.job(cli.directory / "job.yaml", cli.directory / "calm", *sets)
+    ended = cli.run(
+        "run", "job.yaml", "--out", "out", "--json", *sets, *paced(20_000), *KILLS, environment=rolling_back
+    )
     assert ended.returncode == 0, ended.stderr
     summary, out = json.loads(ended.stdout), cli.directory / "out"
-    assert summary["model"]["sha256"] == json.loads(calm.stdout)["model"]["sha256"]
+    assert summary["model"]["sha256"] == calm["model"]["sha256"]
     lines = (out / "epochs.csv").read_text().splitlines()[1:]
     assert [int(line.partition(",")[0]) for line in lines] == list(range(1, summary["epochs"] + 1))
     events = list(read_events(out))

@@ -10,21 +10,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_harness import Cli, await_that, undisturbed_model
+from cli_harness import Cli, await_that
 from rotation_harness import SETS, Rotating, check_opens_nothing
+from shared_cluster import SharedCluster, undisturbed_model
 from test_cluster_jobs import is_first
 
 from riprap.codec.trust.keys import FOLDER_VARIABLE
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+def undisturbed(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The model of the whole job, by name."""
-    return undisturbed_model(tmp_path_factory.mktemp("undisturbed"), *SETS)
+    return undisturbed_model(cluster, tmp_path_factory.mktemp("undisturbed"), *SETS)
 
 
 @pytest.fixture
-def cluster(cli: Cli) -> Iterator[Rotating]:
+def rotating(cli: Cli) -> Iterator[Rotating]:
     """Two hosts with a job; nothing of them may be left."""
     made = Rotating(cli)
     made.submit()
@@ -35,101 +36,107 @@ def cluster(cli: Cli) -> Iterator[Rotating]:
     cli.await_no_process()
 
 
-def keep_aside(cluster: Rotating, name: str) -> Path:
+def keep_aside(rotating: Rotating, name: str) -> Path:
     """A folder with the present secret, as somebody has it who has left."""
-    folder = cluster.cli.directory / name
+    folder = rotating.cli.directory / name
     folder.mkdir(mode=0o700)
     (folder / "secret").touch(mode=0o600)
-    (folder / "secret").write_bytes((cluster.folder / "secret").read_bytes())
+    (folder / "secret").write_bytes((rotating.folder / "secret").read_bytes())
     return folder
 
 
-def agents(cluster: Rotating) -> set[int]:
-    return set(filter(is_first, cluster.cli.pids_of("agent")))
+def agents(rotating: Rotating) -> set[int]:
+    return set(filter(is_first, rotating.cli.pids_of("agent")))
 
 
-def test_a_job_loses_nothing_while_the_keys_change_twice(cluster: Rotating, undisturbed: dict[str, np.ndarray]) -> None:
-    before, former = (cluster.incarnations(), agents(cluster)), []
+def test_a_job_loses_nothing_while_the_keys_change_twice(
+    rotating: Rotating, undisturbed: dict[str, np.ndarray]
+) -> None:
+    before, former = (rotating.incarnations(), agents(rotating)), []
     for number in (1, 2):
-        former.append(keep_aside(cluster, f"former {number}"))
-        said = cluster.run("token", "--rotate")
+        former.append(keep_aside(rotating, f"former {number}"))
+        said = rotating.run("token", "--rotate")
         assert said.returncode == 0 and "agents that have the new keys: other, " in said.stdout, said.stderr
-        assert (cluster.incarnations(), agents(cluster)) == before, "only controllers and backup servers were restarted"
-        cluster.await_more_epochs()
-    assert cluster.keys(cluster.other_folder).secret == cluster.keys().secret
+        assert (rotating.incarnations(), agents(rotating)) == before, (
+            "nothing but controllers and backup servers was restarted"
+        )
+        rotating.await_more_epochs()
+    assert rotating.keys(rotating.other_folder).secret == rotating.keys().secret
     for folder in former:
-        refused = cluster.run("jobs", host=folder)
+        refused = rotating.run("jobs", host=folder)
         assert refused.returncode == 2 and "belongs to others" in refused.stderr, refused.stderr
-        check_opens_nothing(cluster, cluster.keys(folder))
+        check_opens_nothing(rotating, rotating.keys(folder))
     for worker in ("processor.1", "sink.0", "source.0"):
-        cluster.done("kill", "trial", worker)
-        await_that(lambda worker=worker: is_new(cluster, worker, before[0][worker]), 120, lambda: str(cluster.status()))
-    os.kill(cluster.leader()["pid"], signal.SIGKILL)
-    cluster.await_more_epochs()
-    summary = cluster.finish()
+        rotating.done("kill", "trial", worker)
+        await_that(
+            lambda worker=worker: is_new(rotating, worker, before[0][worker]), 120, lambda: str(rotating.status())
+        )
+    os.kill(rotating.leader()["pid"], signal.SIGKILL)
+    rotating.await_more_epochs()
+    summary = rotating.finish()
     assert summary["completed"] and (summary["lost"]["items"], summary["lost"]["states"]) == (0, 0)
-    cluster.check_whole(undisturbed)
+    rotating.check_whole(undisturbed)
 
 
-def is_new(cluster: Rotating, worker: str, before: tuple[int, int]) -> bool:
-    found = cluster.status()["workers"][worker]
-    return bool(found["state"] == "up" and found["pid"] != before[0] and found["incarnation"] > before[1])
+def is_new(rotating: Rotating, worker: str, before: tuple[int, int]) -> bool:
+    life = rotating.status()["workers"][worker]
+    return bool(life["state"] == "up" and life["pid"] != before[0] and life["incarnation"] > before[1])
 
 
 @pytest.mark.long
 def test_a_rotation_that_is_killed_anywhere_is_given_again(
-    cluster: Rotating, undisturbed: dict[str, np.ndarray]
+    rotating: Rotating, undisturbed: dict[str, np.ndarray]
 ) -> None:
-    former = {keep_aside(cluster, "former")}
+    former = {keep_aside(rotating, "former")}
     for step in ("told", "shared", "taken"):
-        before = cluster.keys()
-        cluster.kill_after(step)
-        assert (cluster.keys().secret != before.secret) == (step == "taken")
-        cluster.await_more_epochs()  # and meanwhile everything works
-        cluster.done("kill", "trial", "processor.2")
-        former.add(keep_aside(cluster, f"after {step}"))
-        cluster.done("token", "--rotate")
+        before = rotating.keys()
+        rotating.kill_after(step)
+        assert (rotating.keys().secret != before.secret) == (step == "taken")
+        rotating.await_more_epochs()  # and meanwhile everything works
+        rotating.done("kill", "trial", "processor.2")
+        former.add(keep_aside(rotating, f"after {step}"))
+        rotating.done("token", "--rotate")
         for folder in former:
-            check_opens_nothing(cluster, cluster.keys(folder))
-    assert cluster.finish()["completed"]
-    cluster.check_whole(undisturbed)
+            check_opens_nothing(rotating, rotating.keys(folder))
+    assert rotating.finish()["completed"]
+    rotating.check_whole(undisturbed)
 
 
-def test_an_agent_that_does_not_answer_is_named_and_nothing_changes(cluster: Rotating) -> None:
-    before = cluster.keys().secret
-    os.kill(cluster.agents[0].pid, signal.SIGSTOP)
+def test_an_agent_that_does_not_answer_is_named_and_nothing_changes(rotating: Rotating) -> None:
+    before = rotating.keys().secret
+    os.kill(rotating.agents[0].pid, signal.SIGSTOP)
     try:
-        refused = cluster.run("token", "--rotate")
+        refused = rotating.run("token", "--rotate")
     finally:
-        os.kill(cluster.agents[0].pid, signal.SIGCONT)
-    other = cluster.run("token", "--rotate", host=cluster.cli.directory / "keys of somebody else")
+        os.kill(rotating.agents[0].pid, signal.SIGCONT)
+    other = rotating.run("token", "--rotate", host=rotating.cli.directory / "keys of somebody else")
     assert other.returncode == 2 and "have other keys than those in" in other.stderr
     assert refused.returncode == 1 and "no agent has confirmed the new keys on other" in refused.stderr, refused.stderr
-    assert cluster.keys().secret == before and not (cluster.folder / "next").exists()
-    await_that(lambda: "other" in cluster.hosts(), 120, lambda: "the other agent has not come back")
-    cluster.done("token", "--rotate")
-    assert before != cluster.keys().secret == cluster.keys(cluster.other_folder).secret
-    assert cluster.finish()["completed"], cluster.status()
+    assert rotating.keys().secret == before and not (rotating.folder / "next").exists()
+    await_that(lambda: "other" in rotating.hosts(), 120, lambda: "the other agent has not come back")
+    rotating.done("token", "--rotate")
+    assert before != rotating.keys().secret == rotating.keys(rotating.other_folder).secret
+    assert rotating.finish()["completed"], rotating.status()
 
 
 @pytest.mark.long
-def test_a_host_that_was_away_joins_anew(cluster: Rotating) -> None:
-    away, reader = (cluster.cli.directory / f"keys of a {who} that was away" for who in ("host", "reader"))
-    cluster.done("join", cluster.done("token", "--reader").strip(), host=reader)
-    assert "trial" in cluster.done("jobs", "--zookeeper", cluster.zookeeper, host=reader)
-    cluster.done("join", cluster.done("token").strip(), host=away)
-    cluster.done("token", "--rotate")
-    words = ("agent", "--zookeeper", cluster.zookeeper, "--host", "away")
-    refused = cluster.run(*words, host=away)
+def test_a_host_that_was_away_joins_anew(rotating: Rotating) -> None:
+    away, reader = (rotating.cli.directory / f"keys of a {who} that was away" for who in ("host", "reader"))
+    rotating.done("join", rotating.done("token", "--reader").strip(), host=reader)
+    assert "trial" in rotating.done("jobs", "--zookeeper", rotating.zookeeper, host=reader)
+    rotating.done("join", rotating.done("token").strip(), host=away)
+    rotating.done("token", "--rotate")
+    words = ("agent", "--zookeeper", rotating.zookeeper, "--host", "away")
+    refused = rotating.run(*words, host=away)
     assert refused.returncode == 2 and "riprap join" in refused.stderr
-    refused = cluster.run("jobs", "--zookeeper", cluster.zookeeper, host=reader)
+    refused = rotating.run("jobs", "--zookeeper", rotating.zookeeper, host=reader)
     assert refused.returncode == 2 and "riprap token --reader" in refused.stderr, refused.stderr
-    cluster.done("join", cluster.done("token", "--reader").strip(), host=reader)
-    assert "trial" in cluster.done("jobs", "--zookeeper", cluster.zookeeper, host=reader)
-    cluster.done("join", cluster.done("token").strip(), host=away)
-    assert cluster.keys(away).secret == cluster.keys().secret
-    assert "trial" in cluster.done("jobs", "--zookeeper", cluster.zookeeper, host=away)
-    assert cluster.finish()["completed"]
+    rotating.done("join", rotating.done("token", "--reader").strip(), host=reader)
+    assert "trial" in rotating.done("jobs", "--zookeeper", rotating.zookeeper, host=reader)
+    rotating.done("join", rotating.done("token").strip(), host=away)
+    assert rotating.keys(away).secret == rotating.keys().secret
+    assert "trial" in rotating.done("jobs", "--zookeeper", rotating.zookeeper, host=away)
+    assert rotating.finish()["completed"]
 
 
 def test_services_of_another_host_that_stood_by_follow(cli: Cli, undisturbed: dict[str, np.ndarray]) -> None:

@@ -1,6 +1,6 @@
 """Every scheme, with real processes killed or stopped under it: what it promises is what comes out.
 
-The runs share one ZooKeeper, each in a chroot of its own. `Job` runs one with the faults given to it.
+`Job` runs one with the faults given to it: on the shared cluster, or with services of its own where they are hit.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_harness import REPO, Cli, await_that, paced, write_shards, write_topology
-from kazoo.client import KazooClient
+from shared_cluster import SharedCluster
 
-from riprap.controller.zookeeper import EmbeddedZooKeeper
 from riprap.engine.run.losses import sentences
 from riprap.engine.spreads.encoder import ROWS_MAX
 
-ITEMS = 3_000_000
-LENGTH = ["--set", "input.repeat=60", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
+ITEMS = 1_500_000
+LENGTH = ["--set", "input.repeat=30", "--set", "micro_batch=20000", "--set", "stages.processor.parallelism=6"]
 ERASURE = "fault_tolerance={scheme: erasure, code: gf256, k: 4, r: 2}"
 AUTO = ("--set", "links.transport=auto")
 HYBRID = "fault_tolerance={scheme: erasure, code: stable, k: 4, r: 2, attachment: hybrid}"
@@ -33,7 +32,7 @@ PREDICTING = [
     ("  - {from: sink, to: processor, feedback: true}\n", ""),
 ]
 """What makes the topology one that predicts with so many models, drawn from its seed."""
-LASTING = paced(1_200_000)
+LASTING = paced(600_000)
 """For faults that need time between them, or before the end, on any machine."""
 SLOW_GRADIENT = """\
 import time
@@ -43,12 +42,14 @@ from riprap.operators.learning.logistic_regression import Gradient
 
 class SlowGradient(Gradient):
     def process_data(self, items):
-        time.sleep(len(items) / 500_000)
+        time.sleep(len(items) / 250_000)
         return super().process_data(items)
 """
 STEADY = ("--set", "stages.processor.operator=slow_gradient:SlowGradient")
 """So that a fault comes before the end of the stream, and finds items under way, on any machine."""
 A_MILLION = ("--set", "input.repeat=20", *paced(600_000))
+AWAY_ITEMS = 9_000_000
+"""More than are read while ZooKeeper is away."""
 ITEM_BYTES = 4 * 8
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
 LONG = pytest.mark.long
@@ -61,19 +62,14 @@ def lacks(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
-    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+def shared(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """One working directory for the module; at its end no process may be left."""
     directory = tmp_path_factory.mktemp("faults")
     write_shards(directory / "shards", rows=50_000)
     write_topology(directory / "job.yaml")
-    (directory / "slow_gradient.py").write_text(SLOW_GRADIENT)
     write_topology(directory / "predict.yaml", sets=PREDICTING)
+    for folder in (directory, cluster.directory):
+        (folder / "slow_gradient.py").write_text(SLOW_GRADIENT)
     cli = Cli(directory)
     yield cli
     try:
@@ -82,28 +78,34 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         cli.kill_all()
 
 
+SERVICES = ("controller", "agent", "backup", "zookeeper")
+
+
 @pytest.fixture(scope="module")
-def job(shared: Cli, zookeeper: EmbeddedZooKeeper) -> Job:
+def job(shared: Cli, cluster: SharedCluster) -> Job:
     """Runs the job under a scheme and faults; its summary, with the run directory under `out`."""
     number = iter(range(1000))
 
     def run(scheme: str, *faults: str, words: tuple[str, ...] = (), file: str = "job.yaml") -> dict[str, Any]:
-        name = f"run{next(number)}"
-        client = KazooClient(zookeeper.connect_string)
-        client.start()
-        client.ensure_path(f"/{name}")
-        client.stop()
-        client.close()
+        out = shared.directory / f"run{next(number)}"
         specs = [word for fault in faults for word in ("--fault", fault)]
-        chroot = f"{zookeeper.connect_string}/{name}"
-        command = ["run", file, "--json", "--out", name, "--zookeeper", chroot, *LENGTH, "--set", scheme]
-        done = shared.run(*command, *(STEADY if faults and file == "job.yaml" else ()), *words, *specs)
-        assert done.returncode == 0, done.stderr
-        summary: dict[str, Any] = json.loads(done.stdout)
+        steady = STEADY if faults and file == "job.yaml" else ()
+        command = [*LENGTH, "--set", scheme, *steady, *words, *specs]
+        if any(service in fault for fault in faults for service in SERVICES):
+            summary = run_alone(shared, file, out, *command, "--zookeeper", cluster.chroot(out.name))
+        else:
+            summary = cluster.job(shared.directory / file, out, *command)
         assert [failure["action"] for failure in summary["failures"]].count("kill") == str(faults).count("kill:")
-        return summary | {"out": shared.directory / name}
+        return summary | {"out": out}
 
     return run
+
+
+def run_alone(shared: Cli, file: str, out: Path, *words: str) -> dict[str, Any]:
+    """The summary of a run with services of its own."""
+    done = shared.run("run", file, "--json", "--out", str(out), *words)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +183,9 @@ def test_a_real_code_agrees_up_to_rounding(job: Job, undisturbed: dict[str, Any]
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12)
 
 
-def test_a_code_of_ones_own_decodes(shared: Cli, job: Job, undisturbed: dict[str, Any]) -> None:
-    shutil.copy(REPO / "examples/own_code.py", shared.directory)
+def test_a_code_of_ones_own_decodes(shared: Cli, cluster: SharedCluster, job: Job, undisturbed: dict[str, Any]) -> None:
+    for folder in (shared.directory, cluster.directory):
+        shutil.copy(REPO / "examples/own_code.py", folder)
     scheme = 'fault_tolerance={scheme: erasure, code: "own_code:SumAndWeightedSum", k: 4, r: 2}'
     summary = job(scheme, "kill:processor.2@30%", "kill:processor.4@30%")
     assert summary["decoded_items"] > 0
@@ -191,9 +194,10 @@ def test_a_code_of_ones_own_decodes(shared: Cli, job: Job, undisturbed: dict[str
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12)
 
 
-def test_a_code_that_decodes_badly_is_warned_of(shared: Cli) -> None:
+def test_a_code_that_decodes_badly_is_warned_of(shared: Cli, cluster: SharedCluster) -> None:
     words = ["--set", "stages.processor.parallelism=11", "--set", "input.repeat=1", "--set", "micro_batch=20000"]
     scheme = "fault_tolerance={scheme: erasure, code: vandermonde, k: 8, r: 3}"
+    words += ["--zookeeper", cluster.chroot("badly")]
     done = shared.run("run", "job.yaml", "--out", "badly", *words, "--set", scheme)
     assert done.returncode == 0, done.stderr
     assert "warning: the code vandermonde with k=8 and r=3 decodes badly" in done.stderr
@@ -220,11 +224,11 @@ def test_scheme_none_loses_and_says_how_much(job: Job) -> None:
 
 def test_two_pairs_of_sources_and_sinks_share_the_processors(job: Job) -> None:
     # An odd number of repetitions gives the pairs different halves.
-    pairs = ("--set", "stages.source.parallelism=2", "--set", "stages.sink.parallelism=2", "--set", "input.repeat=61")
+    pairs = ("--set", "stages.source.parallelism=2", "--set", "stages.sink.parallelism=2", "--set", "input.repeat=31")
     calm = job(ERASURE, words=pairs)
     disturbed = job(ERASURE, "kill:processor.4@40%", "kill:processor.5@40%", words=pairs)
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
-    assert disturbed["items"] == 61 * 50_000
+    assert disturbed["items"] == 31 * 50_000
     models = [np.load(disturbed["out"] / f"model.{n}.npz") for n in (0, 1)]
     assert any((models[0][name] != models[1][name]).any() for name in models[0]), "each pair trains on its own share"
 
@@ -277,12 +281,15 @@ def test_sockets_alone_give_the_same_model(job: Job, undisturbed: dict[str, Any]
     assert summary["bytes_shared"] == {} and summary["bytes_sent"]["source->processor"] / ITEMS > ITEM_BYTES
 
 
-def test_a_small_dev_shm_is_reported_and_survived(shared: Cli, undisturbed: dict[str, Any]) -> None:
+def test_a_small_dev_shm_is_reported_and_survived(
+    shared: Cli, cluster: SharedCluster, undisturbed: dict[str, Any]
+) -> None:
     """Parity finds no shared memory and goes over sockets; blocks of the mapped input still pass by reference.
 
     But for those sent before a processor has answered the first offer: on four links at most a window each.
     """
     command = ["run", "job.yaml", "--json", "--out", "small", *LENGTH, "--set", ERASURE, *AUTO]
+    command += ["--zookeeper", cluster.chroot("small")]
     done = shared.run(*command, wrapper=["unshare", "--mount", "sh", "-c", SMALL_DEV_SHM, "sh"])
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -349,7 +356,7 @@ def test_linear_work_sends_its_linear_part_alone(job: Job) -> None:
 
 
 def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
-    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=500000")
+    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=250000")
     calm = job(scheme, words=long_epochs)
     faults = ("kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%", "kill:processor.1@80%")
     disturbed = job(scheme, *faults, words=long_epochs)
@@ -361,8 +368,9 @@ def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
     assert all(e["epoch"] > 0 for e in restored), "its state of the windows before, and what was saved behind it"
 
 
-def test_a_lost_sink_ends_the_job_loudly_where_nothing_is_kept(shared: Cli) -> None:
+def test_a_lost_sink_ends_the_job_loudly_where_nothing_is_kept(shared: Cli, cluster: SharedCluster) -> None:
     words = ["--set", ERASURE, "--set", "backup.servers=0", "--fault", "kill:sink.0@30%"]
+    words += ["--zookeeper", cluster.chroot("lost-sink"), *STEADY]
     done = shared.run("run", "job.yaml", "--out", "lost-sink", *LENGTH, *words)
     assert done.returncode == 1
     assert "sink.0: the sink was lost, and nothing was kept to restore it from" in done.stderr
@@ -372,9 +380,8 @@ def test_a_lost_sink_ends_the_job_loudly_where_nothing_is_kept(shared: Cli) -> N
 def test_zookeeper_away_for_five_seconds_stops_nothing(shared: Cli) -> None:
     """The server is stopped in mid-stream, and a processor dies while it is away."""
     faults = ["--fault", "stop:zookeeper@10%,for=5s", "--fault", "kill:processor.1@20%"]
-    process: subprocess.Popen[str] = shared.start(
-        "run", "job.yaml", "--json", "--out", "away", *LENGTH, "--set", "input.repeat=400", "--set", ERASURE, *faults
-    )
+    words = [*LENGTH, "--set", f"input.repeat={AWAY_ITEMS // 50_000}", *paced(1_200_000), "--set", ERASURE, *faults]
+    process: subprocess.Popen[str] = shared.start("run", "job.yaml", "--json", "--out", "away", *words)
     epochs = shared.directory / "away/epochs.csv"
     events = shared.directory / "away/events.jsonl"
     await_that(
@@ -384,7 +391,7 @@ def test_zookeeper_away_for_five_seconds_stops_nothing(shared: Cli) -> None:
     await_that(lambda: _text(epochs).count("\n") > stopped + 100 or process.poll() is not None, 120, lambda: "stalled")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert json.loads(out)["items"] == 400 * 50_000
+    assert json.loads(out)["items"] == AWAY_ITEMS
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,8 @@ import signal
 from typing import Any
 
 import pytest
-from cli_harness import Cli, await_that, write_topology
+from cli_harness import Cli, await_that, write_shards, write_topology
+from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
@@ -38,6 +39,14 @@ SCHEME = ("--set", "fault_tolerance={scheme: none}")
 """Every block counts, so that the job waits for each of them."""
 
 
+@pytest.fixture(scope="module")
+def calm(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The summary of the job without a long call."""
+    directory = tmp_path_factory.mktemp("calm")
+    write_shards(directory / "shards")
+    return cluster.job(write_topology(directory / "job.yaml"), directory / "out", *SCHEME)
+
+
 def write_operator(cli: Cli, body: str) -> None:
     (cli.directory / "mine.py").write_text(SLOW.replace("BODY", body))
     write_topology(cli.directory / "slow.yaml", processor="mine:Gradient")
@@ -57,12 +66,10 @@ def started(cli: Cli, out: str) -> str:
 
 
 @pytest.mark.parametrize("body", ["time.sleep(5)", "until = time.time() + 5\n        while time.time() < until: pass"])
-def test_a_long_call_is_waited_for_and_told_once(cli: Cli, body: str) -> None:
-    plain = cli.run("run", "job.yaml", "--out", "plain", "--json", *SCHEME)
+def test_a_long_call_is_waited_for_and_told_once(cli: Cli, calm: dict[str, Any], body: str) -> None:
     write_operator(cli, body)
     ended = cli.run("run", "slow.yaml", "--out", "slow", "--json", *SCHEME, *TIGHT)
     assert ended.returncode == 0, ended.stderr
-    calm: dict[str, Any] = json.loads(plain.stdout)
     slow: dict[str, Any] = json.loads(ended.stdout)
     assert slow["failures"] == [] and slow["model"]["sha256"] == calm["model"]["sha256"]
     (line,) = [line for line in ended.stderr.splitlines() if "has not returned" in line]

@@ -18,6 +18,11 @@ from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.links import LinkPort, Links, Window
 
+TURN_S, REST_S = 0.0005, 0.005
+"""Between two turns of a worker that has something to do, and until one that has not looks again; on average."""
+IDLE = object()
+"""What a turn that found nothing to do comes to."""
+
 
 class Node(LinkPort):
     """One worker process: its life, what it believes of others, and its task."""
@@ -26,7 +31,7 @@ class Node(LinkPort):
         self.sim, self.me, self.life = sim, me, life
         self.alive, self.hung_until = True, 0.0
         self.alarm_id = 0
-        self.working = False
+        self.working = self.resting = False
         self.use(Links(self, Window(sim.window)))
         self.at_the_door: dict[tuple[WorkerId, int], list[Callable[[], None]]] = {}  # of lives not heard of yet
         self.counts: dict[str, int] = {}
@@ -134,7 +139,10 @@ class Node(LinkPort):
 
     # events
     def guard(self, act: Callable[[], Any]) -> Callable[[], None]:
-        """An event of this life only; one that reaches a hung process waits until it goes on."""
+        """An event of this life only; one that reaches a hung process waits until it goes on.
+
+        Unless it finds that there is nothing to do, there may be something to do from then on.
+        """
 
         def run() -> None:
             if not self.alive:
@@ -142,9 +150,9 @@ class Node(LinkPort):
             if self.sim.now < self.hung_until:
                 self.sim.at(self.hung_until - self.sim.now + 1e-9, run)
                 return
-            act()
+            is_idle = act() is IDLE
             self.links.flush(least=1 if self.sim.rng.random() < 0.5 else 4)
-            self.sim.schedule_work(self)
+            (self.sim.schedule_rest if is_idle else self.sim.schedule_work)(self)
 
         return run
 
@@ -223,19 +231,26 @@ class Simulation:
         self.at(when - self.now, deliver)
 
     def schedule_work(self, node: Node) -> None:
+        """The next turn of a worker that has something to do, perhaps."""
         if not node.working:
             node.working = True
 
-            def work() -> None:
-                node.working = False
-                if node.task.work():
-                    self.schedule_work(node)
-
             def step() -> None:
                 node.working = False
-                node.guard(work)()
+                node.guard(lambda: None if node.task.work() else IDLE)()
 
-            self.at(self.rng.expovariate(1 / 0.0005), step)
+            self.at(self.rng.expovariate(1 / TURN_S), step)
+
+    def schedule_rest(self, node: Node) -> None:
+        """A look whether there is something to do, since not all that a task waits for is an event."""
+        if not (node.working or node.resting):
+            node.resting = True
+
+            def look() -> None:
+                node.resting = False
+                self.schedule_work(node)
+
+            self.at(self.rng.expovariate(1 / REST_S), look)
 
     def roll_back(self) -> None:
         """News of a further round reaches the workers one by one, in order with other news."""

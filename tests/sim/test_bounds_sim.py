@@ -129,7 +129,7 @@ def test_lost_output_stays_below_gamma_and_l_beta(copies: int, beta: int, fault:
 def test_something_is_lost_or_these_tests_show_nothing() -> None:
     found = [losses(options(), 1, 1, "several", seed, faulty=("b",)) for seed in range(6)]
     assert sum(lost.output > 0 for lost in found) > 1
-    unprotected = [losses(options("none"), 1, 1, "ten", seed, faulty=("b",)) for seed in range(3)]
+    unprotected = [losses(options("none"), 1, 1, "ten", seed, faulty=("b",)) for seed in range(8)]
     assert max(lost.output for lost in unprotected) > GAMMA + L, "what the scheme is there for"
 
 

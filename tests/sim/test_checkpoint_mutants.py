@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -73,9 +74,14 @@ def notices(scheme: str, shape: str, check: Callable[[DataflowSimulation], bool]
     return False
 
 
+@cache
+def is_sound(scheme: str, shape: str) -> bool:
+    return not notices(scheme, shape)
+
+
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_rule_is_noticed(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, broken, scheme, shape = MUTANTS[mutant]
-    assert not notices(scheme, shape), "as it is, nothing is wrong"
+    assert is_sound(scheme, shape), "as it is, nothing is wrong"
     monkeypatch.setattr(owner, name, broken)
     assert notices(scheme, shape)

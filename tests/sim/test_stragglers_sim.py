@@ -7,12 +7,14 @@ is all that the sink has.
 from __future__ import annotations
 
 import itertools
+import os
 import statistics
 from typing import Any
 
 import pytest
 from staged_jobs import Case, StagedSimulation
 
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 STOPPED_AT_S, STOPPED_S = 1.5, 5.0
 ERASURE: dict[str, Any] = {"scheme": "erasure", "code": "gf256", "k": 4, "r": 2}
 
@@ -39,7 +41,7 @@ def gaps_of(options: dict[str, Any], victim: int | None, seed: int) -> tuple[lis
 @pytest.mark.parametrize("attachment", ["lazy", "eager"])
 @pytest.mark.parametrize("victim", [2, 3], ids=["stopped", "cut-off"])
 def test_a_worker_that_stops_costs_a_few_usual_gaps(victim: int, attachment: str) -> None:
-    for seed in range(2):
+    for seed in range(SEEDS):
         gaps, longest, counts = gaps_of({"hedge": "cost", "attachment": attachment}, victim, seed)
         usual = statistics.median(gaps)
         assert counts["decoded_rows"] > 0
