@@ -345,6 +345,16 @@ class Outlet:
             if block.kind != Kind.DATA:
                 self.links[key].last = block
 
+    def mute_put_out(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
+        """Of what was put back, causes that the restored state does not include come again, perhaps behind others than
+        before: what they made is there already."""
+        for key, block in pending:
+            edge, task, number, sibling = block.meta["cause"]
+            done = self.progress.done.get((edge, task))
+            included = self.progress.epoch if (edge, task) == WINDOW else done.at.number if done else 0
+            if number > included:
+                self.links[key].logged[edge, task] = (number, sibling)
+
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
         """Restore a former incarnation's later output: it is not put out once more."""
         for key, block in sent:

@@ -56,6 +56,7 @@ class UpstreamBackup(Scheme):
         take_over(self.bench.progress, recovered, self.bench.operator.state)
         self.recorder.go_on_from(recovered.version)
         self.bench.outlet.put_back(recovered.extras)
+        self.bench.outlet.mute_put_out(recovered.extras)
         sent = [record for record in records if "out" in record.meta]
         self.bench.outlet.put_back_logged((link_of(r), block_of(r.meta["sent"], r.arrays)) for r in sent)
         self.bench.operator.recovered(0.0, 0)

@@ -87,16 +87,17 @@ def states(simulation: StagedSimulation) -> list[tuple[int, int]]:
 
 
 @cache
-def undisturbed(scheme: str, pairs: int, micro_batch: int, items: int) -> list[tuple[int, int]]:
+def undisturbed(scheme: str, pairs: int, micro_batch: int, items: int, block_bytes: int) -> list[tuple[int, int]]:
     """What comes out of a job of this form when nothing happens."""
-    return states(run(Case(EXACT[scheme], pairs=pairs, micro_batch=micro_batch, items=items), 0))
+    form = {"pairs": pairs, "micro_batch": micro_batch, "items": items, "block_bytes": block_bytes}
+    return states(run(Case(EXACT[scheme], **form), 0))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("scheme", EXACT)
 def test_the_model_is_that_of_an_undisturbed_run(scheme: str, fault: str) -> None:
     faulty = Case(EXACT[scheme], **FAULTS[fault])
-    expected = undisturbed(scheme, faulty.pairs, faulty.micro_batch, faulty.items)
+    expected = undisturbed(scheme, faulty.pairs, faulty.micro_batch, faulty.items, faulty.block_bytes)
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = run(faulty, seed)
         replay = f"RIPRAP_SIM_FIRST={seed} RIPRAP_SIM_SEEDS=1 pytest tests/sim -k '{scheme}-{fault}'"
@@ -106,7 +107,7 @@ def test_the_model_is_that_of_an_undisturbed_run(scheme: str, fault: str) -> Non
 @pytest.mark.parametrize("fault", FAULTS)
 def test_linear_work_gives_the_same_model_by_its_linear_parts_alone(fault: str) -> None:
     alone = Case(EXACT["hybrid-4-2"], weigh=WeighLinearly, **FAULTS[fault])
-    expected = undisturbed("hybrid-4-2", alone.pairs, alone.micro_batch, alone.items)
+    expected = undisturbed("hybrid-4-2", alone.pairs, alone.micro_batch, alone.items, alone.block_bytes)
     for seed in range(FIRST, FIRST + SEEDS):
         assert states(run(alone, seed)) == expected, f"seed {seed}"
 

@@ -223,6 +223,25 @@ def test_what_was_put_out_since_the_last_state_is_put_out_once() -> None:
     assert rows(made, 0) == [3, 4, 5, 6, 7]
 
 
+def test_what_was_put_out_before_a_state_that_lacks_its_cause_is_put_out_once() -> None:
+    """A sender died before it could send the cause once more, and another state was saved meanwhile."""
+    former = outlet()
+    for number in (1, 2):
+        put(former, number, 0, 0)
+    log = list(former.pending())
+    made = outlet(placed=False)
+    made.progress.sent[TO_0] = At(4, 4)
+    made.progress.done[IN] = Heard(At(1, 1))
+    made.put_back(log)
+    made.mute_put_out(log)
+    assert made.links[TO_0].logged == {IN: (2, 1)}, "cause 1 is included"
+    made.place(made.links[TO_0], Heard(known=False))
+    put(made, 2, 0, 0)
+    put(made, 3, 0)
+    made.flush()
+    assert rows(made, 0) == [1, 2, 3, 4, 5]
+
+
 def test_the_last_punctuation_is_repeated_to_a_receiver_that_lacks_it() -> None:
     made = outlet()
     made.begin(Epoch(1), WINDOW, 1)

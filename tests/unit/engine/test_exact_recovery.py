@@ -16,7 +16,7 @@ from riprap.engine.schemes import SCHEMES
 def test_an_operator_is_told_that_nothing_is_lacking(scheme: str) -> None:
     told: list[tuple[float, int]] = []
     operator = SimpleNamespace(state=None, recovered=lambda theta, items: told.append((theta, items)))
-    outlet = SimpleNamespace(put_back=list, put_back_logged=list)
+    outlet = SimpleNamespace(put_back=list, put_back_logged=list, mute_put_out=list)
     layout = layout_of(chain(("a", 1), ("b", 1)), "b.0")
     parts = {"layout": layout, "port": DataflowPort(layout), "progress": TaskProgress(), "items": 1000}
     bench: Any = SimpleNamespace(operator=operator, outlet=outlet, **parts)
