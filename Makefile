@@ -81,7 +81,7 @@ fuzz: build $(VENV)/.test ## send a million malformed messages through the gate 
 soak: build $(VENV)/.test ## kill everybody in COUNT=200 random schedules of SEED=1, in parts with FIRST=n (about 20 minutes)
 	$(BIN)/python tests/soak/soak.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),200)
 
-soak-dataflow: build $(VENV)/.test ## kill workers of a general topology in COUNT=60 random schedules (about 8 minutes)
+soak-dataflow: build $(VENV)/.test ## kill workers of a graph of DataflowOperators in COUNT=60 random schedules (about 8 minutes)
 	$(BIN)/python tests/soak/soak_dataflow.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),60)
 
 soak-endless: build $(VENV)/.test ## stream without end for MINUTES=60 and kill a random role every 20 s: all counted once, nothing grows

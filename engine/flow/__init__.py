@@ -4,7 +4,7 @@ edges.py     the edges around a worker
 port.py      all that tasks and schemes may do to the outside world
 intake.py    the gate for what comes from the network
 links.py     FIFO between two tasks: numbers, acknowledgements, window, replay
-_links.pyx   of that, what is done for every message
+_intake.pyx, _links.pyx, forms.pyx   of these, what is done for every message
 
 Any stages, tasks, data edges and feedback edges, with one task class for all of them (AF 3.2):
 
