@@ -167,6 +167,14 @@ def test_a_stopped_processor_is_decoded_around_before_anyone_replaces_it(job: Jo
     assert given_up & decodes, hedges
 
 
+def test_a_window_may_have_thousands_of_rows(job: Job) -> None:
+    """What is safe at the sink is safe by windows, and a source that starts again begins at one."""
+    words = ("--set", f"micro_batch={ITEMS // 4}", "--set", "links.block_bytes=4096")
+    calm, hit = (job(ERASURE, *faults, words=words) for faults in ((), ("kill:sink.0@50%",)))
+    assert hit["model"]["sha256"] == calm["model"]["sha256"] and hit["epochs"] == 4
+    assert calm["rows"] > 2 * ROWS_MAX and hit["items"] == ITEMS and lacks(hit) == []
+
+
 def test_all_processors_may_die_at_once(job: Job, undisturbed: dict[str, Any]) -> None:
     """Far beyond r = 2: the job pauses until some are back, and the source sends again what the sink lacks."""
     summary = job(ERASURE, *[f"kill:processor.{n}@50%" for n in range(6)])
