@@ -36,7 +36,7 @@ class Halves(NamedTuple):
 
 SPREADS: dict[str, Halves] = {
     "erasure": Halves(striped.StripingSource, striped.make_processor, striped.make_sink, striped.row),
-    "replication": Halves(copied.CopyingSource, copied.CopyingProcessor, copied.CopyingSink, copied.row),
-    "dealt": Halves(dealt.DealingSource, dealt.DealingProcessor, dealt.DealingSink, dealt.row),
+    "replication": Halves(copied.CopyingSource, Relay, copied.CopyingSink, copied.row),
+    "dealt": Halves(dealt.DealingSource, Relay, dealt.DealingSink, dealt.row),
 }
 """By the scheme of the coded stage."""

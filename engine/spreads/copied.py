@@ -13,7 +13,6 @@ from riprap.engine.spreads.collector import Collector, Ledger
 from riprap.engine.spreads.dealer import Dealer
 from riprap.engine.spreads.half import Ready
 from riprap.engine.spreads.placement import random_group
-from riprap.engine.spreads.relay import Relay
 
 
 class CopyingSource(Dealer):
@@ -33,13 +32,6 @@ class CopyingSource(Dealer):
         number = self.keep(block)
         for to in random_group(self.layout.processors, self.participants, self.copies, block.epoch, number):
             self.deal(port, to, block)
-
-
-class CopyingProcessor(Relay):
-    """Nothing to add to a relay."""
-
-    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
-        super().__init__(layout)
 
 
 class CopyingSink(Collector):

@@ -13,7 +13,6 @@ from riprap.engine.spreads.collector import Collector, Ledger
 from riprap.engine.spreads.dealer import Dealer
 from riprap.engine.spreads.half import Ready
 from riprap.engine.spreads.placement import in_turn
-from riprap.engine.spreads.relay import Relay
 
 
 class DealingSource(Dealer):
@@ -34,13 +33,6 @@ class DealingSource(Dealer):
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         self.deal(port, self._turns[self.keep(block) % len(self._turns)], block)
-
-
-class DealingProcessor(Relay):
-    """Nothing to add to a relay."""
-
-    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
-        super().__init__(layout)
 
 
 class DealingSink(Collector):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, WorkerId
@@ -18,7 +20,7 @@ class Relay(Half):
     under way bound how much.
     """
 
-    def __init__(self, layout: SegmentLayout) -> None:
+    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout)
         self._waiting: dict[WorkerId, deque[Block]] = {sink: deque() for sink in layout.sinks}
 

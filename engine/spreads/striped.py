@@ -108,7 +108,7 @@ class EagerProcessor(Relay):
     """Algorithm 2: attaches the item to its result, and passes parity through."""
 
     def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
-        super().__init__(layout)
+        super().__init__(layout, options)
         self.attach = options["r"] > 0
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
@@ -123,9 +123,6 @@ class EagerProcessor(Relay):
 class HybridProcessor(Relay):
     """Algorithm 4: the task computes linear parts of data and parity, and they travel to the sink."""
 
-    def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
-        super().__init__(layout)
-
     def admits(self, block: Block) -> bool:
         return block.kind != Kind.RESEND
 
@@ -134,7 +131,7 @@ class LazyProcessor(Relay):
     """Keeps what it was dealt until the commit, and sends the sink the pieces that it asks for."""
 
     def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
-        super().__init__(layout)
+        super().__init__(layout, options)
         self.shelf = Shelf()
         self._answer = super().on_emit
 
