@@ -72,7 +72,7 @@ class WorkerParts:
         self.gate = TaskGate(self.layout)
         self.window = window_of(self.topology)
 
-    def make_task(self, port: OwnPort, journal: WindowJournal | None, run_dir: Path, first_life: bool) -> OwnTask:
+    def make_task(self, port: OwnPort, journal: WindowJournal | None, run_dir: Path, is_first: bool) -> OwnTask:
         """The task of this worker. ConfigError where the operator cannot be made or opened."""
         topology, layout = self.topology, self.layout
         if coded := [segment for segment in layout.segments if segment.computes]:
@@ -82,7 +82,7 @@ class WorkerParts:
         output = topology.output if layout.is_sink else None
         files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
         items = self.schema["items"] or ENDLESS_STATES * topology.micro_batch
-        task = hosting_task(topology, layout, port, hosted, files, journal, first_life, items, self.window)
+        task = hosting_task(topology, layout, port, hosted, files, journal, is_first, items, self.window)
         if (beginning := beginning_of(topology, layout)) is not None:
             task.begin_from(beginning)
         return task
@@ -107,7 +107,7 @@ def coded_task(topology: Topology, schema: Mapping[str, Any], segment: CodedSegm
 
 def hosting_task(
     topology: Topology, layout: Layout, port: OwnPort, hosted: Hosted, files: WindowFiles,
-    journal: WindowJournal | None, first_life: bool, items: int, window: Window,
+    journal: WindowJournal | None, is_first: bool, items: int, window: Window,
 ) -> Task:  # fmt: skip
     """The task of any other stage, joined to its scheme and to the ends of its segments."""
     operator, reader, _ = hosted
@@ -117,7 +117,7 @@ def hosting_task(
     stage = topology.stages[layout.me.stage]
     make = SegmentEndTask if layout.segments else Task
     threads, pace = ComputeThreads(operator, stage.threads), pace_of(topology, layout)
-    task = make(layout, own_port, operator, outlet, pace, reader, journal, first_life, threads)
+    task = make(layout, own_port, operator, outlet, pace, reader, journal, is_first, threads)
     if isinstance(task, SegmentEndTask):
         task.join(alarms, [end_of(topology, segment, port, alarms, window, hosted) for segment in layout.segments])
     parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)

@@ -89,7 +89,7 @@ class WorkerPort(LinkPort):
 
     def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
         own = [np.array(array) if is_borrowed(array) else array for array in arrays]
-        self._check_life()
+        self._check_current()
         number = self.store.save(kind, epoch, meta, own)
         if number:
             self._confirmation.save(number, time.monotonic())
@@ -109,7 +109,7 @@ class WorkerPort(LinkPort):
     def report(self, event: str, **fields: Any) -> None:
         self.log.write(event, worker=self.me, incarnation=self.own_incarnation, **fields)
 
-    def _check_life(self) -> None:
+    def _check_current(self) -> None:
         """Fenced when a lender has taken back what this worker may have read: nothing made of it may leave."""
         if not self.borrower.is_current:
             raise Fenced

@@ -85,8 +85,8 @@ class Worker:
         )
         self.outputs = outputs_of(form.layout, self.run_dir)
         self._must_be_finite = not topology.keeps_bad_rows
-        self._first_life = self.incarnation == 1 and spec["topology"].get("attempt", 1) == 1
-        self.task = form.make_task(self.port, self.outputs, self.run_dir, self._first_life)
+        self._is_first = self.incarnation == 1 and spec["topology"].get("attempt", 1) == 1
+        self.task = form.make_task(self.port, self.outputs, self.run_dir, self._is_first)
         self._restore(topology, spec)
         stage = topology.stages[self.me.stage]
         pin(stage.cpus, self.me.index, stage.threads)
@@ -120,7 +120,7 @@ class Worker:
         checkpoint = spec.get("checkpoint", 0)
         store, saved = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake, checkpoint)
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
-        if not self._first_life:
+        if not self._is_first:
             self._take_over(saved, began, checkpoint)
 
     def _take_over(self, saved: Restored, began: float, checkpoint: int) -> None:
@@ -148,7 +148,7 @@ class Worker:
             self.outputs.close()
             self.outputs = outputs_of(self._form.layout, self.run_dir)
             self._said_done = False
-        self.task = self._form.make_task(self.port, self.outputs, self.run_dir, first_life=False)
+        self.task = self._form.make_task(self.port, self.outputs, self.run_dir, is_first=False)
         if saves:
             self._take_over(saved, began, checkpoint)
         self.port.report("rolled_back", round=round_, epoch=self.task.epoch)
