@@ -61,6 +61,11 @@ class OutletLink:
             return block.epoch <= self.closed
         return made <= self.muted.get(cause, (-1, -1))
 
+    def mute(self, block: Block) -> None:
+        """This was put back: what its cause has made up to it is not put out once more."""
+        edge, task, number, sibling = block.meta["cause"]
+        self.logged[edge, task] = (number, sibling)
+
     def sent(self, count: int) -> None:
         """A block left."""
         self._counts.append(count)
@@ -347,13 +352,18 @@ class Outlet:
 
     def mute_put_out(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
         """Of what was put back, causes that the restored state does not include come again, perhaps behind others than
-        before: what they made is there already."""
+        before: what they made is there already. Of none of them the state may include a part."""
         for key, block in pending:
-            edge, task, number, sibling = block.meta["cause"]
-            done = self.progress.done.get((edge, task))
-            included = self.progress.epoch if (edge, task) == WINDOW else done.at.number if done else 0
-            if number > included:
-                self.links[key].logged[edge, task] = (number, sibling)
+            edge, task, number, _ = block.meta["cause"]
+            if number > self._included_of((edge, task)):
+                self.links[key].mute(block)
+
+    def _included_of(self, cause: LinkKey) -> int:
+        """The number of the last cause of this kind that the state includes."""
+        if cause == WINDOW:
+            return self.progress.epoch
+        done = self.progress.done.get(cause)
+        return 0 if done is None else done.at.number
 
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
         """Restore a former incarnation's later output: it is not put out once more."""
@@ -361,8 +371,7 @@ class Outlet:
             if block.key.row > self.progress.sent.get(key, At()).number:
                 self.put_back([(key, block)])
                 self.progress.sent[key] = At(block.key.row, block.key.s_index + block.items)
-                edge, task, number, sibling = block.meta["cause"]
-                self.links[key].logged[edge, task] = (number, sibling)
+                self.links[key].mute(block)
 
     def unacknowledged_items(self) -> int:
         """Items that are on the way on all data links together."""

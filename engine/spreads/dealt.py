@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riprap.codec.blocks import Block
@@ -12,7 +12,7 @@ from riprap.engine.flow.segment import SegmentLayout
 from riprap.engine.spreads.collector import Collector, Ledger
 from riprap.engine.spreads.dealer import Dealer
 from riprap.engine.spreads.half import Ready
-from riprap.engine.spreads.placement import in_turn
+from riprap.engine.spreads.placement import alternate
 
 
 class DealingSource(Dealer):
@@ -20,19 +20,18 @@ class DealingSource(Dealer):
 
     def __init__(self, layout: SegmentLayout, options: Mapping[str, Any]) -> None:
         super().__init__(layout, k=len(layout.processors))
-
-        self._turns: list[WorkerId] = []
+        self._turns: Sequence[WorkerId] = ()
 
     def share(self, block_count: int, participants: int) -> int:
         return -(-block_count // participants)
 
     def on_open(self, port: Port, epoch: Epoch, block_count: int) -> bool:
         opened = super().on_open(port, epoch, block_count)
-        self._turns = in_turn(self.participants)
+        self._turns = sorted(self.participants)
         return opened
 
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
-        self.deal(port, self._turns[self.keep(block) % len(self._turns)], block)
+        self.deal(port, alternate(self._turns, self.keep(block)), block)
 
 
 class DealingSink(Collector):
@@ -42,8 +41,7 @@ class DealingSink(Collector):
         super().__init__(layout, k=len(layout.processors))
 
     def places(self, ledger: Ledger, epoch: Epoch, row: int, s_index: int) -> tuple[WorkerId, ...]:
-        turns = in_turn(ledger.participants or ())
-        return (turns[(row * self.k + s_index) % len(turns)],)
+        return (alternate(sorted(ledger.participants or ()), row * self.k + s_index),)
 
     def resolve(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> Ready:
         for i in lacking:

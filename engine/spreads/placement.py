@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from riprap.codec.ids import Epoch, WorkerId
 
@@ -19,9 +19,9 @@ def rotate(workers: tuple[WorkerId, ...], active: int, epoch: Epoch, row: int, s
     return workers[s_index] if s_index < len(workers) else None
 
 
-def in_turn(workers: Collection[WorkerId]) -> list[WorkerId]:
-    """Round robin over those that take part: block after block, in the order of their ids."""
-    return sorted(workers)
+def alternate(turns: Sequence[WorkerId], block: int) -> WorkerId:
+    """Round robin over those that take part, in the order of their ids, which is that of `turns`."""
+    return turns[block % len(turns)]
 
 
 def random_group(
