@@ -1,8 +1,8 @@
 """Reads an input that has no length and may not be there a second time: it is logged before it counts.
 
 Each block, and each cut between two windows, is a record of the worker's backups. It is handed out once its record is
-durable, and a new incarnation hands out the same blocks and cuts under the same `key.row`. A record has the number of
-its entry, so a state that includes the entry lets the servers forget it, as all items (schemes/parts/recorder.py).
+durable, and a new incarnation hands out the same blocks and cuts under the same numbers. A record has the number of its
+entry, so a state that includes the entry lets the servers forget it, as all items (schemes/parts/recorder.py).
 
     source.take -> port.save -> (durable) -> entry -> task
 """
@@ -22,7 +22,7 @@ from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import INPUT, Heard, TaskProgress
+from riprap.engine.flow.progress import INPUT, Heard, TaskProgress, number_of
 from riprap.engine.flow.rate import UNLIMITED, InputRate
 
 AHEAD_MAX = 64
@@ -120,7 +120,7 @@ class LoggedReader:
         """The window of the next block."""
         return self._logged[0].block.epoch if self._logged else self._at.epoch
 
-    def row(self, closed: int) -> int:
+    def number(self, closed: int) -> int:
         """Cuts are where the log says: no window's is known beforehand."""
         raise NotImplementedError("a scheme that protects a logged input goes back to what its state includes")
 
@@ -139,7 +139,7 @@ class LoggedReader:
         for record in sorted((r for r in records if "logged" in r.meta), key=lambda r: r.meta["logged"]):
             number, block = record.meta["logged"], _block_of(record)
             progress.received = max(progress.received, number)
-            if block.key.row > done:
+            if number_of(block) > done:
                 self._take_back(Logged(number, RESTORED, block), places, now)
         self.source.go_to(places)
 
@@ -152,9 +152,9 @@ class LoggedReader:
             self._closed_last = block.meta["last"]
         self._logged.append(logged)
 
-    def seek(self, row: int) -> None:
+    def seek(self, number: int) -> None:
         """The restored log stands behind this already."""
-        assert not self._logged or self._logged[0].block.key.row > row
+        assert not self._logged or number_of(self._logged[0].block) > number
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""

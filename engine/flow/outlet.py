@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.blocks import Block, Kind
 from riprap.codec.clock import opened
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import Joint, Layout
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.progress import NOWHERE, WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.progress import NOWHERE, WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
 from riprap.operators.keyed import shares
@@ -96,7 +96,7 @@ class OutletLink:
         """The receiver has said what came; the rest waits to be sent (again)."""
         self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
         self.came = heard.at if heard.known else At()
-        while self.waiting and self.waiting[0].key.row <= self.came.number:
+        while self.waiting and number_of(self.waiting[0]) <= self.came.number:
             self.held.append(self.waiting.popleft())
 
 
@@ -258,9 +258,8 @@ class Outlet:
         at = self.progress.sent.get(link.key, NOWHERE)
         if not muted:
             at = max(at, link.came)
-        block.key = Key(self.layout.me.index, link.to.index, at.number + 1, at.items)
         block.meta["cause"] = Cause(*cause, number, sibling)
-        self.progress.sent[link.key] = At(at.number + 1, at.items + block.items)
+        self.progress.sent[link.key] = at.put(block, self.layout.me, link.to)
         if block.kind != Kind.DATA:
             link.last = block
         if muted:
@@ -332,7 +331,7 @@ class Outlet:
     def _repeat_last(self, link: OutletLink, heard: Heard) -> None:
         """A receiver that has lost the last punctuation or feedback would wait for it for ever."""
         last = link.last
-        if last is None or (heard.known and heard.at.number >= last.key.row) or last in link.waiting:
+        if last is None or (heard.known and heard.at.number >= number_of(last)) or last in link.waiting:
             return
         link.waiting.appendleft(last)
 
@@ -368,9 +367,9 @@ class Outlet:
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
         """Restore a former incarnation's later output: it is not put out once more."""
         for key, block in sent:
-            if block.key.row > self.progress.sent.get(key, At()).number:
+            if number_of(block) > self.progress.sent.get(key, NOWHERE).number:
                 self.put_back([(key, block)])
-                self.progress.sent[key] = At(block.key.row, block.key.s_index + block.items)
+                self.progress.sent[key] = At.behind(block)
                 self.links[key].mute(block)
 
     def unacknowledged_items(self) -> int:

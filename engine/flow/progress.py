@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from riprap.codec.blocks import Block, Kind
+from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import CLOCK
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.edges import Edge
@@ -25,10 +25,33 @@ WINDOW: LinkKey = (2**31 + 1, 0)
 
 
 class At(NamedTuple):
-    """A place on a link: the number of the last block, and how many items there were up to it."""
+    """A place on a link: the number of the last block, and how many items there were up to it.
+
+    Only what stands here knows where a block says its own: in the `row` and the `s_index` of its key.
+    """
 
     number: int = 0
     items: int = 0
+
+    @classmethod
+    def before(cls, block: Block) -> At:
+        """The place in front of a block."""
+        return cls(block.key.row - 1, block.key.s_index)
+
+    @classmethod
+    def behind(cls, block: Block) -> At:
+        """The place behind a block."""
+        return cls(block.key.row, block.key.s_index + block.items)
+
+    def put(self, block: Block, source: WorkerId, sink: WorkerId) -> At:
+        """Give a block of the link from `source` to `sink` this place to stand behind; returns the place behind it."""
+        block.key = Key(source.index, sink.index, self.number + 1, self.items)
+        return At(self.number + 1, self.items + block.items)
+
+
+def number_of(block: Block) -> int:
+    """The number of a block on its link; of a block of the input, what `InputReader` counts up to its end."""
+    return block.key.row
 
 
 NOWHERE = At()
@@ -51,7 +74,7 @@ def link_key(edge: Edge, worker: WorkerId) -> LinkKey:
 def identity(block: Block) -> tuple[int, ...]:
     """A block's identity on its link, also when its sender has computed it again, under another number."""
     cause: list[int] | None = block.meta.get("cause")
-    return (block.key.row,) if cause is None else tuple(cause)
+    return (number_of(block),) if cause is None else tuple(cause)
 
 
 @dataclass
@@ -67,7 +90,7 @@ class Heard:
 
     def note(self, block: Block) -> None:
         """A block came."""
-        self.at, self.known = At(block.key.row, block.key.s_index + block.items), True
+        self.at, self.known = At.behind(block), True
         edge, task, number, sibling = block.meta["cause"]
         self.causes[edge, task] = (number, sibling)
         if block.kind == Kind.PUNCTUATION:

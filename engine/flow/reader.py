@@ -44,11 +44,11 @@ class InputReader(Protocol):
     def restore(self, records: Sequence[Block], progress: TaskProgress, now: float) -> None:
         """Take over what a former incarnation has logged; called before `seek`."""
 
-    def seek(self, row: int) -> None:
-        """Go on behind the block of this `key.row`; 0: at the beginning."""
+    def seek(self, number: int) -> None:
+        """Go on behind the block of this number; 0: at the beginning."""
 
-    def row(self, closed: int) -> int:
-        """The `key.row` of a window's punctuation; 0 for none."""
+    def number(self, closed: int) -> int:
+        """The number of a window's punctuation; 0 for none."""
 
     def grant(self, windows: int, final: bool) -> None:
         """So many windows of an input without end may be read; final: the last of them ends it."""
@@ -75,7 +75,7 @@ class Reader:
     An input without end is cut after `window_items` items. How many windows it has is not known (None) before the last
     one is granted; a window that may be the last is not closed before (controller/horizon.py).
 
-    A block's `key.row` counts the items and the punctuations up to its end, so that it names the block in every
+    A block's number counts the items and the punctuations up to its end, so that it names the block in every
     incarnation.
     """
 
@@ -121,21 +121,21 @@ class Reader:
         assert self.windows is not None, "of an input that has an end they are known"
         return self.source.items * epoch // self.windows
 
-    def row(self, closed: int) -> int:
-        """The `key.row` of a window's punctuation; 0 for none."""
+    def number(self, closed: int) -> int:
+        """The number of a window's punctuation; 0 for none."""
         return self.end(closed) + closed
 
-    def seek(self, row: int) -> None:
-        """Go on behind the block of this `key.row`; 0: at the beginning."""
-        self.epoch = 1 + self._closed(row)
-        self.position = max(row - (self.epoch - 1), self.end(self.epoch - 1))
+    def seek(self, number: int) -> None:
+        """Go on behind the block of this number; 0: at the beginning."""
+        self.epoch = 1 + self._closed(number)
+        self.position = max(number - (self.epoch - 1), self.end(self.epoch - 1))
 
-    def _closed(self, row: int) -> int:
-        """Number of windows closed by the block of this `key.row`."""
+    def _closed(self, number: int) -> int:
+        """Number of windows closed by the block of this number."""
         if self._endless:
-            return row // (self.window_items + 1)
+            return number // (self.window_items + 1)
         epoch = 0
-        while self.windows is not None and epoch < self.windows and self.row(epoch + 1) <= row:
+        while self.windows is not None and epoch < self.windows and self.number(epoch + 1) <= number:
             epoch += 1
         return epoch
 
@@ -172,7 +172,7 @@ class Reader:
         if self.position == end:
             self.epoch += 1
             meta = {"items": end - start, "last": self.finished} | opened(self._opened_at or now, now)
-            return Block(Kind.PUNCTUATION, epoch, Key(0, 0, self.row(epoch), 0), meta=meta)
+            return Block(Kind.PUNCTUATION, epoch, Key(0, 0, self.number(epoch), 0), meta=meta)
         stop = min(self.position + self.block_items, end)
         arrays = self.read(self.position, stop)
         block = Block(Kind.DATA, epoch, Key(0, 0, stop + epoch - 1, 0), stop - self.position, arrays)

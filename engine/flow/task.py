@@ -20,7 +20,7 @@ from riprap.engine.flow.losses import recoveries_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
-from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key
+from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
 from riprap.engine.flow.reader import InputReader
 from riprap.engine.flow.scheme import SavedPart, Scheme
 from riprap.engine.flow.threads import ComputeThreads
@@ -207,12 +207,12 @@ class Task:
             self.scheme.bench.acknowledge(entry)
             return
         if entry.edge is not None and entry.sender is not None:
-            if heard.known and block.key.row <= heard.at.number:
+            if heard.known and number_of(block) <= heard.at.number:
                 self.port.ack(entry.edge, entry.sender, block.seq)
                 self.port.count("duplicates_dropped", block.items)
                 return
-            if heard.known and block.key.s_index > heard.at.items:
-                self.lost += block.key.s_index - heard.at.items
+            if heard.known and (before := At.before(block)).items > heard.at.items:
+                self.lost += before.items - heard.at.items
             heard.note(block)
         on_our_clock(block, self.port.now())
         entry.number = self.progress.next_number()
@@ -311,13 +311,13 @@ class Task:
 
         Windows that all have closed but the state has not are closed here too; their output is theirs already.
         """
-        row = self.progress.done.get(INPUT, Heard()).at.number
+        number = self.progress.done.get(INPUT, Heard()).at.number
         links = [link for link in self.outlet.links.values() if not link.joint.feedback]
         if self.operator.state is None and not self.scheme.exact and links:
             closed = min(link.closed for link in links)
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
-            row = max(row, reached, reader.row(closed))
-        reader.seek(row)
+            number = max(number, reached, reader.number(closed))
+        reader.seek(number)
         for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
             self._end_window(Epoch(epoch))
             self.progress.epoch = epoch
@@ -340,7 +340,7 @@ class Task:
         if looping:
             self.outlet.begin_loop(Epoch(self.progress.epoch + 1))
         else:
-            self.outlet.begin(Epoch(self.progress.epoch), entry.link, entry.block.key.row)
+            self.outlet.begin(Epoch(self.progress.epoch), entry.link, number_of(entry.block))
         self.operator.process_feedback(entry.items, self.outlet)
         if looping:
             self._go_on_with_loop()
@@ -378,7 +378,7 @@ class Task:
             lost = self.progress.note_lost(entry.block)
             self.lost, self.items = self.lost + lost, self.items - lost
         items = self.threads.items(entry)
-        self.outlet.begin(entry.block.epoch, entry.link, entry.block.key.row)
+        self.outlet.begin(entry.block.epoch, entry.link, number_of(entry.block))
         before = entry.first
         left = self.operator.process_data(items, before, self.outlet)
         entry.first = returns.first_left(self.operator, left, before, items.count)
@@ -399,7 +399,7 @@ class Task:
             self.progress.partial.pop((entry.link, identity(entry.block)), None)
         done = self.progress.done_on(entry.link)
         if entry.is_input:
-            done.at = At(entry.block.key.row)
+            done.at = At(number_of(entry.block))
             if self.reader is not None:
                 self.reader.note(entry.block, self.progress.source)
         else:

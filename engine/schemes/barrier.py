@@ -338,7 +338,7 @@ class Barrier(Scheme):
                 progress.heard[key].note(block)
                 entries.append(Entry(0, key, block, stage=stage, acknowledged=True))
             else:
-                self._expected.setdefault(key, At(block.key.row - 1, block.key.s_index))
+                self._expected.setdefault(key, At.before(block))
                 bench.outlet.put_back([(key, block)])
         return entries
 

@@ -74,7 +74,7 @@ class FormerTasks:
                     progress.closed[link] = progress.heard[link].closed = self._closed(joint, link)
         for entry in entries:
             heard = progress.heard[entry.link]
-            heard.at = At(entry.block.key.row, entry.block.key.s_index + entry.block.items)
+            heard.at = At.behind(entry.block)
         if self.same or self.me.index == 0:
             progress.windows = _added(one.windows for one in self.progress)
         if self.same and self.layout.is_source:

@@ -18,7 +18,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import WINDOW, LinkKey, TaskProgress
+from riprap.engine.flow.progress import WINDOW, LinkKey, TaskProgress, number_of
 from riprap.operators import returns
 from riprap.operators.states.base import Backup, State
 
@@ -80,7 +80,7 @@ class Recorder:
 
     def holds(self, link: LinkKey, block: Block) -> bool:
         """True when the newest record, durable or not, lets a new incarnation put this block out again."""
-        return (link, block.key.row) in self._written
+        return (link, number_of(block)) in self._written
 
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
@@ -114,7 +114,7 @@ class Recorder:
             waiting.append([list(link), *fields_of(block), len(block.arrays)])
             arrays += block.arrays
         meta |= {"state": len(backup.arrays), "extras": waiting, "types": [type_of(array) for array in arrays]}
-        meta["pending"] = [[list(link), row] for link, row in pending.items()]
+        meta["pending"] = [[list(link), number] for link, number in pending.items()]
         meta["notes"] = self._notes()
         arrays = [plain(array) for array in arrays]
         self.size = size = sum(array.nbytes for array in arrays)
@@ -128,15 +128,15 @@ class Recorder:
         self.retry()
 
     def _unwritten(self, extras: Extras, whole: bool) -> tuple[list[tuple[LinkKey, Block]], dict[LinkKey, int]]:
-        """Of these blocks those that are in no record since the last whole one, and the first row of each link."""
+        """Of these blocks those that are in no record since the last whole one, and the first number of each link."""
         before, self._written = set() if whole else self._written, set()
         fresh: list[tuple[LinkKey, Block]] = []
         first: dict[LinkKey, int] = {}
         for link, block in extras:
-            row = block.key.row
-            self._written.add((link, row))
-            first[link] = min(row, first.get(link, row))
-            if (link, row) not in before:
+            number = number_of(block)
+            self._written.add((link, number))
+            first[link] = min(number, first.get(link, number))
+            if (link, number) not in before:
                 fresh.append((link, block))
         return fresh, first
 
@@ -222,15 +222,15 @@ class Recovered:
             self._extras.clear()
         for link, *fields, width in part.meta["extras"]:
             block = block_of(fields, arrays[count : count + width])
-            self._extras[tuple(link), block.key.row] = block
+            self._extras[tuple(link), number_of(block)] = block
             count += width
-        first = {tuple(link): row for link, row in part.meta["pending"]}
+        first = {tuple(link): number for link, number in part.meta["pending"]}
         self._extras = {key: block for key, block in self._extras.items() if key[1] >= first.get(key[0], math.inf)}
 
     @property
     def extras(self) -> list[tuple[LinkKey, Block]]:
         """Blocks not arrived, in the order in which each link put them out."""
-        return [(link, self._extras[link, row]) for link, row in sorted(self._extras)]
+        return [(link, self._extras[link, number]) for link, number in sorted(self._extras)]
 
     def unprocessed(self) -> list[Entry]:
         """The saved blocks that the state does not include, in the order of their receipt."""
@@ -245,7 +245,7 @@ class Recovered:
     def _overtook(self, entry: Entry) -> bool:
         """True when this is feedback that was processed before what had come earlier."""
         done = self.progress.done.get(entry.link) if self.progress and entry.block.kind == Kind.FEEDBACK else None
-        return done is not None and entry.block.key.row <= done.at.number
+        return done is not None and number_of(entry.block) <= done.at.number
 
     def latest_run(self) -> list[Entry]:
         """Of these the most recent consecutive ones (AF 3.4.3), and all punctuation.
@@ -282,8 +282,8 @@ def take_over(progress: TaskProgress, recovered: Recovered, state: State | None)
         progress.heard = heard | progress.heard
     for entry in recovered.entries:
         progress.received = max(progress.received, entry.number)
-        key, known = entry.block.key, progress.heard.get(entry.link)
-        if not entry.is_input and known is not None and key.row > known.at.number:
+        known = progress.heard.get(entry.link)
+        if not entry.is_input and known is not None and number_of(entry.block) > known.at.number:
             known.note(entry.block)
     if state is not None:
         for backup in recovered.backups:

@@ -53,7 +53,7 @@ def test_the_blocks_of_an_epoch_are_dealt_in_turn(unit: int) -> None:
 
 def reader_blocks(reader: EpochReader, epoch: int) -> int:
     """Number of blocks that an epoch is cut into."""
-    reader.seek(reader.row(epoch - 1))
+    reader.seek(reader.number(epoch - 1))
     return reader.block_count()
 
 
