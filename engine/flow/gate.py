@@ -12,6 +12,7 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.forms import are_counts, is_window_end
 from riprap.engine.flow.intake import Check
 from riprap.engine.flow.layout import Layout
+from riprap.engine.flow.progress import number_of
 from riprap.engine.flow.segment_gate import SegmentGate
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
@@ -44,7 +45,7 @@ class TaskGate:
             if not _is_savepoint(meta) or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
                 raise FrameError("a BARRIER with odd fields")
             return
-        if (block.key.source, block.key.sink) != (sender.index, self._me) or not block.key.row:
+        if (block.key.source, block.key.sink) != (sender.index, self._me) or not number_of(block):
             raise FrameError("a key of another link")
         if not are_counts(meta.get("cause"), 4):
             raise FrameError("a block without its cause")

@@ -22,7 +22,7 @@ from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import INPUT, Heard, TaskProgress, number_of
+from riprap.engine.flow.progress import INPUT, Heard, TaskProgress, input_key, number_of
 from riprap.engine.flow.rate import UNLIMITED, InputRate
 
 AHEAD_MAX = 64
@@ -222,7 +222,7 @@ class LoggedReader:
     def _data(self, taken: Taken) -> Block:
         at, count = self._at, taken.count
         at.position, at.in_window = at.position + count, at.in_window + count
-        key = Key(0, 0, at.position + at.epoch - 1, 0)
+        key = input_key(at.position + at.epoch - 1)
         return Block(Kind.DATA, Epoch(at.epoch), key, count, (taken.text, taken.offsets), meta=self._meta())
 
     def _cut(self, now: float) -> Block:
@@ -233,7 +233,7 @@ class LoggedReader:
         self._closed_last = self._final and epoch == self._granted
         self._at = LogEnd(epoch + 1, at.position, 0, now)
         meta = self._meta() | {"items": items, "last": self._closed_last} | opened(began, now)
-        return Block(Kind.PUNCTUATION, Epoch(epoch), Key(0, 0, at.position + epoch, 0), meta=meta)
+        return Block(Kind.PUNCTUATION, Epoch(epoch), input_key(at.position + epoch), meta=meta)
 
     def _meta(self) -> dict[str, Any]:
         """The log's end behind the block, and the places that the block has changed."""

@@ -259,7 +259,7 @@ class Outlet:
         if not muted:
             at = max(at, link.came)
         block.meta["cause"] = Cause(*cause, number, sibling)
-        self.progress.sent[link.key] = at.put(block, self.layout.me, link.to)
+        self.progress.sent[link.key] = at.put(block, self.layout.me.index, link.to.index)
         if block.kind != Kind.DATA:
             link.last = block
         if muted:
@@ -354,15 +354,8 @@ class Outlet:
         before: what they made is there already. Of none of them the state may include a part."""
         for key, block in pending:
             edge, task, number, _ = block.meta["cause"]
-            if number > self._included_of((edge, task)):
+            if number > self.progress.last_included((edge, task)):
                 self.links[key].mute(block)
-
-    def _included_of(self, cause: LinkKey) -> int:
-        """The number of the last cause of this kind that the state includes."""
-        if cause == WINDOW:
-            return self.progress.epoch
-        done = self.progress.done.get(cause)
-        return 0 if done is None else done.at.number
 
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:
         """Restore a former incarnation's later output: it is not put out once more."""

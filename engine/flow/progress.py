@@ -43,15 +43,20 @@ class At(NamedTuple):
         """The place behind a block."""
         return cls(block.key.row, block.key.s_index + block.items)
 
-    def put(self, block: Block, source: WorkerId, sink: WorkerId) -> At:
-        """Give a block of the link from `source` to `sink` this place to stand behind; returns the place behind it."""
-        block.key = Key(source.index, sink.index, self.number + 1, self.items)
-        return At(self.number + 1, self.items + block.items)
+    def put(self, block: Block, source: int, sink: int) -> At:
+        """Have a block of the link from task `source` to task `sink` stand behind this; returns the place behind it."""
+        block.key = Key(source, sink, self.number + 1, self.items)
+        return At.behind(block)
 
 
 def number_of(block: Block) -> int:
     """The number of a block on its link; of a block of the input, what `InputReader` counts up to its end."""
     return block.key.row
+
+
+def input_key(number: int) -> Key:
+    """The key of a block of the input, by its number."""
+    return Key(0, 0, number, 0)
 
 
 NOWHERE = At()
@@ -161,6 +166,13 @@ class TaskProgress:
         if done is None:
             done = self.done[link] = Heard()
         return done
+
+    def last_included(self, cause: LinkKey) -> int:
+        """The number of the last cause of a kind (an input link, or WINDOW) that the state includes."""
+        if cause == WINDOW:
+            return self.epoch
+        done = self.done.get(cause)
+        return 0 if done is None else done.at.number
 
     def included_of(self, link: LinkKey, block: Block) -> int:
         """Number of items of a block that comes (again) which the state includes."""

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.blocks import Block, Kind
 from riprap.codec.clock import opened
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import INPUT, TaskProgress
+from riprap.engine.flow.progress import INPUT, TaskProgress, input_key
 from riprap.engine.flow.rate import UNLIMITED, InputRate
 
 
@@ -172,9 +172,9 @@ class Reader:
         if self.position == end:
             self.epoch += 1
             meta = {"items": end - start, "last": self.finished} | opened(self._opened_at or now, now)
-            return Block(Kind.PUNCTUATION, epoch, Key(0, 0, self.number(epoch), 0), meta=meta)
+            return Block(Kind.PUNCTUATION, epoch, input_key(self.number(epoch)), meta=meta)
         stop = min(self.position + self.block_items, end)
         arrays = self.read(self.position, stop)
-        block = Block(Kind.DATA, epoch, Key(0, 0, stop + epoch - 1, 0), stop - self.position, arrays)
+        block = Block(Kind.DATA, epoch, input_key(stop + epoch - 1), stop - self.position, arrays)
         self.position = stop
         return block

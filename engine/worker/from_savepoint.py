@@ -7,12 +7,10 @@ of Castro Fernandez et al., 2013, seed 3.3 and 4.2.4).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from riprap.backupserver.savepoint import Savepoint, TaskPart, read_savepoint
-from riprap.codec.blocks import Key
 from riprap.codec.errors import JobFailed
 from riprap.codec.key_groups import GROUPS
 from riprap.configs.topology import Topology
@@ -20,7 +18,7 @@ from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.event_time import joined
 from riprap.engine.flow.layout import Joint, Layout
-from riprap.engine.flow.progress import INPUT, At, Cause, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.progress import INPUT, NOWHERE, At, Cause, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.schemes.parts.recorder import block_of, restored
 from riprap.operators.states.base import Backup
 
@@ -113,8 +111,7 @@ class FormerTasks:
     def _entries(self) -> Iterator[Entry]:
         """Entries on the way to this task: the first of its links."""
         new = {old: index for index, old in self._was.items()}
-        counts: Counter[LinkKey] = Counter()
-        items: Counter[LinkKey] = Counter()
+        ends: dict[LinkKey, At] = {}
         for part in self.parts:
             arrays, at = restored(part), part.meta["state"]
             for (edge, task), stage, width, *fields in part.meta["moving"]:
@@ -122,10 +119,8 @@ class FormerTasks:
                 link = (new[edge], task)
                 block = block_of(fields, arrays[at : at + width])
                 at += width
-                counts[link] += 1
-                block.key = Key(task, self.me.index, counts[link], items[link])
-                block.meta["cause"] = Cause(*BEGINNING, 0, counts[link])
-                items[link] += block.items
+                ends[link] = ends.get(link, NOWHERE).put(block, task, self.me.index)
+                block.meta["cause"] = Cause(*BEGINNING, 0, ends[link].number)
                 yield Entry(0, link, block, stage=stage, acknowledged=True)
 
     def _check_moving(self, stage: str) -> None:

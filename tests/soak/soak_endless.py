@@ -178,6 +178,12 @@ def growth(looks: list[Look], seconds: float) -> Iterator[str]:
             yield f"{name} grew from {before:.0f} to {after:.0f}"
 
 
+def verdict(wrong: list[str], joint: str) -> str:
+    """What was wrong; if nothing was, by how much what is used could have grown all the same."""
+    bounds = ", ".join(f"{name} {most:g}" for name, most in GROWTH_MAX.items())
+    return joint.join(wrong) or f"each word counted once, nothing grew beyond its bound ({bounds} times)"
+
+
 def keep(options: argparse.Namespace, soaked: Soaked) -> None:
     """Write what was found."""
     summary, looks = soaked.summary, soaked.looks
@@ -190,9 +196,7 @@ def keep(options: argparse.Namespace, soaked: Soaked) -> None:
     hit = sorted(soaked.kills.items())
     tables = {
         f"{summary.get('items', 0):,} items in {summary.get('seconds', 0):,.0f} s, {sum(soaked.kills.values())} kills: "
-        + ("; ".join(soaked.wrong) or "each word counted once, nothing grew"): runs.table(
-            ["median of", "memory (MB)", "open files", "disk (MB)"], of_quarters
-        ),
+        + verdict(soaked.wrong, "; "): runs.table(["median of", "memory (MB)", "open files", "disk (MB)"], of_quarters),
         "Who was killed": runs.table(["role", "times"], hit),
     }
     figures = {"seed": options.seed, "rate": options.rate, "scheme": options.scheme, "wrong": soaked.wrong}
@@ -216,7 +220,7 @@ def main() -> int:
         if not options.keep:
             shutil.rmtree(directory)
     keep(options, soaked)
-    print("\n".join(soaked.wrong) or "each word counted once, nothing grew")
+    print(verdict(soaked.wrong, "\n"))
     if options.keep:
         print(directory)
     return 1 if soaked.wrong else 0

@@ -63,7 +63,7 @@ def test_rows_grow_so_that_they_name_the_blocks(items: int, windows: int, block_
     assert rows == sorted(set(rows)) and rows[0] >= 1 and rows[-1] == items + windows
 
 
-def test_the_row_of_a_window_is_that_of_its_punctuation() -> None:
+def test_the_number_of_a_window_is_that_of_its_punctuation() -> None:
     reader = Reader(Counting(10), 3, 16, 0)
     ends = [block for block in rest(Reader(Counting(10), 3, 16, 0)) if block.kind == Kind.PUNCTUATION]
     assert [reader.number(epoch) for epoch in (0, 1, 2, 3)] == [0, *(block.key.row for block in ends)]
