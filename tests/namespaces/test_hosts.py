@@ -25,7 +25,7 @@ from bench.namespaces import Hosts
 from riprap.controller.client import Client
 
 WORKERS = 5  # one source, three processors, one sink
-ITEMS = 3_000_000  # six seconds on the links below: longer than it takes to detect a lost host and replace its worker
+ITEMS = 6_000_000  # twelve seconds on the links below: in six, busy cores have failed to replace a lost host's worker
 
 
 @pytest.fixture(scope="module")
