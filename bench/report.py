@@ -28,7 +28,7 @@ ORDER = (
         "soak_endless",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
-    *("checkpoints", "large_state", "panes"),
+    *("checkpoints", "loops", "large_state", "panes"),
     *("control_plane", "startup", "keys"),
     *("prep_table", "shard_formats"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),

@@ -245,6 +245,24 @@ class StopTheWorldOptions(Checkpoints):
     scheme: Literal["stop_the_world"]
 
 
+class OptimisticOptions(Checkpoints):
+    """Checkpoints outside loops alone; after a loss loops go on from what the others had found (ABS 6.0.4)."""
+
+    scheme: Literal["optimistic"]
+    timeout_ms: float = Field(default=86_400_000, gt=0, le=86_400_000, allow_inf_nan=False)
+    """A checkpoint waits for the end of loops, and may have to for long."""
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """Without a loop there is nothing to keep."""
+        if not any(edge.loop for edge in shape.edges):
+            yield Problem(
+                ("fault_tolerance", "scheme"),
+                "is optimistic, but no edge is a loop",
+                "an edge from a stage to itself with loop: true",
+                "set fault_tolerance.scheme to barrier, which differs within loops alone",
+            )
+
+
 FaultTolerance = Annotated[
     NoScheme
     | Erasure
@@ -254,6 +272,7 @@ FaultTolerance = Annotated[
     | MiniBatchOptions
     | UpstreamBackupOptions
     | BarrierOptions
+    | OptimisticOptions
     | StopTheWorldOptions,
     Field(discriminator="scheme"),
 ]

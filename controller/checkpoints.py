@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 RESERVED = 64
 """Numbers that are reserved at once: each reservation is a write, but mostly that of a decision."""
-SCHEMES = ("barrier", "stop_the_world")
+SCHEMES = ("barrier", "optimistic", "stop_the_world")
 
 
 class Marks(NamedTuple):

@@ -33,8 +33,8 @@ from riprap.operators.base import Operator
 from riprap.operators.names import short_name
 
 __all__ = [
-    "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "reactive", "replication", "resume",
-    "scheme", "stop_the_world", "upstream_backup",
+    "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "optimistic", "reactive", "replication",
+    "resume", "scheme", "stop_the_world", "upstream_backup",
 ]  # fmt: skip
 
 Section = Mapping[str, Any]
@@ -51,6 +51,8 @@ approximate = partial(scheme, "approximate")
 barrier = partial(scheme, "barrier")
 """Options: interval_ms, min_pause_ms, timeout_ms, tolerated_failures, alignment, alignment_timeout_ms, guarantee
 (ABS; docs/guarantees.md)."""
+optimistic = partial(scheme, "optimistic")
+"""Options: interval_ms, min_pause_ms, timeout_ms, tolerated_failures (ABS 6.0.4; docs/iteration.md)."""
 stop_the_world = partial(scheme, "stop_the_world")
 mini_batch = partial(scheme, "mini_batch")
 upstream_backup = partial(scheme, "upstream_backup")

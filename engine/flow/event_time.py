@@ -16,6 +16,8 @@ from riprap.operators.returns import FOREVER
 
 LinkKey = tuple[int, int]
 """An edge's index, and the index of the task at its other end."""
+STOOD_MAX = 100
+"""Windows without progress of event time before a caution."""
 
 
 class Promise(NamedTuple):
@@ -87,6 +89,11 @@ class EventTimes:
         while len(promises) > 1 and promises[1].epoch <= epoch:
             del promises[0]
         return promises[0] if promises and promises[0].epoch <= epoch else Promise(epoch, None, False)
+
+    @property
+    def waits_for(self) -> LinkKey | None:
+        """The link for which event time waits, at the moment when a caution is due; None at all others."""
+        return self.held_by if self.stood == STOOD_MAX else None
 
     def promise(self, at: int) -> None:
         """The operator's word, which takes no older one back (operators/returns.py)."""

@@ -21,6 +21,7 @@ from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import Heard, LinkKey, TaskProgress
 from riprap.engine.flow.receipts import Receipts
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.iteration.loop_state import Reached
 
 
 @dataclass
@@ -69,6 +70,9 @@ class Scheme:
 
     saves = False
     """True when this scheme needs backup servers."""
+
+    for_loops = False
+    """True when it differs from other schemes within loops alone."""
 
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
@@ -149,6 +153,14 @@ class Scheme:
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         """Take over what a former incarnation saved; returns the entries to process again, in their order."""
         return []
+
+    @property
+    def reached(self) -> Reached | None:
+        """All of a loop that is worth keeping when the job is rolled back; None for nothing."""
+        return None
+
+    def on_reached(self, reached: Reached | None) -> None:
+        """The task that was here before the rollback had reached this; called once the new one is restored."""
 
     @property
     def announced(self) -> int:

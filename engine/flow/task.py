@@ -26,10 +26,8 @@ from riprap.engine.flow.scheme import SavedPart, Scheme
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.iteration.loop_state import Reached
 from riprap.operators.outputs.transactional import TransactionalSink
-
-STOOD_MAX = 100
-"""Windows without progress of event time before a caution."""
 
 
 class Task:
@@ -152,10 +150,9 @@ class Task:
             self.journal.cut(self.progress.rows)
             self.journal.durable(Epoch(self.scheme.announced))
         self.lost += sum(self.progress.lost.values())
-        for entry in entries:
-            on_our_clock(entry.block, self.port.now())
         self._note_recovery(len(self.progress.failures))
         for entry in entries:
+            on_our_clock(entry.block, self.port.now())
             if not entry.number:
                 self.held[entry.link].append(entry)  # it was on its way
             elif entry.block.kind == Kind.FEEDBACK:
@@ -164,6 +161,15 @@ class Task:
                 self.inbox.append(entry)
         self._let_held_in()
         self.port.count("replayed_items", sum(entry.block.items for entry in entries))
+
+    @property
+    def reached(self) -> Reached | None:
+        """All of a loop that the task of the next round may go on from."""
+        return self.scheme.reached
+
+    def on_reached(self, reached: Reached | None) -> None:
+        """The same of the task that was here before; called once this one is restored."""
+        self.scheme.on_reached(reached)
 
     def close(self) -> None:
         """The worker ends."""
@@ -229,8 +235,7 @@ class Task:
 
     def _forget_held(self, link: LinkKey) -> None:
         """A sender's next incarnation sends again what waits here; but not what this task was restored with."""
-        kept = deque(entry for entry in self.held.pop(link, ()) if entry.edge is None)
-        if kept:
+        if kept := deque(entry for entry in self.held.pop(link, ()) if entry.edge is None):
             self.held[link] = kept
 
     def on_worker_restored(self, worker: WorkerId) -> None:
@@ -462,10 +467,9 @@ class Task:
 
     def _caution(self, times: EventTimes) -> None:
         """Say once for whom event time waits, where it does not go on."""
-        if times.stood == STOOD_MAX and times.held_by is not None:
-            senders = ((link_key(joint.edge, w), w) for joint in self.layout.inputs for w in joint.workers)
-            waits_for = str(dict(senders)[times.held_by])
-            self.port.report("event_time_stands", windows=times.stood, waits_for=waits_for, at=times.now)
+        if times.waits_for is not None:
+            senders = {link_key(joint.edge, w): str(w) for joint in self.layout.inputs for w in joint.workers}
+            self.port.report("event_time_stands", windows=times.stood, waits_for=senders[times.waits_for], at=times.now)
 
     def _end_window(self, epoch: Epoch) -> None:
         self.outlet.begin(epoch, WINDOW, epoch)

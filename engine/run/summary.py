@@ -26,6 +26,9 @@ BACKUPS = (
 """Counts of all that workers saved: records and their bytes; of them states, items, punctuation; and replayed items."""
 
 
+COUNTED = ("decoded_items", "recomputed_items", "duplicates_dropped", "compensations")
+
+
 @dataclass(frozen=True)
 class Injected:
     """One fault that was injected; `at` is monotonic seconds of `clock`, `incarnation` 0 for services."""
@@ -101,7 +104,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "bytes_per_item": sum(bytes_sent.values()) / items_now if items_now else 0.0,
         "faults_not_injected": dict(facts.not_injected),
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
-        **{name: _total(every, name) for name in ("decoded_items", "recomputed_items", "duplicates_dropped")},
+        **{name: _total(every, name) for name in COUNTED},
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "backups": {name: _total(every, name) for name in BACKUPS},
         **({"checkpoints": summed_up(facts.checkpoints)} if facts.checkpoints else {}),

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from riprap.engine.flow.scheme import Scheme
-from riprap.engine.schemes import approximate, barrier, committing, mini_batch, none, upstream_backup
+from riprap.engine.schemes import approximate, barrier, committing, mini_batch, none, optimistic, upstream_backup
 from riprap.engine.schemes.plans import SPREAD
 
 __all__ = ["ENDS", "SCHEMES", "SPREAD", "names_for", "scheme_class"]
@@ -24,6 +24,7 @@ SCHEMES: dict[str, type[Scheme]] = {
     "barrier": barrier.Barrier,
     "erasure": committing.Committing,
     "mini_batch": mini_batch.MiniBatch,
+    "optimistic": optimistic.Optimistic,
     "reactive": mini_batch.MiniBatch,
     "replication": committing.Committing,
     "stop_the_world": barrier.StopTheWorld,
@@ -49,4 +50,6 @@ def names_for(general: bool) -> list[str]:
 
     A stage of a general job may be coded all the same, by a scheme of its own.
     """
-    return [name for name in SCHEMES if not general or name == "none" or name not in SPREAD]
+    if general:
+        return [name for name in SCHEMES if name == "none" or name not in SPREAD]
+    return [name for name, scheme in SCHEMES.items() if not scheme.for_loops]

@@ -19,6 +19,7 @@ from riprap.engine.spreads.half import Ready, WholeRow
 from riprap.engine.spreads.packing import computed, pack_result, unpack
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.iteration.loop_state import Reached
 
 
 class StatelessTask:
@@ -31,6 +32,7 @@ class StatelessTask:
     recovery: Mapping[str, Any] = {}
     combines: Mapping[str, str] = {}
     part = SavedPart()
+    reached: Reached | None = None
 
     def __init__(self, segment: CodedSegment, port: Port) -> None:
         self.segment, self.layout, self.port = segment, segment.layout, port
@@ -50,6 +52,9 @@ class StatelessTask:
 
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """It saves nothing."""
+
+    def on_reached(self, reached: Reached | None) -> None:
+        """No loop has a coded stage."""
 
     def model(self) -> dict[str, np.ndarray]:
         """It computes nothing that lasts."""

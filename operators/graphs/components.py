@@ -29,15 +29,14 @@ class ConnectedComponents(GraphLoop):
         super().__init__(supersteps)
         self._delta = delta
 
+    def begin(self) -> None:
+        self.state.arrays["values"] = self.part.vertices.astype(np.float64)
+
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """Totals: the vertices whose number has changed."""
-        vertices = self.part.vertices
-        if number == 0:
-            self.state.arrays["values"] = vertices.astype(np.float64)
-            changed = np.ones(len(vertices), bool)
-        else:
-            changed = self.lower(messages)
-        speaks = changed if self._delta else np.ones(len(vertices), bool)
+        everybody = np.ones(len(self.part.vertices), bool)
+        changed = self.lower(messages) if number else everybody
+        speaks = changed if self._delta else everybody
         told = self.along_edges(speaks, self.state.arrays["values"])
         return Spoken(told, np.array([float(changed.sum())]))
 

@@ -40,11 +40,13 @@ class AlternatingLeastSquares(GraphLoop):
         self._rank, self._l2, self._tolerance = rank, l2, tolerance
         self.state.arrays |= {"values": np.zeros((0, rank)), "before": np.zeros(3), "error": np.zeros(2)}
 
+    def begin(self) -> None:
+        self.state.arrays |= {"values": self._first(self.part.vertices), "before": np.full(3, np.inf)}
+
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """Totals: the minimised value, the squared error in it, and the ratings."""
         arrays, vertices = self.state.arrays, self.part.vertices
         if number == 0:
-            arrays["values"], arrays["before"] = self._first(vertices), np.full(3, np.inf)
             return Spoken(self._told(vertices % 2 == 1), np.full(3, np.inf))
         arrays["before"] = totals
         side = vertices % 2 == (number + 1) % 2

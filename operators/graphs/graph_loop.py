@@ -13,8 +13,12 @@ from riprap.operators.tables import Arrays, Schema, Table, joined, ordered
 
 
 class GraphLoop(Iteration):
-    """Base of graph algorithms: the graph of a window is that of all edges so far, and its values are found anew."""
+    """Base of graph algorithms: the graph of a window is that of all edges so far, and its values are found anew.
 
+    A subclass sets the first values of the vertices in `begin`.
+    """
+
+    keeps = ("values",)
     value = "value"
     """Name of a vertex's value, as people read it."""
 

@@ -31,6 +31,10 @@ class PageRank(GraphLoop):
         super().__init__(supersteps)
         self._damping, self._tolerance = damping, tolerance
 
+    def begin(self) -> None:
+        """The number of vertices, which first ranks depend on, is not known yet."""
+        self.state.arrays["values"] = np.full(len(self.part.vertices), np.nan)
+
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """Totals: vertices, rank at vertices without edges, and the change of all ranks (inf before the first)."""
         part, state = self.part, self.state
@@ -39,7 +43,7 @@ class PageRank(GraphLoop):
             return Spoken(NO_MESSAGES, np.array([count, 0.0, np.inf]))
         before, change = state.arrays["values"], np.inf
         if number == 1:
-            values = np.full(count, 1.0 / totals[0])
+            values = np.where(np.isnan(before), 1.0 / totals[0], before)
         else:
             came = np.bincount(part.place(messages.keys), messages.values, count)[:count]
             values = (1 - self._damping + self._damping * totals[1]) / totals[0] + self._damping * came

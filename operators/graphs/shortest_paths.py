@@ -25,10 +25,10 @@ class ShortestPaths(GraphLoop):
         super().__init__(supersteps)
         self._source = source
 
+    def begin(self) -> None:
+        self.state.arrays["values"] = np.where(self.part.vertices == self._source, 0.0, np.inf)
+
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
-        if number == 0:
-            nearer = self.part.vertices == self._source
-            self.state.arrays["values"] = np.where(nearer, 0.0, np.inf)
-        else:
-            nearer = self.lower(messages)
+        """First, all speak who know of a path."""
+        nearer = self.lower(messages) if number else np.isfinite(self.state.arrays["values"])
         return Spoken(self.along_edges(nearer, self.state.arrays["values"], lengthen=True))

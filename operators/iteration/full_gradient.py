@@ -18,6 +18,8 @@ class FullGradient(Iteration):
     parameters, for all add up the same parts of the gradient in the same order.
     """
 
+    agrees = ("parameters",)
+
     def __init__(
         self,
         features: Annotated[int, Option("The columns of a row but for the label", unit="columns", low=1)] = 1,

@@ -18,6 +18,8 @@ class Lloyd(Iteration):
     spaced in their order. A centre without rows stays.
     """
 
+    agrees = ("centres",)
+
     def __init__(
         self,
         features: Annotated[int, Option("The columns of a row", unit="columns", low=1)] = 1,

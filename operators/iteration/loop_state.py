@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,14 @@ class StepKey(NamedTuple):
     window: int
     superstep: int
     task: int
+
+
+class Reached(NamedTuple):
+    """The arrays of a task within a window's loop, by name, when its job was rolled back, after so many supersteps."""
+
+    window: int
+    superstep: int
+    arrays: Mapping[str, np.ndarray]
 
 
 class LoopState(State):

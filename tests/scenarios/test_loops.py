@@ -11,6 +11,8 @@ import pytest
 from cli_harness import Cli
 from shared_cluster import SharedCluster
 
+from riprap.engine.run_directory.directory import read_events
+
 SHARED_ENSEMBLE = True
 DEADLY = """\
 import os
@@ -24,14 +26,14 @@ HERE = Path(__file__).parent
 
 
 class DeadlyRank(PageRank):
-    '''Task 1 is killed in superstep 40 of window 2, once; it notes the supersteps that it takes.'''
+    '''Task 1 is killed in superstep AT of window 2, once; it notes the supersteps that it takes.'''
 
     def superstep(self, number, messages, totals):
         time.sleep(0.01)
         if self._me == 1:
             with (HERE / "steps").open("a") as notes:
                 notes.write(f"{self.state.epoch} {number}\\n")
-            if (self.state.epoch, number) == (2, 40) and not (HERE / "killed").exists():
+            if (self.state.epoch, number) == (2, AT) and not (HERE / "killed").exists():
                 (HERE / "killed").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().superstep(number, messages, totals)
@@ -56,9 +58,22 @@ def graph(cli: Cli) -> Cli:
     """A working directory with a graph and a topology."""
     edges = np.random.default_rng(1).integers(0, 500, (4000, 2))
     (cli.directory / "edges.txt").write_text("".join(f"{start} {end}\n" for start, end in edges.tolist()))
-    (cli.directory / "deadly.py").write_text(DEADLY)
     (cli.directory / "ranks.yaml").write_text(JOB)
     return cli
+
+
+def deadly(graph: Cli, at: int, *replacements: tuple[str, str]) -> tuple[dict[str, Any], list[tuple[int, int]]]:
+    """The summary of the job whose task 1 is killed in this superstep, and the supersteps that this task took."""
+    (graph.directory / "deadly.py").write_text(DEADLY.replace("AT", str(at)))
+    text = (graph.directory / "ranks.yaml").read_text().replace("pagerank:PageRank", "deadly:DeadlyRank")
+    for old, new in replacements:
+        assert old in text, old
+        text = text.replace(old, new)
+    (graph.directory / "deadly.yaml").write_text(text)
+    ended = graph.run("run", "deadly.yaml", "--out", "out", "--json")
+    assert ended.returncode == 0, ended.stderr
+    lines = (graph.directory / "steps").read_text().splitlines()
+    return json.loads(ended.stdout), [(int(window), int(step)) for window, step in map(str.split, lines)]
 
 
 def ranks_of(summary: dict[str, Any]) -> dict[int, float]:
@@ -71,16 +86,30 @@ def ranks_of(summary: dict[str, Any]) -> dict[int, float]:
 
 def test_ranks_are_the_undisturbed_ones_after_a_kill_in_mid_loop(graph: Cli, cluster: SharedCluster) -> None:
     calm = cluster.job(graph.directory / "ranks.yaml", graph.directory / "calm")
-    deadly = (graph.directory / "ranks.yaml").read_text().replace("pagerank:PageRank", "deadly:DeadlyRank")
-    (graph.directory / "deadly.yaml").write_text(deadly)
-    ended = graph.run("run", "deadly.yaml", "--out", "out", "--json")
-    assert ended.returncode == 0, ended.stderr
-    summary = json.loads(ended.stdout)
-    steps = [tuple(map(int, line.split())) for line in (graph.directory / "steps").read_text().splitlines()]
+    summary, steps = deadly(graph, 40)
     after = steps[steps.index((2, 40)) + 1]
     assert (2, 0) < after <= (2, 40), f"it went on from {after}, not from a checkpoint within the loop"
     assert steps[-1] == (2, 59) and summary["epochs"] == calm["epochs"] == 2
     truth = ranks_of(calm)
     assert len(truth) == 500 and sum(truth.values()) == pytest.approx(1)
     assert ranks_of(summary) == truth
+    graph.await_no_process()
+
+
+CONVERGE = ("supersteps: 60, tolerance: 0.0", "tolerance: 1.0e-9")
+
+
+def test_a_loop_begins_once_more_from_what_the_others_had(graph: Cli, cluster: SharedCluster) -> None:
+    (graph.directory / "calm.yaml").write_text((graph.directory / "ranks.yaml").read_text().replace(*CONVERGE))
+    calm = cluster.job(graph.directory / "calm.yaml", graph.directory / "calm")
+    summary, steps = deadly(graph, 12, CONVERGE, ("scheme: barrier", "scheme: optimistic"))
+    after = steps[steps.index((2, 12)) + 1]
+    assert after in ((1, 0), (2, 0)), f"it went on from {after}: a checkpoint within the loop"
+    told = [event for event in read_events(graph.directory / "out") if event["event"] == "compensated"]
+    assert {event["worker"] for event in told} == {"rank.0", "rank.1", "rank.2"} and summary["compensations"] == 3
+    assert all(event["window"] == 2 and event["before"] in (12, 13) for event in told)
+    assert {event["supersteps"] for event in told} == {steps[-1][1] + 1}
+    truth, found = ranks_of(calm), ranks_of(summary)
+    assert found.keys() == truth.keys() and summary["epochs"] == calm["epochs"] == 2
+    assert max(abs(found[vertex] - truth[vertex]) for vertex in truth) < 1e-8
     graph.await_no_process()

@@ -13,6 +13,7 @@ import pytest
 from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import chosen
+from test_dataflow_sim import CASES as ALL_CASES
 from test_dataflow_sim import EXACT, errors
 
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
@@ -26,13 +27,7 @@ SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 MORE = 5
 """Seeds beside these, until a life went on from a checkpoint."""
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
-CASES = [
-    (name, shape)
-    for name, options in EXACT.items()
-    if options["scheme"] in CHECKPOINTING
-    for shape in SHAPES
-    if not shape.startswith(("coded", "copied"))
-]
+CASES = [(name, shape) for name, shape in ALL_CASES if EXACT[name]["scheme"] in CHECKPOINTING]
 LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 0.3}
 FAULTS = {
     "few": {"kills": 5},

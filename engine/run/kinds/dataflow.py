@@ -17,6 +17,7 @@ from riprap.engine.schemes import names_for
 from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.base import Operator
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.iteration.supersteps import Iteration
 from riprap.operators.loading import make_operator
 from riprap.operators.names import short_name
 from riprap.operators.outputs.transactional import TransactionalSink
@@ -103,6 +104,7 @@ def _made_problems(draft: Draft, name: str) -> Iterator[Problem]:
         yield from _window_problems(topology, name, operator)
         yield from _coding_problems(topology, name, operator)
         yield from _transaction_problems(topology, name, operator)
+        yield from _compensation_problems(topology, name, operator)
     if stage.threads > 1 and not operator.prepares:
         wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
         yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
@@ -133,6 +135,17 @@ def _transaction_problems(topology: Topology, name: str, operator: DataflowOpera
     if any(edge.upstream == name and not edge.feedback for edge in topology.edges):
         wrong = "puts out transactions, and an edge leads on from it"
         yield Problem(("stages", name), wrong, "a destination", "take out the edges from it")
+
+
+def _compensation_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """A loop that nothing can begin once more from what it had found."""
+    loops = any(edge.loop and edge.upstream == name for edge in topology.edges)
+    if loops and topology.scheme_of(name)["scheme"] == "optimistic" and not isinstance(operator, Iteration):
+        wrong = f"is optimistic, but {topology.stages[name].operator}, which loops, is no operators.iteration:Iteration"
+        yield Problem(
+            ("fault_tolerance", "scheme"), wrong, "an operator of supersteps, which can compensate",
+            "set it to barrier, whose checkpoints may lie within a loop",
+        )  # fmt: skip
 
 
 def _window_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:

@@ -66,7 +66,7 @@ def test_one_operator_with_its_options_units_metrics_results_and_a_stage() -> No
         "threshold: number = 10000000.0  (above 0, bytes)",
         "A flow of more than that in a window is a heavy hitter.",
         "heavy_hitters: heavy hitters found so far",
-        "schemes: none, approximate, barrier, mini_batch, reactive, stop_the_world, upstream_backup",
+        "schemes: none, approximate, barrier, mini_batch, optimistic, reactive, stop_the_world, upstream_backup",
         "results: One entry per heavy hitter of a window",
         'globalsketch: {operator: "heavy_hitters:GlobalSketch"}',
     ):
@@ -80,7 +80,7 @@ def test_a_module_stands_for_all_of_its_operators() -> None:
 
 def test_the_same_for_scripts() -> None:
     model = json.loads(run("svm:Model", "--json").output)
-    assert model["kind"] == "sink" and set(model["schemes"]) == set(SCHEMES)
+    assert model["kind"] == "sink" and set(model["schemes"]) == set(SCHEMES) - {"optimistic"}
     rate = model["options"][0]
     assert (rate["option"], rate["type"], rate["default"], rate["range"], rate["required"]) == (
         "learning_rate", "number or null", None, "above 0", False,

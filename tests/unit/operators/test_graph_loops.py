@@ -17,7 +17,7 @@ from riprap.operators.graphs.read_edges import ReadEdges
 from riprap.operators.graphs.shortest_paths import ShortestPaths
 from riprap.operators.iteration.supersteps import Iteration
 from tests.unit.operators.dataflow_harness import Outbox, input_items
-from tests.unit.operators.loop_harness import Ring
+from tests.unit.operators.loop_harness import FAULTS, Ring
 
 VERTICES = 60
 
@@ -31,10 +31,10 @@ def edges(seed: int, count: int = 90) -> np.ndarray:
 
 
 def ring(
-    make: Callable[[], Iteration], table: np.ndarray, tasks: int, undirected: bool = False, deaths: bool = False
+    make: Callable[[], Iteration], table: np.ndarray, tasks: int, undirected: bool = False, fault: str = ""
 ) -> Ring:
     """After two windows, of a part of the edges each."""
-    made = Ring(make, tasks, 5, deaths)
+    made = Ring(make, tasks, 5, fault)
     for epoch, part in enumerate((table[: len(table) // 3], table[len(table) // 3 :]), 1):
         read, out = ReadEdges(undirected), Outbox(tasks)
         lines = [b" ".join(b"%d" % number for number in row) for row in part]
@@ -57,12 +57,12 @@ def matrix(table: np.ndarray) -> coo_matrix:
     return coo_matrix((list(least.values()), (starts, ends)), (VERTICES, VERTICES))
 
 
-@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("delta", [False, True])
-def test_components_are_those_of_scipy(delta: bool, tasks: int, deaths: bool) -> None:
+def test_components_are_those_of_scipy(delta: bool, tasks: int, fault: str) -> None:
     table = edges(1, 4)
-    found = ring(lambda: ConnectedComponents(delta), table, tasks, True, deaths).values()
+    found = ring(lambda: ConnectedComponents(delta), table, tasks, True, fault).values()
     count, labels = connected_components(matrix(table), directed=False)
     assert count > 1 and len(np.unique(found)) == count
     assert (found == [np.flatnonzero(labels == label).min() for label in labels]).all()
@@ -75,11 +75,11 @@ def test_a_delta_iteration_speaks_less() -> None:
     assert delta.messages < bulk.messages
 
 
-@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_paths_are_those_of_dijkstra(tasks: int, deaths: bool) -> None:
+def test_paths_are_those_of_dijkstra(tasks: int, fault: str) -> None:
     table = edges(2, 6)
-    found = ring(lambda: ShortestPaths(source=7), table, tasks, deaths=deaths).values()
+    found = ring(lambda: ShortestPaths(source=7), table, tasks, fault=fault).values()
     truth = dijkstra(matrix(table), indices=7)
     assert np.isinf(truth).any() and np.isfinite(truth).sum() > 10
     assert (found == truth).all()
@@ -96,18 +96,18 @@ def power_method(table: np.ndarray, damping: float = 0.85) -> np.ndarray:
     return ranks
 
 
-@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_ranks_are_those_of_the_power_method(tasks: int, deaths: bool) -> None:
+def test_ranks_are_those_of_the_power_method(tasks: int, fault: str) -> None:
     table = edges(3)
     table = table[table[:, 0] % 10 != 4]  # some vertices have no edges of their own
-    found = ring(PageRank, table, tasks, deaths=deaths).values()
+    found = ring(PageRank, table, tasks, fault=fault).values()
     assert found.sum() == pytest.approx(1)
     np.testing.assert_allclose(found, power_method(table), rtol=1e-7)
 
 
 def test_tasks_that_die_say_the_same_again_bit_for_bit() -> None:
-    calm, disturbed = (ring(PageRank, edges(3), 3, deaths=deaths) for deaths in (False, True))
+    calm, disturbed = (ring(PageRank, edges(3), 3, fault=fault) for fault in ("", "deaths"))
     assert calm.values().tobytes() == disturbed.values().tobytes()
     assert calm.blocks == disturbed.blocks
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -10,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from riprap.operators.dataflow import Items
 from riprap.operators.iteration.full_gradient import FullGradient
 from riprap.operators.iteration.lloyd import Lloyd
-from tests.unit.operators.loop_harness import Ring
+from tests.unit.operators.loop_harness import FAULTS, Ring
 
-TASKS_AND_DEATHS = pytest.mark.parametrize(("tasks", "deaths"), [(1, False), (3, False), (1, True), (3, True)])
+TASKS_AND_FAULTS = pytest.mark.parametrize(("tasks", "fault"), list(product((1, 3), FAULTS)))
 
 
 def learn(ring: Ring, rows: np.ndarray) -> list[dict[str, np.ndarray]]:
@@ -31,35 +33,35 @@ def labelled(logistic: bool) -> np.ndarray:
     return np.column_stack([features, score > 0 if logistic else score])
 
 
-@TASKS_AND_DEATHS
-def test_linear_regression_is_least_squares(tasks: int, deaths: bool) -> None:
+@TASKS_AND_FAULTS
+def test_linear_regression_is_least_squares(tasks: int, fault: str) -> None:
     rows = labelled(False)
-    found = learn(Ring(lambda: FullGradient(3, tolerance=1e-12), tasks, 1, deaths), rows)
+    found = learn(Ring(lambda: FullGradient(3, tolerance=1e-12), tasks, 1, fault), rows)
     truth = np.linalg.lstsq(np.column_stack([rows[:, :-1], np.ones(300)]), rows[:, -1], rcond=None)[0]
     for one in found:
         np.testing.assert_allclose(one["parameters"], truth, rtol=1e-9)
         assert one["parameters"].tobytes() == found[0]["parameters"].tobytes()
 
 
-@TASKS_AND_DEATHS
-def test_logistic_regression_is_that_of_scikit_learn(tasks: int, deaths: bool) -> None:
+@TASKS_AND_FAULTS
+def test_logistic_regression_is_that_of_scikit_learn(tasks: int, fault: str) -> None:
     rows = labelled(True)
     loop = Ring(
         lambda: FullGradient(3, loss="logistic", eta=1.0, l2=1 / 300, tolerance=1e-10, supersteps=5000),
         tasks,
         1,
-        deaths,
+        fault,
     )
     found = learn(loop, rows)[0]["parameters"]
     truth = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(rows[:, :-1], rows[:, -1])
     np.testing.assert_allclose(found, [*truth.coef_[0], truth.intercept_[0]], rtol=1e-6)
 
 
-@TASKS_AND_DEATHS
-def test_centres_are_those_of_scikit_learn(tasks: int, deaths: bool) -> None:
+@TASKS_AND_FAULTS
+def test_centres_are_those_of_scikit_learn(tasks: int, fault: str) -> None:
     rng = np.random.default_rng(2)
     rows = np.concatenate([rng.normal(centre, 0.8, (60, 2)) for centre in ([0, 0], [4, 0], [0, 4])])
-    loop = Ring(lambda: Lloyd(2, 3), tasks, 1, deaths)
+    loop = Ring(lambda: Lloyd(2, 3), tasks, 1, fault)
     found = learn(loop, rows)
     own = rows[::tasks]
     own = own[np.lexsort(own.T[::-1])]

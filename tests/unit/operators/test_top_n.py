@@ -11,7 +11,7 @@ from riprap.operators.iteration.read_rows import ReadRows
 from riprap.operators.iteration.top_n import TopN
 from riprap.operators.tables import Schema
 from tests.unit.operators.dataflow_harness import Outbox, input_items
-from tests.unit.operators.loop_harness import Ring
+from tests.unit.operators.loop_harness import FAULTS, Ring
 
 KEYS = 3000
 
@@ -22,9 +22,9 @@ def rows(seed: int, count: int = 6000) -> np.ndarray:
     return np.column_stack([rng.integers(1, 10, count), rng.zipf(1.3, count) % KEYS])
 
 
-def ring(table: np.ndarray, tasks: int, deaths: bool = False, **options: float) -> Ring:
+def ring(table: np.ndarray, tasks: int, fault: str = "", **options: float) -> Ring:
     """After two windows, of a part of the rows each."""
-    made = Ring(lambda: TopN(key=1, count=0, **options), tasks, 7, deaths)  # type: ignore[arg-type]
+    made = Ring(lambda: TopN(key=1, count=0, **options), tasks, 7, fault)  # type: ignore[arg-type]
     for epoch, part in enumerate((table[: len(table) // 3], table[len(table) // 3 :]), 1):
         for number, task in enumerate(made.tasks):
             mine = part[number::tasks]
@@ -45,13 +45,13 @@ def found_by(made: Ring) -> dict[str, np.ndarray]:
     return one
 
 
-@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("error", [0.0, 0.1])
-def test_no_key_that_is_left_out_has_more_than_the_error_allows(tasks: int, deaths: bool, error: float) -> None:
+def test_no_key_that_is_left_out_has_more_than_the_error_allows(tasks: int, fault: str, error: float) -> None:
     for seed in range(5):
         table = rows(seed)
-        truth, found = sums_of(table), found_by(ring(table, tasks, deaths, n=8, error=error))
+        truth, found = sums_of(table), found_by(ring(table, tasks, fault, n=8, error=error))
         assert len(found["keys"]) == 8
         left_out = np.delete(truth, found["keys"]).max()
         assert left_out <= (1 + error) * truth[found["keys"]].min()
