@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 import zmq
 
+from riprap.backupserver.body import pack_body, unpack_body
 from riprap.backupserver.peer import CALM_PING_S, PING_S, Answer, Peer, Saved
-from riprap.backupserver.record import Record, RestorePoint, pack_body, unpack_body
+from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError, RiprapError
 from riprap.codec.trust.keys import WorkerKeys
 

@@ -18,12 +18,12 @@ body is as many frames as it takes; `records` says how many bytes each body has.
 
 from __future__ import annotations
 
+import mmap
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgpack
-import numpy as np
 import zmq
 
 from riprap.backupserver.record import BODY_BYTES_MAX
@@ -74,16 +74,16 @@ def take_body(frames: deque[zmq.Frame], size: int) -> memoryview:
     """
     if frames and len(frames[0]) == size:
         return frames.popleft().buffer
-    if size > BODY_BYTES_MAX:
+    if not 0 < size <= BODY_BYTES_MAX:
         raise FrameError(f"a body of {size} bytes")
-    body, at = np.empty(size, np.uint8), 0
+    body, at = memoryview(mmap.mmap(-1, size)), 0  # pages that are made as they are filled
     while at < size:
         if not frames or at + len(frames[0]) > size:
             raise FrameError(f"a body of {size} bytes, and frames that do not make it up")
         frame = frames.popleft()
-        body[at : at + len(frame)] = np.frombuffer(frame.buffer, np.uint8)
+        body[at : at + len(frame)] = frame.buffer
         at += len(frame)
-    return body.data
+    return body
 
 
 def pack(kind: str, /, **fields: Any) -> bytes:

@@ -14,14 +14,16 @@ import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from riprap.backupserver.record import HEADER, TAIL, Head, check, pack, pack_body, read_header, unpack_body
+from riprap.backupserver.body import pack_body, unpack_body
+from riprap.backupserver.record import HEADER, TAIL, Head, check, pack, read_header
 from riprap.codec.errors import ConfigError, DataError, FrameError
 from riprap.codec.files import replacing
 from riprap.codec.ids import WorkerId
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FORMAT = 1
 MANIFEST = "savepoint.json"

@@ -17,6 +17,9 @@ Seq = NewType("Seq", int)
 Round = NewType("Round", int)
 """Times that a job was rolled back: what was sent before a rollback is of an earlier round."""
 
+BLOCKS_MAX = 255
+"""The most blocks of a stripe row, k + r: s_index fits a byte, and GF(2^8) has elements enough."""
+
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 TASK_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from riprap.codec.codes import BLOCKS_MAX
+from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.base import Section
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.roles import role_problems

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from riprap.backupserver.savepoint import FORMAT, MANIFEST
 from riprap.controller.actions import Log
 from riprap.controller.cluster import Cluster
 from riprap.controller.job import LedJob
@@ -42,6 +41,8 @@ class Moment:
 
     def log_savepoint(self, directory: str, checkpoint: int) -> None:
         """Write down that a savepoint is whole, and of which topology it is: only now it is one."""
+        from riprap.backupserver.savepoint import FORMAT, MANIFEST  # brings NumPy
+
         fields = {"format": FORMAT, "job": self.job.spec.name, "checkpoint": checkpoint}
         fields["topology"] = self.job.spec.topology
         self.logs.append(Log(directory, "savepoint", fields, MANIFEST, synced=True))

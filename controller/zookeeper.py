@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -13,17 +14,25 @@ from types import TracebackType
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.files import full_disk, no_space, replace, speaks_of_full_disk
+from riprap.controller.class_archive import ClassArchive
 from riprap.controller.processes import tie_to_this_process
 
 ADDRESS = "127.0.0.1"
 SERVER_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
-# The server's run-time needs, found by leaving jars out one at a time; log4j makes its errors readable.
+# The server's run-time needs, found by leaving jars out one at a time; log4j's simple logger, which is in its API,
+# makes errors readable without the 500 classes of its core.
 JARS = (
     *("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java", "audience-annotations"),
-    *("commons-io", "commons-cli", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
+    *("commons-io", "commons-cli", "log4j-api", "log4j-slf4j2-impl"),
 )
-# A small heap and the quick compiler: the server holds a few kilobytes, and starts in half a second.
-JVM_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# A small heap, the quick compiler and no counters in /tmp: the server holds a few kilobytes, and starts quickly.
+JVM_FLAGS = (
+    *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
+)
+PATIENCE = 0.1
+"""An answer is awaited for this part of the time that the server has had: before it has its database, it neither gives
+one nor hangs up."""
 # tickTime bounds sessions to 1-10 s. Without forceSync a write survives the death of the process, not of the machine,
 # which takes the embedded server's only client with it.
 CONFIG = """\
@@ -52,6 +61,8 @@ class EmbeddedZooKeeper:
         self.address = address
         self.port = port
         self._process: subprocess.Popen[bytes] | None = None
+        self._archive: ClassArchive | None = None
+        """That of a server which has answered."""
 
     @property
     def connect_string(self) -> str:
@@ -79,6 +90,8 @@ class EmbeddedZooKeeper:
         command = self._command()
         self.port = _usable_port(self.address, self.port)
         config = self._prepare_folder()
+        archive = ClassArchive(command)
+        command[1:1] = archive.options()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(config)],
@@ -89,25 +102,27 @@ class EmbeddedZooKeeper:
                 preexec_fn=tie_to_this_process(),
             )
         self._await_answer(timeout_s)
+        self._archive = archive
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """End the server; it is killed when it does not end in time. No effect when it is not running."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        """End the server; no effect when it is not running.
+
+        What it has acknowledged has left the process, so it is killed: ending of its own, a JVM waits 0.3 s for its
+        threads. Only the first one does so, to write the archive of its classes, unless that takes too long.
+        """
+        if self._process is not None and self._archive is not None and self._archive.is_wanted():
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout_s)
+                self._archive.keep()
+        self.kill()
 
     def kill(self) -> None:
-        """SIGKILL the server, as a crash would end it."""
+        """SIGKILL the server, as a crash would end it. No effect when it is not running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._process = None
+            self._process = self._archive = None
 
     def __enter__(self) -> EmbeddedZooKeeper:
         self.start()
@@ -141,10 +156,10 @@ class EmbeddedZooKeeper:
 
     def _await_answer(self, timeout_s: float) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + timeout_s
-        while not _answers(self.address, self.port):
+        begun = time.monotonic()
+        while not _answers(self.address, self.port, PATIENCE * (time.monotonic() - begun)):
             code = self._process.poll()
-            if code is not None or time.monotonic() > deadline:
+            if code is not None or time.monotonic() > begun + timeout_s:
                 self.kill()
                 happened = f"ended with code {code}" if code is not None else f"did not answer within {timeout_s:g} s"
                 tail = self.log_path.read_text(errors="replace")[-800:].strip()
@@ -196,10 +211,10 @@ def _usable_port(address: str, port: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _answers(address: str, port: int) -> bool:
+def _answers(address: str, port: int, wait_s: float) -> bool:
     """True when a ZooKeeper on that port serves requests (`srvr` answers "not currently serving" before that)."""
     try:
-        with socket.create_connection((address, port), timeout=1.0) as connection:
+        with socket.create_connection((address, port), wait_s) as connection:
             connection.sendall(b"srvr")
             return connection.recv(64).startswith(b"Zookeeper version")
     except OSError:

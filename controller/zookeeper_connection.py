@@ -3,6 +3,9 @@
 Kazoo ends a session for good when a server refuses it, is lost while it authenticates us, or acknowledges an identity
 before it answers what was asked earlier; a leader or an agent would then live on without one. Here it connects again,
 and whoever waits for the first connection learns why there is none.
+
+Kazoo also waits for a server to let us in as long as the session lives. One that is starting may neither answer nor
+hang up (it fails to close what it cannot serve before its database is there), and the session would be lost.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from kazoo.protocol.serialization import SASL
 
 SASL_STEPS_MAX = 8
 """DIGEST-MD5 takes two; a server without SASL answers each with an empty challenge, for as long as one asks."""
+FIRST_WAIT = 1 / 6
+"""The part of kazoo's time for an answer that the first attempt to connect waits; each that was in vain doubles it. So
+two requests that a starting server loses cost half a session, and a slow server has all the time in the end."""
 
 Address = tuple[str, int]
 
@@ -67,6 +73,7 @@ class Connection(ConnectionHandler):
         super().__init__(client, client._conn_retry.copy(), logger=LOG, sasl_options=sasl)
         self.failures, self.rounds = {}, 0
         self._admitted = False
+        self._wait = FIRST_WAIT
         self.news = threading.Event()
         """Set when an attempt has failed."""
 
@@ -82,7 +89,15 @@ class Connection(ConnectionHandler):
             raise ConnectionDropped(f"not admitted: {error!r}") from error
         self.failures.clear()
         self._admitted = True
+        self._wait = FIRST_WAIT
         return times
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        try:
+            return super()._invoke(timeout * self._wait, request, xid)
+        except KazooTimeoutError:
+            self._wait = min(2 * self._wait, 1.0)
+            raise
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
         if isinstance(request, SASL) and xid is not None and xid > SASL_STEPS_MAX:

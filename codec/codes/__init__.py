@@ -22,11 +22,9 @@ from riprap.codec.codes.arithmetic import Arithmetic, ByteArithmetic, RealArithm
 from riprap.codec.codes.code import Code
 from riprap.codec.codes.custom import CustomCode
 from riprap.codec.codes.encoder import Encoder
+from riprap.codec.ids import BLOCKS_MAX
 
-__all__ = ["BLOCKS_MAX", "CODES", "Code", "CustomCode", "Encoder", "load_code", "make_code"]
-
-BLOCKS_MAX = 255
-"""Of k + r: s_index fits a byte, and GF(2^8) has elements enough."""
+__all__ = ["CODES", "Code", "CustomCode", "Encoder", "load_code", "make_code"]
 
 
 class _Family(NamedTuple):

@@ -34,7 +34,9 @@ def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
 
 
 def _on_ended(topology: Mapping[str, Any], run_dir: str, status: Mapping[str, Any]) -> None:
-    """Sum a job of a cluster up; one that has completed needs its backups no more."""
+    """Sum a job of a cluster up; one that has completed needs its backups no more. `riprap run` does that itself."""
+    if "before" not in topology:  # that of a run; the imports below take longer than a controller's start
+        return
     from riprap.engine.run.cluster_summary import sum_up
     from riprap.engine.services.forgetting import forget_backups
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from riprap.engine.schemes import names_for
+from riprap.engine.schemes.registry import names_for
 from riprap.operators.catalogue import Description, option_row
 
 WIDTH = 110

@@ -19,10 +19,10 @@ from riprap.engine.run_directory.epochs import Committed
 def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any]) -> dict[str, Any] | None:
     """Write summary.json of a job that has ended, and return it; None when nothing was to be done.
 
-    That is so when this attempt is summed up already, when `riprap run` does it, or when there is no run directory.
+    That is so when this attempt is summed up already, or when there is no run directory.
     """
-    before = submitted.get("before")
-    if before is None or not run_dir.is_dir() or read_summary(run_dir).get("attempts") == len(before):
+    before = submitted["before"]
+    if not run_dir.is_dir() or read_summary(run_dir).get("attempts") == len(before):
         return None
     topology = Topology.from_dict(submitted)
     committed = Committed(run_dir, len(submitted["sinks"]))

@@ -10,7 +10,7 @@ from riprap.configs.sections import Input
 from riprap.configs.topology import Topology
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.run.kinds.kind import JobKind
-from riprap.engine.schemes import SCHEMES, scheme_class
+from riprap.engine.schemes.registry import SCHEMES, scheme_class
 from riprap.operators.inputs.tcp_lines import addresses_of
 
 

@@ -13,7 +13,7 @@ from riprap.codec.key_groups import GROUPS
 from riprap.configs.problems import Problem, config_error
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.flow.segment import coded_stages
-from riprap.engine.schemes import SCHEMES
+from riprap.engine.schemes.registry import SCHEMES
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
 from riprap.operators.states.base import State

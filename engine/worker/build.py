@@ -26,7 +26,7 @@ from riprap.engine.flow.segment import CodedSegment, coded_stages
 from riprap.engine.flow.task import Task
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.engine.schemes import scheme_class
+from riprap.engine.schemes.registry import scheme_class
 from riprap.engine.spreads import SPREADS
 from riprap.engine.spreads.coded_stage import CodedStageTask, StatelessTask
 from riprap.engine.spreads.decoder import PackedDecoder, RowsDecoder

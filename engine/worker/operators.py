@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.schemes import ENDS, SPREAD
+from riprap.engine.schemes.registry import ENDS, SPREAD
 from riprap.operators.base import Context, Empty, Operator, Processor, Sink, Source
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.inputs.followed_files import FollowedFiles

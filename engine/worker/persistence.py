@@ -8,11 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from riprap.backupserver import (  # here, so that the zygote has loaded it when a worker is to be restored
-    BackupClient,
-    Record,
-    RestorePoint,
-)
+from riprap.backupserver.client import BackupClient  # here, so that the zygote has it when a worker is restored
+from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.blocks import NO_KEY, Block, Key, Kind
 from riprap.codec.ids import Epoch
 from riprap.codec.trust.keys import WorkerKeys

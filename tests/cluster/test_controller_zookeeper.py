@@ -50,6 +50,27 @@ def test_a_killed_server_comes_back_with_its_data_and_sessions(tmp_path: Path) -
         server.stop()
 
 
+def test_servers_map_the_archive_that_the_first_one_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    server, folder = EmbeddedZooKeeper(tmp_path / "data"), tmp_path / "riprap"
+    server.start()
+    server.kill()
+    assert not [*folder.iterdir()], "one that was killed writes none"
+    for is_mapped in (False, True):
+        server.start()
+        assert (str(folder) in Path(f"/proc/{server.pid}/maps").read_text()) is is_mapped
+        session.disconnect(session.connect(server.connect_string))
+        server.stop()
+        (archive,) = folder.iterdir()
+    torn = archive.read_bytes()[:-4096]
+    archive.unlink()
+    archive.write_bytes(torn)
+    with server:
+        assert str(folder) not in Path(f"/proc/{server.pid}/maps").read_text()
+    (made_again,) = folder.iterdir()
+    assert made_again.read_bytes() != torn
+
+
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -30,7 +30,7 @@ from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.task import Task
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.engine.schemes import scheme_class
+from riprap.engine.schemes.registry import scheme_class
 from riprap.engine.worker.build import Hosted, coded_task, hosting_task
 from riprap.engine.worker.operators import opened_dataflow
 from riprap.operators.states import HashMap

@@ -13,10 +13,10 @@ from dataflow_simulator import DataflowCase
 from test_dataflow_sim import FAULTS, FIRST, SEEDS, errors, run
 
 from riprap.codec.blocks import Block
-from riprap.engine import schemes
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.scheme import Bench, Scheme
+from riprap.engine.schemes import registry as schemes
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 
 PAGE = Path(__file__).parents[2] / "docs/adding_a_scheme.md"

@@ -20,7 +20,7 @@ import setuptools
 from riprap.configs.document import read_document
 from riprap.configs.loading import load
 from riprap.configs.schemes import SCHEMES
-from riprap.engine import schemes
+from riprap.engine.schemes import registry as schemes
 from riprap.operators.shipped import SHIPPED
 
 ROOT = Path(__file__).parents[2]

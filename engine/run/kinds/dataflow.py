@@ -13,7 +13,7 @@ from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.inert import notes
 from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.run.kinds.kind import JobKind
-from riprap.engine.schemes import names_for
+from riprap.engine.schemes.registry import names_for
 from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.base import Operator
 from riprap.operators.dataflow import DataflowOperator

@@ -13,7 +13,7 @@ from riprap.configs.topology import Topology
 from riprap.engine.flow.layout import targets
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.job_schema import JobSchema
-from riprap.engine.schemes import scheme_class
+from riprap.engine.schemes.registry import scheme_class
 from riprap.engine.worker.operators import graph_context, input_of
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator

@@ -9,7 +9,7 @@ from typing import ClassVar
 from riprap.configs.problems import Problem
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.run.job_schema import JobSchema
-from riprap.engine.schemes import scheme_class
+from riprap.engine.schemes.registry import scheme_class
 from riprap.operators.base import Operator
 from riprap.operators.trial.law import Cause, Outcome
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from riprap.codec.codes import BLOCKS_MAX
 from riprap.codec.codes.laws import check_code
 from riprap.codec.errors import RiprapError
+from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.problems import Problem
 from riprap.configs.roles import role_problems, thread_problems
 from riprap.configs.sections import StageOptions
@@ -15,7 +15,7 @@ from riprap.configs.topology import Draft, Topology
 from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.run.kinds.kind import JobKind
 from riprap.engine.run.kinds.role_sources import is_hybrid, open_roles
-from riprap.engine.schemes import SPREAD, names_for
+from riprap.engine.schemes.registry import SPREAD, names_for
 from riprap.operators.base import Operator, Processor, Sink, Source
 from riprap.operators.learning.curvature import constant_features
 from riprap.operators.loading import make_operator

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_backup_servers import WAIT_S, Cluster, await_that
 
-from riprap.backupserver import record
+from riprap.backupserver import body
+from riprap.backupserver.body import pack_body
 from riprap.backupserver.protocol import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, FRAMES_MAX, check_body, frames_of, take_body
-from riprap.backupserver.record import BODY_BYTES_MAX, pack_body
+from riprap.backupserver.record import BODY_BYTES_MAX
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import BACKUP, own_authority
@@ -115,7 +116,7 @@ def test_a_body_has_a_most_of_bytes_and_of_frames(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(FrameError, match="a record of"):
             check_body(frames)
     array = np.zeros(100)
-    monkeypatch.setattr(record, "BODY_BYTES_MAX", sum(map(len, pack_body({}, [array]))))
+    monkeypatch.setattr(body, "BODY_BYTES_MAX", sum(map(len, pack_body({}, [array]))))
     pack_body({}, [array])
     with pytest.raises(ValueError, match="over the limit"):
         pack_body({}, [array, array[:1]])

@@ -12,7 +12,7 @@ import zmq
 from test_backup_servers import WAIT_S, Cluster, await_that, state
 from test_backup_store import NAME
 
-from riprap.backupserver import BackupClient
+from riprap.backupserver.client import BackupClient
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import (
     BACKUP,

@@ -20,7 +20,7 @@ import zmq
 from moto.server import ThreadedMotoServer
 from test_backup_store import NAME, OTHER, found, save
 
-from riprap.backupserver import BackupClient, BackupUnavailable
+from riprap.backupserver.client import BackupClient, BackupUnavailable
 from riprap.backupserver.forget import forget
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.store import Store

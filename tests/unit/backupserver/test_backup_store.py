@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riprap.backupserver.record import DTYPES, Head, pack_body, unpack_body
+from riprap.backupserver.body import DTYPES, pack_body, unpack_body
+from riprap.backupserver.record import Head
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.storage_local import LocalStorage
 from riprap.backupserver.store import Store

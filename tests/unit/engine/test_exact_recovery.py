@@ -9,7 +9,7 @@ import pytest
 from dataflow_parts import DataflowPort, chain, layout_of
 
 from riprap.engine.flow.progress import TaskProgress
-from riprap.engine.schemes import SCHEMES
+from riprap.engine.schemes.registry import SCHEMES
 
 
 @pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup"])

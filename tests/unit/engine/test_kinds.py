@@ -8,7 +8,7 @@ import pytest
 from riprap.engine.run.job_schema import JobSchema, RowFacts
 from riprap.engine.run.kinds import DATAFLOW, KINDS, ROLES, kind_meant
 from riprap.engine.run.kinds.kind import JobKind
-from riprap.engine.schemes import SCHEMES
+from riprap.engine.schemes.registry import SCHEMES
 from riprap.operators.base import Operator
 from riprap.operators.inputs.forward import Forward
 from riprap.operators.learning.svm import Gradient, Model

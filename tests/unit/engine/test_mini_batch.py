@@ -13,8 +13,8 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, Seq, fence_of, records_of
 from riprap.engine.flow.layout import Joint
 from riprap.engine.flow.progress import Heard
-from riprap.engine.schemes import SCHEMES
 from riprap.engine.schemes.mini_batch import MiniBatch
+from riprap.engine.schemes.registry import SCHEMES
 from riprap.engine.worker.build import Hosted
 from riprap.engine.worker.persistence import NoStore
 from riprap.operators.adapters.stages import SourceStage

@@ -10,8 +10,8 @@ import pytest
 
 from riprap.codec.ids import WorkerId
 from riprap.controller.steps import Announce, Fence, Respawn, Unrecoverable
-from riprap.engine import schemes
 from riprap.engine.schemes import plans
+from riprap.engine.schemes import registry as schemes
 from riprap.engine.schemes.plans import plan_for
 
 SINK, PROCESSOR = WorkerId("sink", 0), WorkerId("processor", 1)

@@ -1,0 +1,84 @@
+"""A session whose requests to connect a starting server loses: it reads them and never answers, nor hangs up."""
+
+from __future__ import annotations
+
+import select
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from riprap.controller import session
+from riprap.controller.zookeeper import EmbeddedZooKeeper
+
+
+class Way(socketserver.ThreadingTCPServer):
+    """Passes bytes to a server and back; the next `to_lose` connections lead nowhere until their clients hang up."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, server: EmbeddedZooKeeper) -> None:
+        super().__init__(("127.0.0.1", 0), Passage)
+        self.beyond = (server.address, server.port)
+        self.address = "{}:{}".format(*self.server_address)
+        self.open: list[socket.socket] = []
+        self.to_lose = 0
+        self.lost: SimpleQueue[None] = SimpleQueue()
+        """Has one entry for each lost connection that its client has given up."""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def cut(self, to_lose: int) -> None:
+        """End the connections that there are, and lose that many of those to come."""
+        self.to_lose = to_lose
+        for one in self.open:
+            one.shutdown(socket.SHUT_RDWR)
+
+
+class Passage(socketserver.BaseRequestHandler):
+    """One connection."""
+
+    server: Way
+    request: socket.socket
+
+    def handle(self) -> None:
+        if self.server.to_lose:
+            self.server.to_lose -= 1
+            while self.request.recv(4096):
+                pass
+            self.server.lost.put(None)
+            return
+        self.server.open.append(self.request)
+        with socket.create_connection(self.server.beyond) as beyond:
+            others = {self.request: beyond, beyond: self.request}
+            while True:
+                for end in select.select([*others], [], [])[0]:
+                    if not (data := end.recv(4096)):
+                        return
+                    others[end].sendall(data)
+
+
+@pytest.fixture
+def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Way]:
+    with Way(zookeeper) as way:
+        yield way
+        way.shutdown()
+
+
+def test_a_session_outlives_requests_to_connect_that_are_lost(way: Way, chroot: str) -> None:
+    """Kazoo waits for each answer as long as the session lives: two would take twice that."""
+    part = chroot.partition("/")[2]
+    client = session.connect(f"{way.address}/{part}", session_timeout_s=4)
+    try:
+        client.create("/kept", b"data", ephemeral=True)
+        begun = client.client_id
+        way.cut(to_lose=2)
+        assert client.retry(client.get, "/kept")[0] == b"data"
+        assert (client.client_id, way.to_lose) == (begun, 0)
+        for _ in range(2):
+            way.lost.get(timeout=120)
+    finally:
+        session.disconnect(client)
