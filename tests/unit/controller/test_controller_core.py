@@ -85,7 +85,7 @@ class Driver:
 
 def running(**arguments: Any) -> Driver:
     driver = Driver(**arguments)
-    driver.hear(source_0={"state": UP}, sink_0={"state": UP})
+    driver.hear(source_0={"state": UP, "stats": {"epoch": 0}}, sink_0={"state": UP})
     assert driver.status["phase"] == "RUNNING"
     return driver
 
@@ -567,9 +567,9 @@ def test_nobody_hears_of_a_grant_or_a_drain_before_it_is_durable() -> None:
     assert horizon_told(driver) == [granted.horizon.windows, False]
     assert "d" not in [reply.ticket for reply in driver.replies]
     final = driver.persists[-1].record
-    assert final.horizon == (granted.horizon.windows, True)
+    assert final.horizon == (granted.horizon.windows, True, True)
     driver.take(driver.core.persisted("job", final, driver.now))
-    assert horizon_told(driver) == list(final.horizon)
+    assert horizon_told(driver) == [granted.horizon.windows, True]
     assert "d" in [reply.ticket for reply in driver.replies]
 
 
@@ -580,7 +580,7 @@ def test_the_next_leader_keeps_the_end_of_a_drained_stream() -> None:
     driver.core = Core(2, "next", lambda topology: restart_lost, {"job": (last.spec, last.record)}, {"h1": "i1"}, 9.0)
     driver.now = 9.0
     driver.hear(source_0={"epoch": 4})
-    assert driver.core.jobs["job"].horizon == (4, True)
+    assert driver.core.jobs["job"].horizon == (4, True, True)
     driver.hear(sink_0={"epoch": 3, "done": True})
     assert driver.status["phase"] == "FAILED", "it has not closed all windows"
 
@@ -589,6 +589,20 @@ def test_a_drained_job_completes_when_its_sinks_have_closed_the_last_window() ->
     driver = running(topology=ENDLESS)
     driver.take(driver.core.drain("d", "job", driver.now))
     driver.hear(sink_0={"epoch": 4, "done": True})
+    assert driver.status["phase"] == "FINISHING"
+
+
+def test_a_resumed_stream_that_is_drained_at_once_ends_behind_its_sources() -> None:
+    """They begin where the job stood; a limit before that would be an end that none of them ever comes to."""
+    driver = Driver(topology=ENDLESS)
+    driver.take(driver.core.drain("d", "job", driver.now))
+    assert "d" in [reply.ticket for reply in driver.replies], "a leader that follows knows of it"
+    driver.hear(source_0={"state": UP}, sink_0={"state": UP})
+    assert driver.core.jobs["job"].horizon == (4, False, True)
+    driver.hear(source_0={"epoch": 51, "stats": {"epoch": 51}})
+    windows, final, _ = driver.core.jobs["job"].horizon
+    assert windows > 51 and final
+    driver.hear(sink_0={"epoch": windows, "done": True})
     assert driver.status["phase"] == "FINISHING"
 
 

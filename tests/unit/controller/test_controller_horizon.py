@@ -36,6 +36,6 @@ def test_a_final_horizon_stays() -> None:
 
 def test_the_horizon_is_a_decision_and_survives_a_change_of_leader() -> None:
     tasks = {WorkerId("source", 0): Assignment(Incarnation(1), "h", "i")}
-    record = JobRecord(tasks=tasks, horizon=Horizon(7, True))
+    record = JobRecord(tasks=tasks, horizon=Horizon(7, True, True))
     assert JobRecord.from_json(record.to_json(3), "/x") == (record, 3)
     assert record.decides() != JobRecord(tasks=tasks, horizon=Horizon(7)).decides()
