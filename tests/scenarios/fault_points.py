@@ -221,6 +221,13 @@ def in_turn(*strikes: tuple[Step, str]) -> list[Kill]:
     return kills
 
 
+def write_job(folder: Path) -> None:
+    """What the job needs besides its topology."""
+    numbers = np.arange(ROWS, dtype=float)
+    riprap.write_shards(folder / "numbers", (numbers[:, None], np.zeros(ROWS)), columns=["n"])
+    (folder / "tallies.py").write_text(TALLIES)
+
+
 def truth(windows: int) -> list[tuple[int, int, int]]:
     """The rows: of each window each key's total."""
     rows, share = [], ROWS // SOURCES
@@ -284,12 +291,10 @@ class Watched:
 
     def __init__(self, cli: Cli, kills: Sequence[Kill]) -> None:
         self._cli, self._kills = cli, list(kills)
-        here = cli.directory
-        self._out, numbers = here / "out", np.arange(ROWS, dtype=float)
-        riprap.write_shards(here / "numbers", (numbers[:, None], np.zeros(ROWS)), columns=["n"])
-        (here / "tallies.py").write_text(TALLIES)
-        (here / "tally.yaml").write_text(TOPOLOGY)
-        self._plan = here / "kills" / "kills.json"
+        self._out = cli.directory / "out"
+        write_job(cli.directory)
+        (cli.directory / "tally.yaml").write_text(TOPOLOGY)
+        self._plan = cli.directory / "kills" / "kills.json"
         self._plan.parent.mkdir()
         self._plan.write_text(json.dumps([asdict(kill) | asdict(kill.step) | {"name": kill.name} for kill in kills]))
         path = os.pathsep.join(filter(None, (str(DEVICE), cli.environment.get("PYTHONPATH", ""))))
