@@ -25,6 +25,7 @@ ORDER = (
         "streamlec_stripe_rows",
         "soak",
         "soak_dataflow",
+        "soak_snapshots",
         "soak_endless",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),

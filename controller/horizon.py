@@ -4,6 +4,9 @@ A source closes window e only once `windows` > e is granted, or once the horizon
 durable before anybody hears of them, and never shrink. So a drain is one durable decision, "the stream ends with the
 window granted last", and holds whoever dies before or after it: no source can have gone beyond that window, and none
 can have closed it as an ordinary one.
+
+A job that goes on from a checkpoint or a savepoint has grants of its own: its sources begin behind them. So a drain is
+asked for first, durably too, and decided once all sources have said where they are.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ class Horizon(NamedTuple):
 
     windows: int
     final: bool = False
+    drained: bool = False
+    """It is to become final as soon as all sources have been heard."""
 
 
 FIRST = Horizon(AHEAD_MIN)
@@ -43,4 +48,4 @@ class Granting:
         elif lasted > LONG_S:
             self.ahead = max(self.ahead // 2, AHEAD_MIN)
         self._granted_at = now
-        return Horizon(max(horizon.windows, reached + self.ahead))
+        return horizon._replace(windows=max(horizon.windows, reached + self.ahead))

@@ -143,10 +143,13 @@ class LedJob:
         return self.durable is not None and self.durable.phase in STOPPING
 
     def grant(self, now: float) -> None:
-        """Let the sources of a stream without end go further, when they come near their limit."""
-        if self.horizon is not None:
-            rows = [self.row(worker) for worker in self.tasks if worker.stage in self.spec.sources]
-            self.horizon = self._granting.after(self.horizon, max((row.epoch for row in rows if row), default=0), now)
+        """Let the sources of a stream without end go further, when they come near their limit; or decide its end."""
+        if self.horizon is None:
+            return
+        rows = [self.row(worker) for worker in self.tasks if worker.stage in self.spec.sources]
+        self.horizon = self._granting.after(self.horizon, max((row.epoch for row in rows if row), default=0), now)
+        if self.horizon.drained and all(row is not None and row.stats for row in rows):
+            self.horizon = self.horizon._replace(final=True)
 
     @property
     def expected(self) -> Expected:
@@ -162,12 +165,13 @@ class LedJob:
         return all(row is not None and not row.done and row.epoch == self.expected.windows for row in rows)
 
     def drain(self) -> None:
-        """End the stream with the last window granted; ConfigError for one that has an end of its own."""
+        """End the stream with the last window granted, once it is known where the sources are; ConfigError for one that
+        has an end of its own."""
         if self.horizon is None:
             raise ConfigError(
                 f"the stream of job {self.spec.name} has an end of its own", f"`riprap cancel {self.spec.name}` ends it"
             )
-        self.horizon = self.horizon._replace(final=True)
+        self.horizon = self.horizon._replace(drained=True)
 
     def refresh_view(self) -> None:
         """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""

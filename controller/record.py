@@ -119,7 +119,7 @@ def _assignment(incarnation: Any, host: Any, instance: Any) -> Assignment:
 
 
 def _horizon(fields: Any) -> Horizon | None:
-    return None if fields is None else Horizon(int(fields[0]), bool(fields[1]))
+    return None if fields is None else Horizon(int(fields[0]), *map(bool, fields[1:3]))
 
 
 def _marks(fields: Any) -> Marks | None:

@@ -68,7 +68,7 @@ class View:
         known = self.entries
         workers = known if names is None else {name: known[name] for name in names if name in known}
         view = {"revision": self.revision, "phase": str(self.phase), "workers": workers}
-        horizon = {} if self.horizon is None else {"horizon": list(self.horizon)}
+        horizon = {} if self.horizon is None else {"horizon": [self.horizon.windows, self.horizon.final]}
         checkpoint = {} if self.checkpoint is None else {"checkpoint": list(self.checkpoint)}
         savepoint = {"savepoint": self.savepoint} if self.savepoint else {}
         return view | horizon | checkpoint | savepoint | ({"round": self.round} if self.round else {})

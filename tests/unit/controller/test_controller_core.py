@@ -85,7 +85,7 @@ class Driver:
 
 def running(**arguments: Any) -> Driver:
     driver = Driver(**arguments)
-    driver.hear(source_0={"state": UP}, sink_0={"state": UP})
+    driver.hear(source_0={"state": UP, "stats": {"epoch": 0}}, sink_0={"state": UP})
     assert driver.status["phase"] == "RUNNING"
     return driver
 
@@ -545,54 +545,3 @@ def test_a_job_that_commits_nothing_more_fails_loudly() -> None:
     driver.pass_time(0.2)
     assert driver.status["phase"] == "FAILED"
     assert "no epoch was committed for 5 s; epochs: source.0 at 0, sink.0 at 4" in driver.status["error"]
-
-
-ENDLESS = TOPOLOGY | {"edges": [{"from": "source", "to": "sink"}], "schema": {"items": None, "windows": None}}
-
-
-def horizon_told(driver: Driver) -> list[Any]:
-    return list(driver.sent[-1]["jobs"]["job"]["view"]["horizon"])
-
-
-def test_nobody_hears_of_a_grant_or_a_drain_before_it_is_durable() -> None:
-    driver = running(topology=ENDLESS)
-    assert horizon_told(driver) == [4, False]
-    driver.confirm = False
-    driver.hear(source_0={"epoch": 3})
-    granted = driver.persists[-1].record
-    assert granted.horizon is not None and granted.horizon.windows > 4
-    assert horizon_told(driver) == [4, False]
-    driver.take(driver.core.drain("d", "job", driver.now))
-    driver.take(driver.core.persisted("job", granted, driver.now))
-    assert horizon_told(driver) == [granted.horizon.windows, False]
-    assert "d" not in [reply.ticket for reply in driver.replies]
-    final = driver.persists[-1].record
-    assert final.horizon == (granted.horizon.windows, True)
-    driver.take(driver.core.persisted("job", final, driver.now))
-    assert horizon_told(driver) == list(final.horizon)
-    assert "d" in [reply.ticket for reply in driver.replies]
-
-
-def test_the_next_leader_keeps_the_end_of_a_drained_stream() -> None:
-    driver = running(topology=ENDLESS)
-    driver.take(driver.core.drain("d", "job", driver.now))
-    last = driver.persists[-1]
-    driver.core = Core(2, "next", lambda topology: restart_lost, {"job": (last.spec, last.record)}, {"h1": "i1"}, 9.0)
-    driver.now = 9.0
-    driver.hear(source_0={"epoch": 4})
-    assert driver.core.jobs["job"].horizon == (4, True)
-    driver.hear(sink_0={"epoch": 3, "done": True})
-    assert driver.status["phase"] == "FAILED", "it has not closed all windows"
-
-
-def test_a_drained_job_completes_when_its_sinks_have_closed_the_last_window() -> None:
-    driver = running(topology=ENDLESS)
-    driver.take(driver.core.drain("d", "job", driver.now))
-    driver.hear(sink_0={"epoch": 4, "done": True})
-    assert driver.status["phase"] == "FINISHING"
-
-
-def test_only_a_stream_without_end_is_drained() -> None:
-    driver = running()
-    with pytest.raises(ConfigError, match="end of its own"):
-        driver.core.drain("d", "job", driver.now)

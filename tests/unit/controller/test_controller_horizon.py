@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_controller_core import TOPOLOGY, UP, Driver, running
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
+from riprap.controller.core import Core
 from riprap.controller.horizon import AHEAD_MIN, FIRST, Granting, Horizon
 from riprap.controller.record import Assignment, JobRecord
+from riprap.controller.steps import restart_lost
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.floats(0, 10)), max_size=60))
@@ -36,6 +43,71 @@ def test_a_final_horizon_stays() -> None:
 
 def test_the_horizon_is_a_decision_and_survives_a_change_of_leader() -> None:
     tasks = {WorkerId("source", 0): Assignment(Incarnation(1), "h", "i")}
-    record = JobRecord(tasks=tasks, horizon=Horizon(7, True))
+    record = JobRecord(tasks=tasks, horizon=Horizon(7, True, True))
     assert JobRecord.from_json(record.to_json(3), "/x") == (record, 3)
     assert record.decides() != JobRecord(tasks=tasks, horizon=Horizon(7)).decides()
+
+
+ENDLESS = TOPOLOGY | {"edges": [{"from": "source", "to": "sink"}], "schema": {"items": None, "windows": None}}
+
+
+def horizon_told(driver: Driver) -> list[Any]:
+    return list(driver.sent[-1]["jobs"]["job"]["view"]["horizon"])
+
+
+def test_nobody_hears_of_a_grant_or_a_drain_before_it_is_durable() -> None:
+    driver = running(topology=ENDLESS)
+    assert horizon_told(driver) == [4, False]
+    driver.confirm = False
+    driver.hear(source_0={"epoch": 3})
+    granted = driver.persists[-1].record
+    assert granted.horizon is not None and granted.horizon.windows > 4
+    assert horizon_told(driver) == [4, False]
+    driver.take(driver.core.drain("d", "job", driver.now))
+    driver.take(driver.core.persisted("job", granted, driver.now))
+    assert horizon_told(driver) == [granted.horizon.windows, False]
+    assert "d" not in [reply.ticket for reply in driver.replies]
+    final = driver.persists[-1].record
+    assert final.horizon == (granted.horizon.windows, True, True)
+    driver.take(driver.core.persisted("job", final, driver.now))
+    assert horizon_told(driver) == [granted.horizon.windows, True]
+    assert "d" in [reply.ticket for reply in driver.replies]
+
+
+def test_the_next_leader_keeps_the_end_of_a_drained_stream() -> None:
+    driver = running(topology=ENDLESS)
+    driver.take(driver.core.drain("d", "job", driver.now))
+    last = driver.persists[-1]
+    driver.core = Core(2, "next", lambda topology: restart_lost, {"job": (last.spec, last.record)}, {"h1": "i1"}, 9.0)
+    driver.now = 9.0
+    driver.hear(source_0={"epoch": 4})
+    assert driver.core.jobs["job"].horizon == (4, True, True)
+    driver.hear(sink_0={"epoch": 3, "done": True})
+    assert driver.status["phase"] == "FAILED", "it has not closed all windows"
+
+
+def test_a_drained_job_completes_when_its_sinks_have_closed_the_last_window() -> None:
+    driver = running(topology=ENDLESS)
+    driver.take(driver.core.drain("d", "job", driver.now))
+    driver.hear(sink_0={"epoch": 4, "done": True})
+    assert driver.status["phase"] == "FINISHING"
+
+
+def test_a_resumed_stream_that_is_drained_at_once_ends_behind_its_sources() -> None:
+    """They begin where the job stood; a limit before that would be an end that none of them ever comes to."""
+    driver = Driver(topology=ENDLESS)
+    driver.take(driver.core.drain("d", "job", driver.now))
+    assert "d" in [reply.ticket for reply in driver.replies], "a leader that follows knows of it"
+    driver.hear(source_0={"state": UP}, sink_0={"state": UP})
+    assert driver.core.jobs["job"].horizon == (4, False, True)
+    driver.hear(source_0={"epoch": 51, "stats": {"epoch": 51}})
+    windows, final, _ = driver.core.jobs["job"].horizon
+    assert windows > 51 and final
+    driver.hear(sink_0={"epoch": windows, "done": True})
+    assert driver.status["phase"] == "FINISHING"
+
+
+def test_only_a_stream_without_end_is_drained() -> None:
+    driver = running()
+    with pytest.raises(ConfigError, match="end of its own"):
+        driver.core.drain("d", "job", driver.now)
