@@ -1,4 +1,5 @@
-"""Operators that are defined in a notebook or script: their classes reach the workers by a file, pickled by value.
+"""Operators that are defined in a notebook or script: their classes reach the workers by a file, pickled by value, and
+so do functions that options name.
 
 A program that starts a job writes its classes with `write`, into a folder of its own. The launcher keeps the file in
 the run directory, so that the job can be resumed, and names it to its workers by an environment variable; they load
@@ -27,30 +28,33 @@ from riprap.codec.errors import ConfigError
 MAIN = "__main__"
 ENVIRONMENT = "RIPRAP_CLASSES"
 """Names the file to the launcher's children."""
+KINDS = {"operator": "class", "function": "function"}
 FOLDER, FILE = "classes", "classes.pickle"
 SAVE = (
-    "save the class into a module (in a notebook: begin its cell with `%%writefile my_operators.py`),"
+    "save the class or function into a module (in a notebook: begin its cell with `%%writefile my_operators.py`),"
     " import it from there, and name it my_operators:CLASS"
 )
 
 
-def find(name: str) -> Any:
-    """The class that `__main__:NAME` means here: in the file that the launcher named, else in the program itself.
+def find(name: str, role: str = "operator") -> Any:
+    """The class of an `operator`, or the `function`, that `__main__:NAME` means here: in the file that the launcher
+    named, else in the program itself.
 
-    ConfigError when there is no such class.
+    ConfigError when there is no such class or function.
     """
     file = os.environ.get(ENVIRONMENT)
     found = _read(file).get(name) if file else getattr(sys.modules[MAIN], name, None)
     if found is None:
         raise ConfigError(
-            f"operator '{MAIN}:{name}': the class of a notebook or script is known only to the jobs that this starts",
+            f"{role} '{MAIN}:{name}': the {KINDS[role]} of a notebook or script is known only to the jobs that this"
+            " starts",
             SAVE,
         )
     return found
 
 
-def write(folder: Path, classes: Mapping[str, type]) -> Path:
-    """Pickle classes by value into a new file in `folder`, which is the user's alone; returns the file's path.
+def write(folder: Path, classes: Mapping[str, type | FunctionType]) -> Path:
+    """Pickle classes and functions by value into a new file in `folder`, which is the user's alone; its path.
 
     ConfigError when cloudpickle is not installed, or a class refers to what cannot be pickled.
     """
@@ -128,8 +132,9 @@ def _read(file: str) -> dict[str, Any]:
 
 
 def _sources(classes: Any) -> dict[str, list[str]]:
-    """The files that the classes' methods stand in, with their lines."""
-    functions = (value for kind in classes for value in vars(kind).values() if isinstance(value, FunctionType))
+    """The files that functions, and the classes' methods, stand in, with their lines."""
+    members = (value for one in classes for value in (one, *vars(one).values()))
+    functions = (value for value in members if isinstance(value, FunctionType))
     names = {function.__code__.co_filename for function in functions}
     return {name: lines for name in names if (lines := linecache.getlines(name))}
 

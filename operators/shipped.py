@@ -31,6 +31,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "read_edges:ReadEdges", "pagerank:PageRank", "components:ConnectedComponents", "shortest_paths:ShortestPaths",
         "factors:AlternatingLeastSquares",
     ),
+    "Dataflow: loops of one's own": ("iterate:Iterate", "delta_iterate:DeltaIterate"),
     "Dataflow: the greatest": ("read_rows:ReadRows", "top_n:TopN"),
     "Dataflow: learning": (
         "gradient:LocalGradient", "gradient:GlobalGradient", "online_logistic:LocalModel",

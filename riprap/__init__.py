@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from riprap.engine.api.run import Run
     from riprap.operators.base import Context, Processor, Sink, Source
     from riprap.operators.dataflow import DataflowOperator
+    from riprap.operators.iteration.delta_iterate import DeltaIterate
+    from riprap.operators.iteration.iterate import Iterate
     from riprap.operators.learning.estimators import from_estimator, load_model, predict, save_model, to_estimator
     from riprap.operators.learning.onnx_model import to_onnx
     from riprap.operators.options import Option
@@ -63,6 +65,8 @@ _PUBLIC = {
     "riprap.engine.api.run": ("Run",),
     "riprap.operators.base": ("Context", "Processor", "Sink", "Source"),
     "riprap.operators.dataflow": ("DataflowOperator",),
+    "riprap.operators.iteration.delta_iterate": ("DeltaIterate",),
+    "riprap.operators.iteration.iterate": ("Iterate",),
     "riprap.operators.learning.estimators": ("from_estimator", "load_model", "predict", "save_model", "to_estimator"),
     "riprap.operators.learning.onnx_model": ("to_onnx",),
     "riprap.operators.options": ("Option",),
@@ -82,12 +86,13 @@ _PUBLIC = {
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
 __all__ = [
-    "Backup", "ConfigError", "Context", "DataError", "DataflowOperator", "Decaying", "HashMap", "ItemProcessor",
-    "ItemSource", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Panes", "Processor", "Progress",
-    "RiprapError", "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source", "Stage", "State", "Table",
-    "TimedLines", "TransactionalSink", "Vector", "Windowed", "approximate", "barrier", "erasure", "from_estimator",
-    "load_model", "make_code", "mini_batch", "none", "optimistic", "predict", "reactive", "replication", "resume",
-    "save_model", "scheme", "stop_the_world", "to_estimator", "to_onnx", "upstream_backup", "write_shards",
+    "Backup", "ConfigError", "Context", "DataError", "DataflowOperator", "Decaying", "DeltaIterate", "HashMap",
+    "ItemProcessor", "ItemSource", "Iterate", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Panes",
+    "Processor", "Progress", "RiprapError", "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source",
+    "Stage", "State", "Table", "TimedLines", "TransactionalSink", "Vector", "Windowed", "approximate", "barrier",
+    "erasure", "from_estimator", "load_model", "make_code", "mini_batch", "none", "optimistic", "predict",
+    "reactive", "replication", "resume", "save_model", "scheme", "stop_the_world", "to_estimator", "to_onnx",
+    "upstream_backup", "write_shards",
 ]  # fmt: skip
 
 

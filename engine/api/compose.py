@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
@@ -38,6 +39,8 @@ __all__ = [
 ]  # fmt: skip
 
 Section = Mapping[str, Any]
+Given = type | FunctionType | str
+"""A class or a function, or the import path of one."""
 
 
 def scheme(name: str, /, **options: Any) -> dict[str, Any]:
@@ -75,7 +78,7 @@ class Job:
         output: Section | None = None,
     ) -> None:  # fmt: skip
         path = None if input is None else os.fspath(input)
-        self._classes: dict[str, type[Operator]] = {}
+        self._by_value: dict[str, type | FunctionType] = {}
         self._last: Run | None = None
         self._values: dict[str, Any] = {
             "job": name,
@@ -94,7 +97,7 @@ class Job:
         if not isinstance(values, dict) or not isinstance(values.get("job"), str):
             raise ConfigError(f"{os.fspath(path)}: not a topology", "name a file with job, input, stages, edges, ...")
         job = cls.__new__(cls)
-        job._classes, job._last = {}, None
+        job._by_value, job._last = {}, None
         job._values = {**values, "stages": values.get("stages") or {}, "edges": values.get("edges") or []}
         return job
 
@@ -123,13 +126,58 @@ class Job:
         if name in self._values["stages"]:
             raise ConfigError(f"job {self.name} has a stage {name} already", "choose another name")
         own = {"path": os.fspath(input)} if isinstance(input, str | os.PathLike) else input
-        path = operator if isinstance(operator, str) else import_path(operator)
-        if not isinstance(operator, str) and operator.__module__ == by_value.MAIN:
-            self._classes[operator.__name__] = operator
-        values = {"operator": path, "parallelism": parallelism}
+        values = {"operator": self._path(operator), "parallelism": parallelism}
         values |= _given(options=options or None, input=own, cpus=cpus and list(cpus), threads=threads)
         self._values["stages"][name] = values
         return Stage(self, name)
+
+    def iterate(
+        self, name: str, step: Given, /, *, first: Given | None = None, until: Given | None = None,
+        combine: Given | None = None, **stage: Any,
+    ) -> Stage:  # fmt: skip
+        """Add a stage that iterates over each window's rows, with its loop edge: all keys in each superstep.
+
+        `first(rows)` makes keys and values, `step(at)` new values and messages to keys (docs/iteration.md); the loop
+        ends after `supersteps`, when there are no messages, or when `until(total)` is true of the parts that steps
+        return: they are added up, or joined by `combine(one, other)`. Or `step` is a class that derives from Iterate
+        and has such methods. All else is as of `stage`.
+        """
+        functions = {"first": first, "until": until, "combine": combine}
+        return self._loop(name, "iterate:Iterate", step, functions, stage)
+
+    def delta_iterate(
+        self, name: str, step: Given, /, *, solution: Given | None = None, workset: Given | None = None,
+        until: Given | None = None, combine: Given | None = None, **stage: Any,
+    ) -> Stage:  # fmt: skip
+        """Add a stage that iterates with its loop edge, and works only on keys that have messages.
+
+        `solution(rows)` makes keys and values, `workset(rows)` the first messages, `step(at)` new values of the keys
+        that have some, and the next messages. It ends when there are none, and else as `iterate`. Or `step` is a class
+        that derives from DeltaIterate.
+        """
+        functions = {"solution": solution, "workset": workset, "until": until, "combine": combine}
+        return self._loop(name, "delta_iterate:DeltaIterate", step, functions, stage)
+
+    def _loop(
+        self, name: str, base: str, step: Given, functions: Mapping[str, Given | None], stage: Mapping[str, Any]
+    ) -> Stage:
+        given = {option: function for option, function in functions.items() if function is not None}
+        if isinstance(step, type):
+            if given:
+                methods = " and ".join(given)
+                raise ConfigError(f"{step.__name__} is a class, and {methods} is given too", "make that a method of it")
+            return self.stage(name, step, **stage).loop()
+        paths = {option: self._path(function) for option, function in {"step": step, **given}.items()}
+        return self.stage(name, base, **paths, **stage).loop()
+
+    def _path(self, named: Given) -> str:
+        """The import path of a class or function, which is sent by value where it is one of the running program."""
+        if isinstance(named, str):
+            return named
+        path = import_path(named)
+        if named.__module__ == by_value.MAIN:
+            self._by_value[named.__name__] = named
+        return path
 
     def edge(self, upstream: Stage, downstream: Stage, **values: Any) -> None:
         """Add an edge with the values that it has in a file; ConfigError for a stage of another job."""
@@ -168,7 +216,7 @@ class Job:
         the latest, whatever ends that.
         """
         with self._file() as file:
-            classes = str(by_value.write(Path(file).parent, self._classes)) if self._classes else None
+            classes = str(by_value.write(Path(file).parent, self._by_value)) if self._by_value else None
             path = None if out is None else os.fspath(out)
             what = {"topology": file, "out": path, "classes": classes}
             order = messages.order(list(faults), zookeeper, _path(zookeeper_auth), standby, os.getpid(), **what)
@@ -241,6 +289,14 @@ class Stage:
         self.job.edge(self, upstream, partitioning=partitioning, feedback=True, consistency=consistency, **slack)
         return upstream
 
+    def loop(self, upstream: Stage | None = None) -> Stage:
+        """Send back within the window, which stays open until the loop has ended (docs/iteration.md).
+
+        To this stage itself, or to one that feeds it, where the loop goes over several stages. Returns this stage.
+        """
+        self.job.edge(self, upstream or self, loop=True)
+        return self
+
 
 def resume(
     directory: str | os.PathLike[str], *, faults: Sequence[str] = (), zookeeper: str | None = None,
@@ -257,10 +313,10 @@ def resume(
     return begin(order, _workers_environment())
 
 
-def import_path(operator: type[Operator]) -> str:
-    """`module:Class`, by which workers find a class; ConfigError for one that they cannot import."""
-    name = f"{operator.__module__}:{operator.__qualname__}"
-    if getattr(sys.modules.get(operator.__module__), operator.__qualname__, None) is not operator:
+def import_path(named: type | FunctionType) -> str:
+    """`module:Name`, by which workers find a class or function; ConfigError for one that they cannot import."""
+    name = f"{named.__module__}:{named.__qualname__}"
+    if getattr(sys.modules.get(named.__module__), named.__qualname__, None) is not named:
         raise ConfigError(
             f"workers cannot import {name}: it is not at the top of its module", "define it there, under its own name"
         )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import Cli
+from cli_harness import REPO, Cli
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
@@ -113,3 +118,35 @@ def test_a_loop_begins_once_more_from_what_the_others_had(graph: Cli, cluster: S
     assert found.keys() == truth.keys() and summary["epochs"] == calm["epochs"] == 2
     assert max(abs(found[vertex] - truth[vertex]) for vertex in truth) < 1e-8
     graph.await_no_process()
+
+
+def test_the_examples_of_the_page_run_as_they_stand(cli: Cli) -> None:
+    """On paths of ten vertices, so that the loops are long: functions of a script, which travel by value."""
+    starts = np.flatnonzero(np.arange(200) % 10 < 9)
+    (cli.directory / "edges.txt").write_text("".join(f"{start} {start + 1}\n" for start in starts.tolist()))
+    examples = re.findall(r"```python\n(.*?)```", (REPO / "docs/iteration.md").read_text(), re.S)
+    (cli.directory / "page.py").write_text("\n".join(examples).replace(".data/edges", "edges.txt"))
+    ended = subprocess.run(
+        [sys.executable, "page.py"],
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    labels = connected_components(coo_matrix((np.ones(len(starts)), (starts, starts + 1)), (200, 200)))[1]
+    truth = {vertex: float(np.flatnonzero(labels == label)[0]) for vertex, label in enumerate(labels)}
+    spoken = {}
+    for name in ("labels", "changes"):
+        summary = json.loads((cli.directory / "runs" / name / "summary.json").read_text())
+        assert values_of(summary) == truth and len(set(truth.values())) == 20
+        spoken[name] = summary["metrics"]["messages"]
+        assert summary["metrics"]["supersteps"] == 11
+    assert spoken == {"labels": 11 * 360, "changes": 360 + 20 * (2 * sum(range(9)) + 9)}, "all edges, or changes"
+    assert f"{spoken['changes']:.1f} messages instead of {spoken['labels']:.1f}" in ended.stdout
+    cli.await_no_process()
+
+
+def values_of(summary: dict[str, Any]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for model in summary["model"]["all"].values():
+        with np.load(Path(model["path"])) as arrays:
+            found |= dict(zip(arrays["keys"].tolist(), arrays["values"].tolist(), strict=True))
+    return found

@@ -56,7 +56,6 @@ def test_every_figure_is_shown_somewhere() -> None:
 ROWS = np.random.default_rng(3).standard_normal((40, 3))
 TAKEN = {
     "operators.md": {},
-    "iteration.md": {},
     "dataflow.md": {"hashed": lambda addresses: addresses},
     "states.md": {},
     "time.md": {},
@@ -73,6 +72,7 @@ TAKEN = {
 """By page what its examples take as given."""
 ELSEWHERE = {
     "python_api.md": "tests/scenarios/test_python_api.py",
+    "iteration.md": "tests/scenarios/test_loops.py",
     "first_hour.md": "tests/scenarios/test_first_hour.py",
     "adding_a_scheme.md": "tests/sim/test_adding_a_scheme.py",
 }

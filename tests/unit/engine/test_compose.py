@@ -22,7 +22,10 @@ from riprap.engine.api.compose import (
     upstream_backup,
 )
 from riprap.engine.run.preflight import check_job
+from riprap.operators.graphs.read_edges import ReadEdges
+from riprap.operators.iteration.iterate import Iterate
 from riprap.operators.text.word_count import CountWords, SplitWords
+from tests.unit.operators import test_keyed_loops
 
 BY_HAND = """\
 job: words
@@ -209,3 +212,55 @@ def test_workers_find_what_lies_beside_the_script(
     path = _workers_environment()["PYTHONPATH"]
     assert path.split(os.pathsep) == [*([before] if before else []), str(tmp_path)]
     assert os.environ.get("PYTHONPATH") == before
+
+
+LOOPS = """\
+job: loops
+input: {{path: {path}}}
+micro_batch: 2
+stages:
+  read: {{operator: "read_edges:ReadEdges"}}
+  bulk:
+    operator: "iterate:Iterate"
+    parallelism: 2
+    options: {{step: "{own}:lower", first: "{own}:first", until: "{own}:nothing_changed", columns: 3}}
+  delta:
+    operator: "delta_iterate:DeltaIterate"
+    options: {{step: "{own}:lower_of_changed", solution: "{own}:first", workset: "{own}:told"}}
+  class: {{operator: "{own}:Halving", options: {{supersteps: 7}}}}
+edges:
+  - {{from: bulk, to: bulk, loop: true}}
+  - {{from: delta, to: delta, loop: true}}
+  - {{from: class, to: class, loop: true}}
+  - {{from: class, to: bulk, loop: true}}
+  - {{from: read, to: bulk, partitioning: full}}
+  - {{from: bulk, to: delta, partitioning: full}}
+  - {{from: delta, to: class, partitioning: full}}
+fault_tolerance: {{scheme: none}}
+"""
+
+
+def test_loops_of_functions_and_classes_are_the_topology_of_the_file(text: Path, tmp_path: Path) -> None:
+    own = test_keyed_loops
+    job = Job("loops", input=text, micro_batch=2, scheme=none())
+    read = job.stage("read", ReadEdges)
+    bulk = job.iterate("bulk", own.lower, first=own.first, until=own.nothing_changed, columns=3, parallelism=2)
+    delta = job.delta_iterate("delta", own.lower_of_changed, solution=own.first, workset=f"{own.__name__}:told")
+    halving = job.iterate("class", own.Halving, supersteps=7)
+    assert halving.loop(bulk) is halving
+    read.to(bulk, "full").to(delta, "full").to(halving, "full")
+    (tmp_path / "hand.yaml").write_text(LOOPS.format(path=text, own=own.__name__))
+    assert job.check().to_dict() == check_job(str(tmp_path / "hand.yaml"), ()).topology.to_dict()
+
+
+def test_a_loop_that_lacks_a_function_or_has_one_that_workers_cannot_import_is_refused(text: Path) -> None:
+    job = Job("loops", input=text, micro_batch=2, scheme=none())
+    read = job.stage("read", ReadEdges)
+    with pytest.raises(ConfigError, match="Halving is a class, and until is given too"):
+        job.iterate("label", test_keyed_loops.Halving, until=test_keyed_loops.nothing_changed)
+    with pytest.raises(ConfigError, match=r"workers cannot import .*<lambda>: it is not at the top of its module"):
+        job.iterate("label", lambda at: (at.values, None), first=test_keyed_loops.first)
+    read.to(job.iterate("label", test_keyed_loops.lower), "full")
+    with pytest.raises(ConfigError, match=r"(?s)stages.label.options: Iterate has no first.*my_module:first"):
+        job.check()
+    assert "__main__" not in job.to_yaml() and Iterate.__name__ in job.to_yaml()

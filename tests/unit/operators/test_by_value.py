@@ -11,6 +11,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.operators import by_value
+from riprap.operators.functions import load_function
 from riprap.operators.loading import load_operator
 
 SCRIPT = """\
@@ -33,7 +34,11 @@ class Broken(Base):
         raise ValueError("a mistake")
 
 
-print(by_value.write(Path(sys.argv[1]), {"Base": Base, "Broken": Broken}))
+def scaled(rows):
+    return rows * FACTOR
+
+
+print(by_value.write(Path(sys.argv[1]), {"Base": Base, "Broken": Broken, "scaled": scaled}))
 """
 
 
@@ -63,6 +68,22 @@ def test_an_error_shows_the_line_of_a_file_that_is_not_there(file: Path) -> None
     with pytest.raises(ValueError) as caught:
         load_operator("__main__:Broken")().process_data(2)  # type: ignore[attr-defined]
     assert traceback.extract_tb(caught.value.__traceback__)[-1].line == 'raise ValueError("a mistake")'
+
+
+def test_a_function_comes_the_same_way(file: Path) -> None:
+    assert load_function("__main__:scaled")(2) == 6
+    with pytest.raises(ConfigError, match="Base is no function"):
+        load_function("__main__:Base")
+    with pytest.raises(ConfigError, match=r"^function '__main__:nothing': the function of a notebook or script"):
+        load_function("__main__:nothing")
+
+
+def test_an_error_in_a_function_shows_its_line(file: Path) -> None:
+    import traceback
+
+    with pytest.raises(TypeError) as caught:
+        load_function("__main__:scaled")(None)
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].line == "return rows * FACTOR"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
