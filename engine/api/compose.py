@@ -167,7 +167,7 @@ class Job:
                 methods = " and ".join(given)
                 raise ConfigError(f"{step.__name__} is a class, and {methods} is given too", "make that a method of it")
             return self.stage(name, step, **stage).loop()
-        paths = {option: self._path(function) for option, function in {"step": step, **given}.items()}
+        paths: dict[str, Any] = {name: self._path(function) for name, function in {"step": step, **given}.items()}
         return self.stage(name, base, **paths, **stage).loop()
 
     def _path(self, named: Given) -> str:
