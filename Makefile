@@ -58,7 +58,7 @@ test: build $(VENV)/.test ## run the default test suite on two cores: what compu
 	$(BIN)/python -m pytest -q -n 2 -m "not long" tests/unit tests/conformance tests/sim tests/fuzz
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not long" tests/cluster tests/scenarios tests/namespaces
 
-test-long: build $(VENV)/.test ## run the further cases of the scenarios, which the default suite leaves out (6 minutes)
+test-long: build $(VENV)/.test ## run the further cases of the scenarios, which the default suite leaves out (15 minutes)
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m long tests/cluster tests/scenarios tests/namespaces
 
 oracle: build $(VENV)/.test ## run the topologies of configs/ under every scheme, also with kills, and compare with the kept digests (20 minutes)

@@ -13,6 +13,7 @@ bench/results/soak_snapshots.json, where parts (--first, --count) of one seed ad
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -146,6 +147,7 @@ class Arena:
 
     def __init__(self, directory: Path, zookeeper: str) -> None:
         self._directory, self._zookeeper = directory, zookeeper
+        self._calms = itertools.count()
         self._calm: dict[tuple[str, str], Ended] = {}
 
     def run(self, schedule: Schedule) -> Ended:
@@ -164,7 +166,7 @@ class Arena:
         """The undisturbed job of a schedule."""
         case = schedule.job, schedule.scheme
         if case not in self._calm:
-            folder = self._directory / f"calm-{len(self._calm)}"
+            folder = self._directory / f"calm-{next(self._calms)}"
             self._calm[case] = Trial(folder, self._zookeeper, Schedule(-1, *case, schedule.section)).run()
         return self._calm[case]
 
