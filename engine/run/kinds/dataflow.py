@@ -13,7 +13,7 @@ from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.inert import notes
 from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.run.kinds.kind import JobKind
-from riprap.engine.schemes import names_for
+from riprap.engine.schemes import SCHEMES, names_for
 from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.base import Operator
 from riprap.operators.dataflow import DataflowOperator
@@ -103,6 +103,7 @@ def _made_problems(draft: Draft, name: str) -> Iterator[Problem]:
         yield from _window_problems(topology, name, operator)
         yield from _coding_problems(topology, name, operator)
         yield from _transaction_problems(topology, name, operator)
+        yield from _order_problems(topology, name, operator)
     if stage.threads > 1 and not operator.prepares:
         wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
         yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
@@ -133,6 +134,15 @@ def _transaction_problems(topology: Topology, name: str, operator: DataflowOpera
     if any(edge.upstream == name and not edge.feedback for edge in topology.edges):
         wrong = "puts out transactions, and an edge leads on from it"
         yield Problem(("stages", name), wrong, "a destination", "take out the edges from it")
+
+
+def _order_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """A loop that says other things when it hears its peers in another order, and a scheme that repeats no order."""
+    scheme, path = topology.scheme_of(name)["scheme"], topology.stages[name].operator
+    if operator.needs_order and SCHEMES[scheme].reorders:
+        wrong = f"is {scheme}, but what stage {name} puts out depends on the order in which blocks come ({path})"
+        fit = [other for other in names_for(True) if not SCHEMES[other].reorders]
+        yield Problem(("fault_tolerance", "scheme"), wrong, one_of(fit), "set it to barrier or mini_batch")
 
 
 def _window_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:

@@ -9,15 +9,14 @@ from collections.abc import Callable
 import numpy as np
 
 from riprap.operators.base import Context
-from riprap.operators.dataflow import Items
-from riprap.operators.iteration.supersteps import Iteration
+from riprap.operators.dataflow import DataflowOperator, Items
 from tests.unit.operators.dataflow_harness import Task
 
 
 class Ring:
     """The tasks of one stage with a loop; blocks are delivered in a random order, in order from task to task."""
 
-    def __init__(self, make: Callable[[], Iteration], tasks: int, seed: int, deaths: bool = False) -> None:
+    def __init__(self, make: Callable[[], DataflowOperator], tasks: int, seed: int, deaths: bool = False) -> None:
         self.tasks = [Task(make, Context(index=i, parallelism=tasks), np.inf) for i in range(tasks)]
         self.links = {(i, j): deque[Items]() for i in range(tasks) for j in range(tasks)}
         self.random, self.deaths, self.blocks, self.messages = random.Random(seed), deaths, 0, 0
