@@ -44,6 +44,8 @@ class Description:
     """True when a processor splits its work, as the attachment `hybrid` needs it."""
     prepares: bool
     """True when a stage of it may have several compute threads."""
+    needs_order: bool
+    """True when a scheme must give it blocks in the same order again."""
 
     @property
     def example(self) -> str:
@@ -69,6 +71,7 @@ def describe(path: str) -> Description:
         results=_results(operator),
         splits=issubclass(operator, Processor) and operator.process_linear is not Processor.process_linear,
         prepares=issubclass(operator, DataflowOperator) and operator.prepare is not DataflowOperator.prepare,
+        needs_order=issubclass(operator, DataflowOperator) and operator.needs_order,
     )
 
 

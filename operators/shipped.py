@@ -29,7 +29,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
     ),
     "Dataflow: graphs": (
         "read_edges:ReadEdges", "pagerank:PageRank", "components:ConnectedComponents", "shortest_paths:ShortestPaths",
-        "factors:AlternatingLeastSquares",
+        "asynchronous_paths:AsynchronousPaths", "factors:AlternatingLeastSquares",
     ),
     "Dataflow: loops of one's own": ("iterate:Iterate", "delta_iterate:DeltaIterate"),
     "Dataflow: the greatest": ("read_rows:ReadRows", "top_n:TopN"),

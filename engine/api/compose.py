@@ -167,8 +167,8 @@ class Job:
                 methods = " and ".join(given)
                 raise ConfigError(f"{step.__name__} is a class, and {methods} is given too", "make that a method of it")
             return self.stage(name, step, **stage).loop()
-        paths: dict[str, Any] = {name: self._path(function) for name, function in {"step": step, **given}.items()}
-        return self.stage(name, base, **paths, **stage).loop()
+        options = {option: self._path(function) for option, function in {"step": step, **given}.items()}
+        return self.stage(name, base, **{**stage, **options}).loop()
 
     def _path(self, named: Given) -> str:
         """The import path of a class or function, which is sent by value where it is one of the running program."""

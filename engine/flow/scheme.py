@@ -77,6 +77,9 @@ class Scheme:
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
 
+    reorders = False
+    """True when a new incarnation may compute its input in another order, and its peers do not go back with it."""
+
     part = SavedPart()
     """Of the newest checkpoint for which it is safe."""
 

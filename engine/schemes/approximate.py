@@ -56,7 +56,7 @@ URGENT = 0.5
 class Approximate(Scheme):
     """One task's half; there is nothing that sources and destinations do differently but reading and writing."""
 
-    saves = True
+    saves = reorders = True
 
     window = Window(1024, 1 << 24)
     """Small blocks pass in numbers, so that a state is not saved each tenth of a second for them."""

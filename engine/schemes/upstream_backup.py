@@ -31,7 +31,7 @@ PROCESSED_MAX = 1024  # blocks without an acknowledgement; senders have room for
 class UpstreamBackup(Scheme):
     """One task's half."""
 
-    saves = exact = True
+    saves = exact = reorders = True
     waiting_max = 64
     window = Window(4 * PROCESSED_MAX)
 

@@ -18,10 +18,10 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from riprap.codec.errors import DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.iteration.loop_state import LoopState, Reached, StepKey
+from riprap.operators.iteration.rows import collect
 from riprap.operators.keyed import shares
 from riprap.operators.options import Option
 
@@ -114,15 +114,7 @@ class Iteration(DataflowOperator):
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """A row of the stage's input for each item: one 2-D array, or columns of one length."""
-        columns = [array[first:] for array in items.arrays]
-        if any(array.ndim > 2 for array in columns):
-            raise DataError("the items of a loop are no rows of numbers", "Send a matrix, or columns of one length.")
-        rows = np.column_stack(columns).astype(np.float64)
-        try:
-            self.state.append(items.epoch, rows)
-        except ValueError as error:
-            raise DataError(f"the items do not suit the loop: {error}", "Send such rows to it.") from error
-        return items.count
+        return collect(self.state, items, first)
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         """The loop begins. Its rows are in one order, for they may come in another after a failure."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cli_harness import REPO, Cli
 from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
@@ -150,3 +150,42 @@ def values_of(summary: dict[str, Any]) -> dict[int, float]:
         with np.load(Path(model["path"])) as arrays:
             found |= dict(zip(arrays["keys"].tolist(), arrays["values"].tolist(), strict=True))
     return found
+
+
+DEADLY_PATHS = """\
+import os
+import signal
+from pathlib import Path
+
+from riprap.operators.graphs.asynchronous_paths import AsynchronousPaths
+
+HERE = Path(__file__).parent
+
+
+class DeadlyPaths(AsynchronousPaths):
+    '''Task 1 is killed in window 2 at its third block of messages, once.'''
+
+    def work(self, messages):
+        if self._me == 1 and self.state.epoch == 2 and self.state.arrays["counts"][1] == 3:
+            if not (HERE / "killed").exists():
+                (HERE / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().work(messages)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "mini_batch"])
+def test_a_loop_without_supersteps_finds_the_shortest_paths_after_a_kill_in_its_middle(graph: Cli, scheme: str) -> None:
+    (graph.directory / "deadly_paths.py").write_text(DEADLY_PATHS)
+    paths = JOB.replace("pagerank:PageRank", "deadly_paths:DeadlyPaths")
+    paths = paths.replace(", options: {supersteps: 60, tolerance: 0.0}", "")
+    paths = paths.replace("{scheme: barrier, interval_ms: 50}", f"{{scheme: {scheme}}}")
+    (graph.directory / "paths.yaml").write_text(paths)
+    ended = graph.run("run", "paths.yaml", "--out", "out", "--json", "--set", "input.bad_rows=keep")
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert (graph.directory / "killed").exists() and [one["worker"] for one in summary["failures"]] == ["rank.1"]
+    edges = np.loadtxt(graph.directory / "edges.txt", int)
+    ones = coo_matrix((np.ones(len(edges)), edges.T), (500, 500)).minimum(1)
+    assert ranks_of(summary) == dict(enumerate(dijkstra(ones, indices=0).tolist()))
+    graph.await_no_process()

@@ -11,6 +11,7 @@ import numpy as np
 from riprap.configs.topology import Topology
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.iteration.asynchronous import AsynchronousLoop
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages, Spoken
 from riprap.operators.panes.firing import Fired, TimedItems
@@ -207,6 +208,40 @@ class Circulate(Iteration):
         return np.arange(KEYS), self.state.arrays["sums"]
 
 
+class Wandering(AsynchronousLoop):
+    """As Circulate without supersteps: a sum goes from key to key, and counts once it is back where it was.
+
+    A message is the key that a sum belongs to, how far it has come, and the sum."""
+
+    def __init__(self) -> None:
+        self.state = LoopState(2, sums=np.zeros(KEYS))
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        assert not self.iterating, "an item of a later window within a loop"
+        return super().process_data(items, first, out)
+
+    def begin(self) -> Messages:
+        rows, self.state.rows = self.state.rows, np.zeros((0, 2))
+        self.state.arrays["sums"] = np.zeros(KEYS)
+        sums = np.bincount(rows[:, 0].astype(np.int64), rows[:, 1], KEYS)
+        keys = np.flatnonzero(sums)
+        return self._onwards(keys, np.zeros(len(keys)), sums[keys])
+
+    def _onwards(self, homes: np.ndarray, gone: np.ndarray, sums: np.ndarray) -> Messages:
+        keys = (homes + gone.astype(np.int64) + 1) % KEYS
+        return Messages(keys, np.column_stack([homes, gone + 1, sums]))
+
+    def work(self, messages: Messages) -> Messages:
+        homes, gone, sums = messages.values.T
+        back = gone == KEYS
+        assert (messages.keys == (homes + gone) % KEYS).all()
+        self.state.arrays["sums"] = self.state.arrays["sums"] + np.bincount(messages.keys[back], sums[back], KEYS)
+        return self._onwards(homes[~back].astype(np.int64), gone[~back], sums[~back])
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.arange(KEYS), self.state.arrays["sums"]
+
+
 class TotalOfLoop(Total):
     """As Total, of keys and values as loops send them."""
 
@@ -239,12 +274,12 @@ def _loop(**consistency: Any) -> dict[str, Any]:
     return _topology(stages, [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True} | consistency])
 
 
-def _circle(tasks: int, second: Mapping[str, tuple[str, int, dict[str, Any]]] = {}, **options: Any) -> dict[str, Any]:
-    """A stage that circulates each window's sums among its tasks, and perhaps a second one behind it."""
-    stages = {"a": ("Spread", 2, {}), "b": ("Circulate", tasks, options), **second, "c": ("TotalOfLoop", 2, {})}
+def _circle(*loops: tuple[str, int, dict[str, Any]]) -> dict[str, Any]:
+    """Stages that circulate each window's sums among their tasks, one behind the other."""
+    circles = {f"b{number}": loop for number, loop in enumerate(loops, 1)}
+    stages = {"a": ("Spread", 2, {}), **circles, "c": ("TotalOfLoop", 2, {})}
     edges = [{"from": one, "to": next_one} for one, next_one in pairwise(stages)]
-    loops = [{"from": stage, "to": stage, "loop": True} for stage, (name, *_) in stages.items() if name == "Circulate"]
-    return _topology(stages, edges + loops)
+    return _topology(stages, edges + [{"from": stage, "to": stage, "loop": True} for stage in circles])
 
 
 STRIPED = {
@@ -291,9 +326,10 @@ SHAPES = {
     "bsp": _loop(consistency="bsp"),
     "ssp": _loop(consistency="ssp", staleness=2),
     "asp": _loop(consistency="asp"),
-    "self": _circle(3),
-    "two_cycles": _circle(2, {"d": ("Circulate", 2, {"delta": True})}),
-    "delta": _circle(2, delta=True),
+    "self": _circle(("Circulate", 3, {})),
+    "two_cycles": _circle(("Circulate", 2, {}), ("Circulate", 2, {"delta": True})),
+    "delta": _circle(("Circulate", 2, {"delta": True})),
+    "async_loop": _circle(("Wandering", 3, {})),
     "coded": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}),
     "copied": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}, COPIED),
     "coded_end": _coded({"a": ("Spread", 1, {"by_key": False})}, {"c": ("Total", 1, {})}),
@@ -303,7 +339,7 @@ SHAPES = {
 }
 """full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
 are closed, behind the sources or in them; keyed: sums by key, twice; panes: by event time, with late items; bsp, ssp,
-asp: a loop under each model."""
+asp: a loop under each model; self, two_cycles, delta: loops in supersteps; async_loop: one without."""
 
 
 def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:

@@ -19,6 +19,7 @@ from pairs import chosen
 
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.task import Task
+from riprap.engine.schemes.registry import SCHEMES, upstream_backup
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -61,14 +62,17 @@ def errors(simulation: DataflowSimulation) -> np.ndarray:
     return simulation.totals() - simulation.truth_of_keys()
 
 
-LOOPS = ("self", "two_cycles", "delta")
+LOOPS = ("self", "two_cycles", "delta", "async_loop")
 """Which wait for what inexact schemes may lose."""
+NEED_ORDER = ("async_loop",)
+"""A scheme that repeats no order is refused with these (engine/run/kinds/dataflow.py)."""
 CASES = [
     (scheme, shape)
     for scheme, options in EXACT.items()
     for shape in SHAPES
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
-    if scheme != "optimistic" or shape in LOOPS  # elsewhere it is barrier
+    if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
+    if scheme != "optimistic" or (shape in LOOPS and shape not in NEED_ORDER)  # elsewhere it is barrier, or refused
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
 
@@ -123,10 +127,10 @@ def test_without_fault_tolerance_the_job_ends_all_the_same(shape: str, fault: st
         run(DataflowCase({"scheme": "none"}, shape, **FAULTS[fault]), seed, f"without and {shape}-{fault}")
 
 
-@pytest.mark.parametrize("scheme", EXACT)
-def test_loops_that_are_hit_end_all_the_same(scheme: str) -> None:
+@pytest.mark.parametrize(("scheme", "shape"), [case for case in CASES if case[1] in ("self", *NEED_ORDER)])
+def test_loops_that_are_hit_end_all_the_same(scheme: str, shape: str) -> None:
     """A slow wire makes loops longer than checkpoints are apart: lives begin within one."""
-    case = DataflowCase(EXACT[scheme], "self", wire_s=0.02, kills=4, kill_until_s=2.0)
+    case = DataflowCase(EXACT[scheme], shape, wire_s=0.02, kills=4, kill_until_s=2.0)
     within = []
 
     class Noting(DataflowSimulation):
@@ -136,12 +140,22 @@ def test_loops_that_are_hit_end_all_the_same(scheme: str) -> None:
 
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = Noting(replace(case, log=[]), seed)
-        run_or_replay(simulation, __file__, f"loops_that_are_hit and {scheme}")
+        run_or_replay(simulation, __file__, f"loops_that_are_hit and {scheme}-{shape}")
         assert not errors(simulation).any(), f"seed {seed}"
     if scheme == "optimistic":
         assert within and not any(within), "a checkpoint within a loop"
     else:
         assert any(within) or "interval_ms" not in EXACT[scheme]
+
+
+def test_a_loop_that_needs_order_goes_wrong_where_none_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few states of upstream_backup, so that much is computed again: what was sent in one order is taken for what
+    another order would send. A loop in supersteps says the same in any order."""
+    monkeypatch.setattr(upstream_backup, "STATES", 1)
+    case = DataflowCase(EXACT["upstream_backup"], "async_loop", **FAULTS["everybody"])
+    assert any(errors(run(case, seed, "a_loop_that_needs_order")).any() for seed in range(12))
+    for seed in range(12):
+        assert not errors(run(replace(case, shape="self"), seed, "a_loop_that_needs_order")).any()
 
 
 class OneStands(DataflowSimulation):

@@ -13,7 +13,7 @@ from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.inert import notes
 from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.run.kinds.kind import JobKind
-from riprap.engine.schemes.registry import names_for
+from riprap.engine.schemes.registry import SCHEMES, names_for
 from riprap.engine.worker.operators import graph_context, input_of, windows_of
 from riprap.operators.base import Operator
 from riprap.operators.dataflow import DataflowOperator
@@ -105,6 +105,7 @@ def _made_problems(draft: Draft, name: str) -> Iterator[Problem]:
         yield from _coding_problems(topology, name, operator)
         yield from _transaction_problems(topology, name, operator)
         yield from _compensation_problems(topology, name, operator)
+        yield from _order_problems(topology, name, operator)
     if stage.threads > 1 and not operator.prepares:
         wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
         yield Problem(("stages", name, "threads"), wrong, f"1, as {stage.operator} prepares nothing", fix)
@@ -146,6 +147,15 @@ def _compensation_problems(topology: Topology, name: str, operator: DataflowOper
             ("fault_tolerance", "scheme"), wrong, "an operator of supersteps, which can compensate",
             "set it to barrier, whose checkpoints may lie within a loop",
         )  # fmt: skip
+
+
+def _order_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """A loop that says other things when it hears its peers in another order, and a scheme that repeats no order."""
+    scheme, path = topology.scheme_of(name)["scheme"], topology.stages[name].operator
+    if operator.needs_order and SCHEMES[scheme].reorders:
+        wrong = f"is {scheme}, but what stage {name} puts out depends on the order in which blocks come ({path})"
+        fit = [other for other in names_for(True) if not SCHEMES[other].reorders]
+        yield Problem(("fault_tolerance", "scheme"), wrong, one_of(fit), "set it to barrier or mini_batch")
 
 
 def _window_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:

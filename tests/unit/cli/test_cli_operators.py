@@ -73,6 +73,10 @@ def test_one_operator_with_its_options_units_metrics_results_and_a_stage() -> No
         assert words in told
 
 
+def test_an_operator_that_needs_order_names_only_schemes_that_repeat_it() -> None:
+    assert "schemes: none, barrier, mini_batch, reactive, stop_the_world\n" in run("asynchronous_paths").output
+
+
 def test_a_module_stands_for_all_of_its_operators() -> None:
     told = run("svm").output
     assert "svm:Gradient  (processor)" in told and "svm:Model  (sink)" in told

@@ -18,6 +18,7 @@ from riprap.engine.api.compose import (
     _workers_environment,
     approximate,
     import_path,
+    mini_batch,
     none,
     upstream_backup,
 )
@@ -264,3 +265,14 @@ def test_a_loop_that_lacks_a_function_or_has_one_that_workers_cannot_import_is_r
     with pytest.raises(ConfigError, match=r"(?s)stages.label.options: Iterate has no first.*my_module:first"):
         job.check()
     assert "__main__" not in job.to_yaml() and Iterate.__name__ in job.to_yaml()
+
+
+def test_a_loop_whose_output_depends_on_the_order_of_blocks_is_refused_where_none_is_repeated(text: Path) -> None:
+    (text.parent / "edges.txt").write_text("0 1\n")
+    job = Job("paths", input=text.parent / "edges.txt", micro_batch=2, scheme=upstream_backup())
+    job.stage("read", ReadEdges).to(job.stage("paths", "asynchronous_paths:AsynchronousPaths").loop(), "full")
+    words = r"(?s)scheme: is upstream_backup, but what stage paths puts out depends on the order.*none, barrier"
+    with pytest.raises(ConfigError, match=words):
+        job.check()
+    job._values["fault_tolerance"] = mini_batch()
+    assert [edge.loop for edge in job.check().edges] == [True, False]

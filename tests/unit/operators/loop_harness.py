@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from riprap.operators.base import Context
-from riprap.operators.dataflow import Items
+from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.iteration.supersteps import Iteration
 from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Task
@@ -22,7 +22,8 @@ ROLLBACKS = 3
 class Ring:
     """The tasks of one stage with a loop; blocks are delivered in a random order, in order from task to task."""
 
-    def __init__(self, make: Callable[[], Iteration], tasks: int, seed: int, fault: str = "") -> None:
+    def __init__(self, make: Callable[[], DataflowOperator], tasks: int, seed: int, fault: str = "") -> None:
+        assert fault in FAULTS
         self.tasks = [Task(make, Context(index=i, parallelism=tasks), np.inf) for i in range(tasks)]
         self.links = {(i, j): deque[Items]() for i in range(tasks) for j in range(tasks)}
         self.random, self.fault, self.blocks, self.messages = random.Random(seed), fault, 0, 0

@@ -18,7 +18,7 @@ from riprap.operators.iteration.keyed_loop import KeyedLoop
 from riprap.operators.iteration.keyed_step import KeyedStep
 from riprap.operators.keyed import shares
 from riprap.operators.returns import WrongReturn
-from tests.unit.operators.loop_harness import Ring
+from tests.unit.operators.loop_harness import FAULTS, Ring
 
 HERE = f"{__name__}:"
 VERTICES = 40
@@ -86,9 +86,9 @@ class Halving(Iterate):
         return bool(total[0] < 1)
 
 
-def ring(make: Callable[[], KeyedLoop], rows: np.ndarray, tasks: int, deaths: bool = False, windows: int = 1) -> Ring:
+def ring(make: Callable[[], KeyedLoop], rows: np.ndarray, tasks: int, fault: str = "", windows: int = 1) -> Ring:
     """After windows of a part of the rows each, dealt by key."""
-    made = Ring(make, tasks, 5, deaths)
+    made = Ring(make, tasks, 5, fault)
     for epoch, part in enumerate(np.array_split(rows.astype(float), windows), 1):
         for share in shares(part[:, 0].astype(np.int64), list(part.T[1:]), tasks):
             made.tasks[share.task].process(Items(epoch, "read", 0, share.items, share.arrays))
@@ -109,12 +109,12 @@ def both_ways(table: np.ndarray) -> np.ndarray:
     return np.stack([table, table[:, ::-1]], axis=1).reshape(-1, 2)
 
 
-@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("make", [bulk, delta])
-def test_components_are_those_of_scipy(make: Callable[[], KeyedLoop], tasks: int, deaths: bool) -> None:
+def test_components_are_those_of_scipy(make: Callable[[], KeyedLoop], tasks: int, fault: str) -> None:
     table = np.random.default_rng(4).integers(0, VERTICES, (30, 2))
-    made = ring(make, both_ways(table), tasks, deaths, windows=2)
+    made = ring(make, both_ways(table), tasks, fault, windows=2)
     graph = coo_matrix((np.ones(len(table)), table.T), (VERTICES, VERTICES))
     labels = connected_components(graph, directed=False)[1]
     there = np.unique(table)
