@@ -21,7 +21,8 @@ the job's as the last column says.
 
 def schemes_of(one: Description) -> list[str]:
     """The fault-tolerance schemes that can protect a job of such operators."""
-    return [name for name in names_for(one.kind == "dataflow") if not (one.needs_order and SCHEMES[name].reorders)]
+    names = names_for(one.kind == "dataflow")
+    return [name for name in names if not (one.needs_order and (SCHEMES[name].reorders or SCHEMES[name].for_loops))]
 
 
 def listing(families: Families) -> str:
