@@ -17,8 +17,8 @@ import numpy as np
 
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.iteration.loop_state import LoopState, StepKey
 from riprap.operators.iteration.collected_rows import collect
+from riprap.operators.iteration.loop_state import LoopState, StepKey
 from riprap.operators.iteration.supersteps import Messages
 from riprap.operators.keyed import shares
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.iteration.loop_state import LoopState, Reached, StepKey
 from riprap.operators.iteration.collected_rows import collect
+from riprap.operators.iteration.loop_state import LoopState, Reached, StepKey
 from riprap.operators.keyed import shares
 from riprap.operators.options import Option
 
