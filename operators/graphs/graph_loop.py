@@ -1,68 +1,22 @@
-"""The base of loops over a graph: rows of edges, and one value for each vertex."""
+"""The base of loops over a graph that go in supersteps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
-from riprap.operators.graphs.vertices import GraphPart
+from riprap.operators.graphs.vertex_values import VertexValues
 from riprap.operators.iteration.loop_state import LoopState
-from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages
-from riprap.operators.tables import Arrays, Schema, Table, joined, ordered
+from riprap.operators.iteration.supersteps import Iteration
 
 
-class GraphLoop(Iteration):
+class GraphLoop(VertexValues, Iteration):
     """Base of graph algorithms: the graph of a window is that of all edges so far, and its values are found anew.
 
     A subclass sets the first values of the vertices in `begin`.
     """
 
     keeps = ("values",)
-    value = "value"
-    """Name of a vertex's value, as people read it."""
 
     def __init__(self, supersteps: int) -> None:
         super().__init__(supersteps)
         self.state = LoopState(3, values=np.zeros(0))
-        self._part: tuple[int, GraphPart] | None = None
-
-    @property
-    def part(self) -> GraphPart:
-        """This task's part of the graph; made of the rows anew in each window, and in a new incarnation."""
-        if self._part is None or self._part[0] != self.state.epoch:
-            self._part = self.state.epoch, GraphPart.of(self.state.rows)
-        return self._part[1]
-
-    def along_edges(self, chosen: np.ndarray, values: np.ndarray, lengthen: bool = False) -> Messages:
-        """A message along each edge of the chosen vertices: its vertex's value, perhaps with the edge's length."""
-        part = self.part
-        edges = part.edges_of(chosen)
-        if not len(edges):
-            return NO_MESSAGES
-        sent = values[part.starts[edges]] + (part.lengths[edges] if lengthen else 0.0)
-        return Messages(part.ends[edges], sent)
-
-    def lower(self, messages: Messages) -> np.ndarray:
-        """Take in the least message of each vertex; True for those whose value it is below."""
-        values = self.state.arrays["values"]
-        least = np.full(len(values), np.inf)
-        np.minimum.at(least, self.part.place(messages.keys), messages.values)
-        lowered = least < values
-        self.state.arrays["values"] = np.where(lowered, least, values)
-        return lowered
-
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.part.vertices, self.state.arrays["values"]
-
-    def results(self) -> dict[str, np.ndarray]:
-        vertices, values = self.answer()
-        return {"vertices": vertices, "values": values[: len(vertices)]}
-
-    @classmethod
-    def tables(cls, results: Sequence[Arrays], schema: Schema) -> dict[str, Table]:
-        """`vertices`: each vertex and its value, by vertex."""
-        columns: Mapping[str, np.ndarray] = joined(
-            [{"vertex": one["vertices"], cls.value: one["values"]} for one in results]
-        )
-        return {"vertices": Table(ordered(columns, np.argsort(columns["vertex"], kind="stable")))}

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from riprap.operators.base import Context
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.iteration.collected_rows import collect
-from riprap.operators.iteration.loop_state import LoopState, StepKey
+from riprap.operators.dataflow import Emitter, Items
+from riprap.operators.iteration.loop import Loop
+from riprap.operators.iteration.loop_state import StepKey
 from riprap.operators.iteration.supersteps import Messages
 from riprap.operators.keyed import shares
 
@@ -29,7 +29,7 @@ SENT, TAKEN, ANSWERS, ALL_SENT, ALL_TAKEN, BEFORE = range(6)
 UNEVEN = -1
 
 
-class AsynchronousLoop(DataflowOperator):
+class AsynchronousLoop(Loop):
     """Base of operators that iterate without supersteps. They need an edge from their stage to itself, `loop: true`.
 
     A subclass makes `state`, a LoopState whose `rows` collect the stage's input and whose `arrays` hold all else, and
@@ -38,7 +38,6 @@ class AsynchronousLoop(DataflowOperator):
     """
 
     needs_order = True
-    state: LoopState
     combines: ClassVar[Mapping[str, str]] = {"messages": "sum", "waves": "sum"}
     meanings: ClassVar[Mapping[str, str]] = {
         "messages": "messages that tasks sent each other so far",
@@ -46,8 +45,7 @@ class AsynchronousLoop(DataflowOperator):
     }
 
     def open(self, context: Context) -> None:
-        self._me, self._tasks = context.index, context.parallelism
-        self._sends = bool(context.downstream)
+        super().open(context)
         self.state.arrays |= {"counts": np.zeros(6, np.int64), "said": np.zeros(2, np.int64)}
 
     # what a subclass defines
@@ -63,19 +61,7 @@ class AsynchronousLoop(DataflowOperator):
         """Messages to other tasks that come to the same as these, and are fewer; these themselves, unless defined."""
         return messages
 
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys (int64) and values of this task, when the loop has ended."""
-        raise NotImplementedError
-
     # what the engine calls
-    @property
-    def iterating(self) -> bool:
-        return self.state.iterating
-
-    def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """A row of the stage's input for each item: one 2-D array, or columns of one length."""
-        return collect(self.state, items, first)
-
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         """The loop begins; blocks of it that came before are worked on in the order in which they came."""
         state = self.state
@@ -84,7 +70,7 @@ class AsynchronousLoop(DataflowOperator):
         state.arrays["counts"][BEFORE] = UNEVEN
         self._tell(self.begin(), out)
         if self._tasks == 1:
-            self._end(out)
+            self.end(out)
         elif self._me == 0:
             self._ask(out)
         for key in sorted(state.came):
@@ -107,7 +93,7 @@ class AsynchronousLoop(DataflowOperator):
         elif kind == ASK:
             self._say(ANSWER, 0, out, int(counts[SENT]), int(counts[TAKEN]))
         elif kind == END:
-            self._end(out)
+            self.end(out)
         else:
             counts[[ANSWERS, ALL_SENT, ALL_TAKEN]] += 1, sent, taken
             if counts[ANSWERS] == self._tasks - 1:
@@ -150,16 +136,10 @@ class AsynchronousLoop(DataflowOperator):
         sent, taken = int(counts[ALL_SENT] + counts[SENT]), int(counts[ALL_TAKEN] + counts[TAKEN])
         if sent == taken == counts[BEFORE]:
             self._say_all(END, out)
-            self._end(out)
+            self.end(out)
             return
         counts[BEFORE] = sent if sent == taken else UNEVEN
         self._ask(out)
-
-    def _end(self, out: Emitter) -> None:
-        self.state.iterating = False
-        if self._sends:
-            keys, values = self.answer()
-            out.send_by_key(keys, (values,))
 
     def metrics(self) -> dict[str, float]:
         messages, waves = self.state.arrays["said"].tolist()

@@ -18,10 +18,9 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from riprap.operators.base import Context
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.iteration.collected_rows import collect
-from riprap.operators.iteration.loop_state import LoopState, Reached, StepKey
+from riprap.operators.dataflow import Emitter, Items
+from riprap.operators.iteration.loop import Loop
+from riprap.operators.iteration.loop_state import Reached, StepKey
 from riprap.operators.keyed import shares
 from riprap.operators.options import Option
 
@@ -49,14 +48,12 @@ class Spoken(NamedTuple):
 NO_MESSAGES = Messages(np.zeros(0, np.int64), NOTHING)
 
 
-class Iteration(DataflowOperator):
-    """Base of operators that iterate. They need an edge from their stage to itself with `loop: true`.
+class Iteration(Loop):
+    """Base of operators that iterate in supersteps. They need an edge from their stage to itself with `loop: true`.
 
     A subclass makes `state`, whose `rows` collect the stage's input, and defines `superstep` and `answer`; `begin`
     where there is something to prepare; `finished` where the loop ends otherwise than when nothing is fed back.
     """
-
-    state: LoopState
 
     keeps: ClassVar[tuple[str, ...]] = ()
     """Arrays of the state from whose values, whatever they are, the loop finds the same. Without them, and `agrees`, a
@@ -70,10 +67,6 @@ class Iteration(DataflowOperator):
         self._reached: Reached | None = None
         self.compensated = (0, 0)
         """The last window whose loop was begun from what was found before, and by how many supersteps that was."""
-
-    def open(self, context: Context) -> None:
-        self._me, self._tasks = context.index, context.parallelism
-        self._sends = bool(context.downstream)
 
     # what a subclass defines
     def begin(self) -> None:
@@ -103,19 +96,7 @@ class Iteration(DataflowOperator):
         """True when the loop ends; `fed` counts the messages of all tasks. All tasks are asked the same."""
         return fed == 0
 
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys (int64) and values of this task, when the loop has ended."""
-        raise NotImplementedError
-
     # what the engine calls
-    @property
-    def iterating(self) -> bool:
-        return self.state.iterating
-
-    def process_data(self, items: Items, first: int, out: Emitter) -> int:
-        """A row of the stage's input for each item: one 2-D array, or columns of one length."""
-        return collect(self.state, items, first)
-
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         """The loop begins. Its rows are in one order, for they may come in another after a failure."""
         self.state.begin(epoch)
@@ -211,10 +192,7 @@ class Iteration(DataflowOperator):
         totals = reduce(self.combine, [block[1] for block in blocks])
         self.state.superstep += 1
         if self.finished(fed, totals) or self.state.superstep >= self._supersteps:
-            self.state.iterating = False
-            if self._sends:
-                keys, values = self.answer()
-                out.send_by_key(keys, (values,))
+            self.end(out)
             return
         messages = Messages(*(np.concatenate([block[place] for block in blocks]) for place in (2, 3)))
         self._step(messages, totals, out)
