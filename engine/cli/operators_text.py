@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from riprap.engine.schemes.registry import SCHEMES, names_for
+from riprap.engine.schemes.registry import names_for
 from riprap.operators.catalogue import Description, option_row
 
 WIDTH = 110
@@ -21,8 +21,7 @@ the job's as the last column says.
 
 def schemes_of(one: Description) -> list[str]:
     """The fault-tolerance schemes that can protect a job of such operators."""
-    names = names_for(one.kind == "dataflow")
-    return [name for name in names if not (one.needs_order and (SCHEMES[name].reorders or SCHEMES[name].for_loops))]
+    return names_for(one.kind == "dataflow", one.needs_order)
 
 
 def listing(families: Families) -> str:

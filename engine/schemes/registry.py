@@ -41,11 +41,13 @@ def scheme_class(fault_tolerance: Mapping[str, Any]) -> type[Scheme]:
     return SCHEMES[name]
 
 
-def names_for(general: bool) -> list[str]:
+def names_for(general: bool, needs_order: bool = False) -> list[str]:
     """The schemes that a job may name: of dataflow operators where it is `general`, else one that trains or predicts.
 
-    A stage of a general job may be coded all the same, by a scheme of its own.
+    A stage of a general job may be coded all the same, by a scheme of its own. `needs_order`: one of its loops goes
+    without supersteps, so it can neither take blocks in another order nor begin once more from what it had found.
     """
-    if general:
-        return [name for name in SCHEMES if name == "none" or name not in SPREAD]
-    return [name for name, scheme in SCHEMES.items() if not scheme.for_loops]
+    if not general:
+        return [name for name, scheme in SCHEMES.items() if not scheme.for_loops]
+    names = [name for name in SCHEMES if name == "none" or name not in SPREAD]
+    return [name for name in names if not (needs_order and (SCHEMES[name].reorders or SCHEMES[name].for_loops))]

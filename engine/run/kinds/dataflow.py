@@ -154,7 +154,7 @@ def _order_problems(topology: Topology, name: str, operator: DataflowOperator) -
     scheme, path = topology.scheme_of(name)["scheme"], topology.stages[name].operator
     if operator.needs_order and SCHEMES[scheme].reorders:
         wrong = f"is {scheme}, but what stage {name} puts out depends on the order in which blocks come ({path})"
-        fit = [other for other in names_for(True) if not SCHEMES[other].reorders]
+        fit = names_for(True, needs_order=True)
         yield Problem(("fault_tolerance", "scheme"), wrong, one_of(fit), "set it to barrier or mini_batch")
 
 
