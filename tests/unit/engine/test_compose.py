@@ -271,7 +271,8 @@ def test_a_loop_whose_output_depends_on_the_order_of_blocks_is_refused_where_non
     (text.parent / "edges.txt").write_text("0 1\n")
     job = Job("paths", input=text.parent / "edges.txt", micro_batch=2, scheme=upstream_backup())
     job.stage("read", ReadEdges).to(job.stage("paths", "asynchronous_paths:AsynchronousPaths").loop(), "full")
-    words = r"(?s)scheme: is upstream_backup, but what stage paths puts out depends on the order.*none, barrier, mini_batch, reactive, stop_the_world"
+    words = r"(?s)scheme: is upstream_backup, but what stage paths puts out depends on the order"
+    words += ".*none, barrier, mini_batch, reactive, stop_the_world"
     with pytest.raises(ConfigError, match=words):
         job.check()
     job._values["fault_tolerance"] = mini_batch()
