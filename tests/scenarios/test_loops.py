@@ -81,11 +81,12 @@ def deadly(graph: Cli, at: int, *replacements: tuple[str, str]) -> tuple[dict[st
     return json.loads(ended.stdout), [(int(window), int(step)) for window, step in map(str.split, lines)]
 
 
-def ranks_of(summary: dict[str, Any]) -> dict[int, float]:
+def values_of(summary: dict[str, Any], keys: str = "vertices") -> dict[int, float]:
+    """All tasks' results together."""
     found: dict[int, float] = {}
     for model in summary["model"]["all"].values():
         with np.load(Path(model["path"])) as arrays:
-            found |= dict(zip(arrays["vertices"].tolist(), arrays["values"].tolist(), strict=True))
+            found |= dict(zip(arrays[keys].tolist(), arrays["values"].tolist(), strict=True))
     return found
 
 
@@ -95,9 +96,9 @@ def test_ranks_are_the_undisturbed_ones_after_a_kill_in_mid_loop(graph: Cli, clu
     after = steps[steps.index((2, 40)) + 1]
     assert (2, 0) < after <= (2, 40), f"it went on from {after}, not from a checkpoint within the loop"
     assert steps[-1] == (2, 59) and summary["epochs"] == calm["epochs"] == 2
-    truth = ranks_of(calm)
+    truth = values_of(calm)
     assert len(truth) == 500 and sum(truth.values()) == pytest.approx(1)
-    assert ranks_of(summary) == truth
+    assert values_of(summary) == truth
     graph.await_no_process()
 
 
@@ -114,7 +115,7 @@ def test_a_loop_begins_once_more_from_what_the_others_had(graph: Cli, cluster: S
     assert {event["worker"] for event in told} == {"rank.0", "rank.1", "rank.2"} and summary["compensations"] == 3
     assert all(event["window"] == 2 and event["before"] in (12, 13) for event in told)
     assert {event["supersteps"] for event in told} == {steps[-1][1] + 1}
-    truth, found = ranks_of(calm), ranks_of(summary)
+    truth, found = values_of(calm), values_of(summary)
     assert found.keys() == truth.keys() and summary["epochs"] == calm["epochs"] == 2
     assert max(abs(found[vertex] - truth[vertex]) for vertex in truth) < 1e-8
     graph.await_no_process()
@@ -136,20 +137,12 @@ def test_the_examples_of_the_page_run_as_they_stand(cli: Cli) -> None:
     spoken = {}
     for name in ("labels", "changes"):
         summary = json.loads((cli.directory / "runs" / name / "summary.json").read_text())
-        assert values_of(summary) == truth and len(set(truth.values())) == 20
+        assert values_of(summary, "keys") == truth and len(set(truth.values())) == 20
         spoken[name] = summary["metrics"]["messages"]
         assert summary["metrics"]["supersteps"] == 11
     assert spoken == {"labels": 11 * 360, "changes": 360 + 20 * (2 * sum(range(9)) + 9)}, "all edges, or changes"
     assert f"{spoken['changes']:.1f} messages instead of {spoken['labels']:.1f}" in ended.stdout
     cli.await_no_process()
-
-
-def values_of(summary: dict[str, Any]) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for model in summary["model"]["all"].values():
-        with np.load(Path(model["path"])) as arrays:
-            found |= dict(zip(arrays["keys"].tolist(), arrays["values"].tolist(), strict=True))
-    return found
 
 
 DEADLY_PATHS = """\
@@ -187,5 +180,5 @@ def test_a_loop_without_supersteps_finds_the_shortest_paths_after_a_kill_in_its_
     assert (graph.directory / "killed").exists() and [one["worker"] for one in summary["failures"]] == ["rank.1"]
     edges = np.loadtxt(graph.directory / "edges.txt", int)
     ones = coo_matrix((np.ones(len(edges)), edges.T), (500, 500)).minimum(1)
-    assert ranks_of(summary) == dict(enumerate(dijkstra(ones, indices=0).tolist()))
+    assert values_of(summary) == dict(enumerate(dijkstra(ones, indices=0).tolist()))
     graph.await_no_process()

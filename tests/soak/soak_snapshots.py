@@ -12,7 +12,6 @@ bench/results/soak_snapshots.json, where parts (--first, --count) of one seed ad
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -21,7 +20,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -36,6 +34,7 @@ import numpy as np  # noqa: E402
 from cli_harness import Cli  # noqa: E402
 from fault_points import Reader  # noqa: E402
 from snapshot_jobs import CASES, JOBS, Results  # noqa: E402
+from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 
 from bench import runs  # noqa: E402
 from riprap.controller import paths  # noqa: E402
@@ -54,10 +53,6 @@ STOP_MS = (200, 1_500)
 DEADLINE_S, GONE_S = 90.0, 15.0
 DISK_MB, DISK_TIMES, MEMORY_MB, MEMORY_TIMES = 16.0, 2.0, 64.0, 1.3
 """A job that is disturbed may use so many times as much, and so much more."""
-
-
-class Wrong(AssertionError):
-    """A schedule did not end as it must."""
 
 
 class Hit(NamedTuple):
@@ -360,18 +355,9 @@ def _role_of(target: str, job: str) -> str:
 
 def run_all(seed: int, numbers: Sequence[int], directory: Path) -> list[dict[str, Any]]:
     """Run schedules one after the other, telling of each."""
-    outcomes = []
     with EmbeddedZooKeeper(directory / "ensemble") as ensemble:
         arena = Arena(directory, ensemble.connect_string)
-        for number in numbers:
-            schedule = draw(seed, number)
-            outcome = run_one(arena, schedule)
-            outcomes.append(outcome)
-            print(f"{'WRONG' if outcome['reason'] else 'ok':<6}{outcome['seconds']:5.1f} s  {schedule}", flush=True)
-            if outcome["reason"]:
-                again = f"python tests/soak/soak_snapshots.py --seed {seed} --only {number} --keep"
-                print(f"      {outcome['reason']}\n      replay: {again}", flush=True)
-    return outcomes
+        return run_each("soak_snapshots.py", seed, numbers, draw, lambda schedule: run_one(arena, schedule))
 
 
 def table(heading: str, every: list[dict[str, Any]], names: Sequence[str], of: Any) -> str:
@@ -394,11 +380,7 @@ def table(heading: str, every: list[dict[str, Any]], names: Sequence[str], of: A
 
 def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:
     """Add outcomes to those of the same seed that are kept, and tabulate all."""
-    path = runs.RESULTS / "soak_snapshots.json"
-    kept = json.loads(path.read_text())["figures"] if path.exists() else {}
-    known = {one["number"]: one for one in kept.get("outcomes", [])} if kept.get("seed") == seed else {}
-    known |= {one["number"]: one for one in outcomes}
-    every = [known[number] for number in sorted(known)]
+    every = with_kept("soak_snapshots", seed, outcomes)
     passed = sum(not one["reason"] for one in every)
     ended = f"{passed} of {len(every)} schedules of seed {seed} ended with the undisturbed results and left nothing"
     cases = [f"{job}, {scheme}" for job, scheme, _ in CASES]
@@ -410,30 +392,5 @@ def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:
     runs.save("soak_snapshots", "Random kills under checkpoints", tables, {"seed": seed, "outcomes": every})
 
 
-def main() -> int:
-    """Parse the command line, run, keep; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the first schedule's number")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--only", type=int, help="run this one, and keep no figures")
-    parser.add_argument("--keep", action="store_true", help="keep the directories, and say where")
-    options = parser.parse_args()
-    numbers = [options.only] if options.only is not None else range(options.first, options.first + options.count)
-    directory = Path(tempfile.mkdtemp(prefix="riprap-soak-"))
-    try:
-        outcomes = run_all(options.seed, numbers, directory)
-    finally:
-        if options.keep:
-            print(directory)
-        else:
-            shutil.rmtree(directory)
-    if options.only is None:
-        keep(options.seed, outcomes)
-    wrong = sum(bool(one["reason"]) for one in outcomes)
-    print(f"{len(outcomes) - wrong} of {len(outcomes)} schedules ended as they must")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, 300, run_all, keep))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from schedules import EPOCHS, HYBRID, ITEMS, MICRO_BATCH, PROCESSORS, SCHEMES, Schedule
+from soaking import Wrong
 
 from riprap.engine.run.losses import sentences
 from riprap.engine.run_directory.directory import read_events
@@ -42,10 +43,6 @@ edges:
 fault_tolerance: SCHEME
 """
 Model = dict[str, np.ndarray]
-
-
-class Wrong(AssertionError):
-    """A schedule did not end as it must."""
 
 
 class Arena:
