@@ -33,7 +33,8 @@ each cell has been run, undisturbed and with a kill of one task of each stage.
 
 - **exact**: after each of these kills the results were those of the undisturbed run, to the last bit.
 - **exact but**: not after a kill of a task of these stages.
-- **converges**: not to the last bit; a loop that was hit ends where it converges to (docs/iteration.md).
+- **converges**: the scheme promises where a loop converges to (docs/iteration.md), not bits; the job ended well after
+  each kill.
 - **bounded**: the scheme promises bounds, not bits; the job ended well after each kill.
 - **lossy**: what died is lost and counted; the job ended well.
 - **fails**: no kill was tried: a loop waits for what died until the job ends, with a message, after `stall_timeout_s`.
@@ -56,9 +57,9 @@ def cell(scheme: str, kept: Mapping[str, Any] | None, stages: list[str], refusal
         return "fails" if loops else "lossy"
     if scheme == "approximate":
         return "bounded"
-    missing = [stage for stage in stages if stage not in kept["exact_after"]]
-    if missing and scheme == "optimistic":
+    if scheme == "optimistic":
         return "converges"
+    missing = [stage for stage in stages if stage not in kept["exact_after"]]
     return f"exact but {', '.join(missing)}" if missing else "exact"
 
 

@@ -189,7 +189,7 @@ class Oracle:
         undisturbed = self.run(file, sets)
         after = {stage: self.run(file, sets, fault) for stage, fault in kills.items()}
         varies = self.run(file, sets) != undisturbed if known is None else known["digest"] == VARIES
-        promises = scheme not in ("none", "approximate") and not varies
+        promises = scheme not in ("none", "approximate", "optimistic") and not varies
         exact = [stage for stage, found in after.items() if promises and found == undisturbed]
         return {"digest": VARIES if varies else undisturbed, "exact_after": exact}
 
