@@ -12,7 +12,8 @@ from riprap.configs.topology import Topology
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.iteration.asynchronous import AsynchronousLoop
-from riprap.operators.iteration.loop_state import LoopState
+from riprap.operators.iteration.loop_state import LoopState, StepKey
+from riprap.operators.iteration.nested import NestedIteration
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages, Spoken
 from riprap.operators.panes.firing import Fired, TimedItems
 from riprap.operators.panes.panes import Panes
@@ -242,6 +243,122 @@ class Wandering(AsynchronousLoop):
         return np.arange(KEYS), self.state.arrays["sums"]
 
 
+class CirclesInCircles(NestedIteration):
+    """Sums the values of each key of a window. In each step of the outer loop, which goes over the keys in turn, an
+    inner loop carries one key's sum around all keys; what has come round is counted."""
+
+    def __init__(self) -> None:
+        super().__init__(KEYS * (KEYS + 1))
+        self.state = LoopState(2, sums=np.zeros(KEYS), round=np.zeros(KEYS))
+
+    def begin(self) -> None:
+        rows, self.state.rows = self.state.rows, np.zeros((0, 2))
+        sums = np.bincount(rows[:, 0].astype(np.int64), rows[:, 1], KEYS)
+        self.state.arrays |= {"sums": sums, "round": np.zeros(KEYS)}
+
+    def outer_step(self, outer: int, messages: Messages, totals: np.ndarray) -> Spoken:
+        assert len(messages.keys) == 0, "the inner loop has ended"
+        return Spoken(Messages(np.array([outer + 1]) % KEYS, self.state.arrays["sums"][[outer]]), np.ones(1))
+
+    def inner_step(self, inner: int, messages: Messages, totals: np.ndarray) -> Spoken:
+        assert totals[0] == self._tasks and len(set(messages.keys.tolist())) <= 1
+        if inner < KEYS:
+            return Spoken(Messages((messages.keys + 1) % KEYS, messages.values), np.ones(1))
+        np.add.at(self.state.arrays["round"], messages.keys, messages.values)
+        return Spoken(NO_MESSAGES, np.ones(1))
+
+    def outer_finished(self, outer: int, totals: np.ndarray) -> bool:
+        return outer == KEYS - 1
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.arange(KEYS), self.state.arrays["round"]
+
+
+class Rounds(DataflowOperator):
+    """Head of a loop over two stages: sends a window's sums through the loop that the stage behind it runs, again when
+    all have come back, several times; then on for good. A row is key, task that it is from (-1: on for good), hops and
+    value. A new incarnation gets what had come back before its loop begins once more, and keeps it until then."""
+
+    TURNS = 3
+
+    def __init__(self) -> None:
+        self.state = LoopState(2, sums=np.zeros(KEYS), away=np.zeros(1), turn=np.zeros(1))
+
+    def open(self, context: Context) -> None:
+        self.me = context.index
+
+    @property
+    def iterating(self) -> bool:
+        return self.state.iterating
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        self.state.append(items.epoch, np.column_stack(items.arrays)[first:])
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        self.state.begin(epoch)
+        rows, self.state.rows = self.state.rows, np.zeros((0, 2))
+        sums = np.bincount(rows[:, 0].astype(np.int64), rows[:, 1], KEYS)
+        self.state.arrays |= {"sums": sums, "turn": np.zeros(1)}
+        self._turn(out)
+        for key in sorted(self.state.came):
+            self._come_back(self.state.came.pop(key)[0], out)
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        assert items.stage == "c"
+        if self.iterating:
+            self._come_back(items.arrays[0], out)
+        else:
+            state = self.state
+            state.take(StepKey(state.epoch + 1, len(state.came), items.task), items.arrays)
+
+    def _come_back(self, rows: np.ndarray, out: Emitter) -> None:
+        keys, homes, hops, values = rows.T
+        assert (homes == self.me).all() and (hops == KEYS).all()
+        arrays = self.state.arrays
+        arrays["sums"] = arrays["sums"] + np.bincount(keys.astype(np.int64), values, KEYS)
+        arrays["away"] = arrays["away"] - len(keys)
+        if arrays["away"][0] == 0:
+            arrays["turn"] = arrays["turn"] + 1
+            self._turn(out)
+
+    def _turn(self, out: Emitter) -> None:
+        arrays = self.state.arrays
+        keys = np.flatnonzero(arrays["sums"])
+        is_over = arrays["turn"][0] == self.TURNS or not len(keys)
+        rows = np.column_stack([keys, np.full(len(keys), -1 if is_over else self.me), 0 * keys, arrays["sums"][keys]])
+        arrays |= {"away": np.array([float(len(keys))]), "sums": np.zeros(KEYS)}
+        self.state.iterating = not is_over
+        out.send_by_key(keys, (rows,))
+
+
+class Carousel(DataflowOperator):
+    """Without a state: carries each row around its own tasks by an inner loop, then back to where it is from."""
+
+    def open(self, context: Context) -> None:
+        self.next = (context.index + 1) % context.parallelism
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        keys, rows = items.arrays
+        if rows[0, 1] < 0:
+            out.send_by_key(keys, (rows[:, 3].copy(),))
+        else:
+            self._onwards(rows, out)
+        return items.count
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        assert items.stage == "c"
+        self._onwards(items.arrays[0], out)
+
+    def _onwards(self, rows: np.ndarray, out: Emitter) -> None:
+        """A block's rows have come as far, and are from one task."""
+        hops, home = int(rows[0, 2]), int(rows[0, 1])
+        if hops == KEYS:
+            out.feed_back((rows,), len(rows), to=home, stage="b")
+        else:
+            out.feed_back((rows + np.array([0, 0, 1, 0]),), len(rows), to=self.next, stage="c")
+
+
 class TotalOfLoop(Total):
     """As Total, of keys and values as loops send them."""
 
@@ -330,6 +447,15 @@ SHAPES = {
     "two_cycles": _circle(("Circulate", 2, {}), ("Circulate", 2, {"delta": True})),
     "delta": _circle(("Circulate", 2, {"delta": True})),
     "async_loop": _circle(("Wandering", 3, {})),
+    "nested": _circle(("CirclesInCircles", 2, {})),
+    "nested_stages": _topology(
+        {"a": ("Spread", 2, {}), "b": ("Rounds", 2, {}), "c": ("Carousel", 2, {}), "d": ("TotalOfLoop", 2, {})},
+        [
+            *({"from": one, "to": next_one} for one, next_one in pairwise("abcd")),
+            {"from": "c", "to": "c", "loop": True},
+            {"from": "c", "to": "b", "loop": True},
+        ],
+    ),
     "coded": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}),
     "copied": _coded({"a": ("Spread", 2, {"by_key": False})}, {"c": ("Spread", 2, {}), "d": ("Total", 2, {})}, COPIED),
     "coded_end": _coded({"a": ("Spread", 1, {"by_key": False})}, {"c": ("Total", 1, {})}),
@@ -339,7 +465,8 @@ SHAPES = {
 }
 """full: 2 -> 2 by key; chain: split, then merged; sources: two stages into one; windows and local: sums sent as windows
 are closed, behind the sources or in them; keyed: sums by key, twice; panes: by event time, with late items; bsp, ssp,
-asp: a loop under each model; self, two_cycles, delta: loops in supersteps; async_loop: one without."""
+asp: a loop under each model; self, two_cycles, delta: loops in supersteps; async_loop: one without; nested: a loop in a
+loop, in one stage's state; nested_stages: over two stages, of which the second has a loop of its own."""
 
 
 def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:

@@ -62,17 +62,19 @@ def errors(simulation: DataflowSimulation) -> np.ndarray:
     return simulation.totals() - simulation.truth_of_keys()
 
 
-LOOPS = ("self", "two_cycles", "delta", "async_loop")
+LOOPS = ("self", "two_cycles", "delta", "async_loop", "nested", "nested_stages")
 """Which wait for what inexact schemes may lose."""
 NEED_ORDER = ("async_loop",)
 """A scheme that repeats no order is refused with these (engine/run/kinds/dataflow.py)."""
+IN_SUPERSTEPS = ("self", "two_cycles", "delta", "nested")
+"""In which the scheme `optimistic` begins loops from what was found."""
 CASES = [
     (scheme, shape)
     for scheme, options in EXACT.items()
     for shape in SHAPES
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
     if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
-    if scheme != "optimistic" or (shape in LOOPS and shape not in NEED_ORDER)  # elsewhere it is barrier, or refused
+    if scheme != "optimistic" or shape in IN_SUPERSTEPS  # elsewhere it is barrier, or refused
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
 
@@ -127,7 +129,10 @@ def test_without_fault_tolerance_the_job_ends_all_the_same(shape: str, fault: st
         run(DataflowCase({"scheme": "none"}, shape, **FAULTS[fault]), seed, f"without and {shape}-{fault}")
 
 
-@pytest.mark.parametrize(("scheme", "shape"), [case for case in CASES if case[1] in ("self", *NEED_ORDER)])
+HIT = ("self", "nested", "nested_stages", *NEED_ORDER)
+
+
+@pytest.mark.parametrize(("scheme", "shape"), [case for case in CASES if case[1] in HIT])
 def test_loops_that_are_hit_end_all_the_same(scheme: str, shape: str) -> None:
     """A slow wire makes loops longer than checkpoints are apart: lives begin within one."""
     case = DataflowCase(EXACT[scheme], shape, wire_s=0.02, kills=4, kill_until_s=2.0)
