@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -29,7 +30,7 @@ _ERRORS: dict[int, type[RiprapError]] = {ConfigError.exit_code: ConfigError}
 class Client:
     """Requests to whichever controller leads, each answered within `timeout_s` or ended by a RiprapError.
 
-    Raises ConfigError when ZooKeeper does not answer. Not for use by several threads at once.
+    Raises ConfigError when ZooKeeper does not answer. Not for use by several threads at once, which is a RuntimeError.
     """
 
     def __init__(self, zookeeper: str, timeout_s: float = 10.0) -> None:
@@ -39,6 +40,7 @@ class Client:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._dealer: zmq.Socket[bytes] | None = None  # to the leader that answered last
         self._requests = 0
+        self._asking = threading.Lock()  # not waited for: of two threads at one socket, one may wait for ever
 
     def submit(self, job: str, topology: dict[str, Any], run_dir: str) -> None:
         """Make the job durable and have it started; `run_dir` is an absolute path that agents and controller share.
@@ -147,6 +149,14 @@ class Client:
 
     def _ask(self, request: Message) -> Any:
         """The result of the leader, or of its successor when it goes; raises RiprapError after the timeout."""
+        if not self._asking.acquire(blocking=False):
+            raise RuntimeError("a client of the controller is used by two threads at once")
+        try:
+            return self._ask_alone(request)
+        finally:
+            self._asking.release()
+
+    def _ask_alone(self, request: Message) -> Any:
         self._requests += 1
         try:
             data = messages.pack({**request, "id": self._requests})

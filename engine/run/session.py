@@ -120,7 +120,7 @@ class Session:
             poller.start()
             self._injector.start()
             try:
-                self._watch(poller, client)
+                self._watch(poller)
             except KeyboardInterrupt:
                 self._injector.stop()
                 poller.stop()
@@ -154,7 +154,7 @@ class Session:
                 if time.monotonic() > deadline:
                     raise
 
-    def _watch(self, poller: Poller, client: Client) -> None:
+    def _watch(self, poller: Poller) -> None:
         seen = 0.0
         while self.status.get("phase") not in TERMINAL:
             self._services.supervise()
@@ -166,23 +166,18 @@ class Session:
                 seen = poller.answered_at
                 self._take_in(poller.status, seen)
                 self._show()
-                self._drain_when_due(client)
+                self._drain_when_due(poller)
                 poller.every_s = CALM_EVERY_S if self._is_calm() else LOOK_EVERY_S
             time.sleep(LOOK_EVERY_S)
 
-    def _drain_when_due(self, client: Client) -> None:
-        """Drain once, when `--until` is reached; asked again at the next look where no controller answers."""
+    def _drain_when_due(self, poller: Poller) -> None:
+        """Have the poller drain the job when `--until` is reached, and note that it is decided."""
         until, seconds = self._start.until, time.monotonic() - self._started_at
-        if until is None or self._drained or not until.is_reached(self._committed.items, seconds):
-            return
-        try:
-            client.drain(self._job.topology.job)
-        except ConfigError:
-            raise
-        except RiprapError:
-            return
-        self._drained = True
-        self._events.write("draining", items=self._committed.items, seconds=seconds)
+        if until is not None and until.is_reached(self._committed.items, seconds):
+            poller.wants_drain = True
+        if poller.drained and not self._drained:
+            self._drained = True
+            self._events.write("draining", items=self._committed.items, seconds=seconds)
 
     def _is_calm(self) -> bool:
         """True when nothing is about to happen: looking costs the job a share of the cores."""

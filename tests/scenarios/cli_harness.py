@@ -148,10 +148,16 @@ class Cli:
         try:
             out, err = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
+            told = self._events()
             process.kill()
-            process.communicate()
-            raise
+            _, err = process.communicate()
+            raise AssertionError(f"{' '.join(arguments)}: did not end\n{err}\n{told}") from None
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def _events(self) -> str:
+        """The ends of all event logs of runs here, for whoever must find out why one does not end."""
+        logs = sorted(self.directory.rglob("events.jsonl"))
+        return "\n".join(f"{log}:\n" + "\n".join(log.read_text().splitlines()[-40:]) for log in logs)
 
     def ask(self, *arguments: str) -> str:
         """What a command prints in this process; it must succeed."""
