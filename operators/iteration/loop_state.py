@@ -89,7 +89,7 @@ class LoopState(State):
         self.came[StepKey(window, place, task)] = _own(arrays)
 
     def waited(self, window: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """What waited for a window, in the order in which it came; it is taken out."""
+        """Take out all that waited for a window, in the order in which it came."""
         for key in sorted(key for key in self.came if key.window == window):
             yield self.came.pop(key)
 
