@@ -29,6 +29,8 @@ CASES = {
     "erasure (4,2)": Case(LOGISTIC, "{scheme: erasure, code: gf256, k: 4, r: 2}", PROCESSORS),
     "replication 3x": Case(LOGISTIC, "{scheme: replication, copies: 3}", PROCESSORS),
     "reactive": Case(LOGISTIC, "{scheme: reactive}", PROCESSORS),
+    "barrier, 1 s": Case(LOGISTIC, "{scheme: barrier, interval_ms: 1000}", PROCESSORS),
+    "barrier, 100 ms": Case(LOGISTIC, "{scheme: barrier, interval_ms: 100}", PROCESSORS),
     "approximate": Case(WORDS, "", COUNTERS),
     "mini_batch": Case(WORDS, "{scheme: mini_batch}", COUNTERS),
     "upstream_backup": Case(WORDS, "{scheme: upstream_backup}", COUNTERS),

@@ -34,6 +34,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench, SavedPart, Scheme
@@ -95,6 +96,7 @@ class Barrier(Scheme):
     """One task's half."""
 
     saves = exact = True
+    window = Window(256, 1 << 23)  # barriers wait behind what is on its way, or it is saved
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)

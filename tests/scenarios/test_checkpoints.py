@@ -12,11 +12,23 @@ from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.checkpoints import read_checkpoints
 from riprap.engine.run_directory.directory import read_events
+from riprap.engine.schemes.barrier import Barrier
 
 SHARED_ENSEMBLE = True
 TEXT = "the quick brown fox jumps over the lazy dog\nand runs to the river\n" * 1500
 OFTEN = ("--set", "fault_tolerance.interval_ms=30", "--json")
 ROLES = ("split.0", "split.1", "count.0", "count.1", "controller", "agent", "backup")
+SLOW_MODEL = """\
+import time
+
+from riprap.operators.learning.logistic_regression import Model
+
+
+class Slow(Model):
+    def commit(self, epoch):
+        time.sleep(0.05)
+        return super().commit(epoch)
+"""
 
 
 @pytest.fixture
@@ -82,6 +94,19 @@ def test_a_model_is_the_undisturbed_one_after_kills_around_its_loop(
     assert len(summary["failures"]) == 3 and summary["model"]["sha256"] == calm["model"]["sha256"]
     lines = (cli.directory / "out/epochs.csv").read_text().splitlines()[1:]
     assert [int(line.partition(",")[0]) for line in lines] == list(range(1, summary["epochs"] + 1))
+
+
+def test_what_a_checkpoint_finds_on_its_way_is_bounded(cli: Cli, cluster: SharedCluster) -> None:
+    """Sources of a BSP loop run ahead of it, and blocks that wait for their model are part of a checkpoint."""
+    for directory in (cli.directory, cluster.directory):
+        (directory / "slow_model.py").write_text(SLOW_MODEL)
+    sets = ("--set", 'stages.sink={operator: "slow_model:Slow", options: {learning_rate: 0.5}}')
+    sets += ("--set", "input.repeat=1000", "--set", "micro_batch=100000", "--set", "links.block_bytes=8388608")
+    sets += ("--set", "fault_tolerance={scheme: barrier, interval_ms: 100}")
+    cluster.job(cli.directory / "job.yaml", cli.directory / "out", *sets)
+    block = 4 * 8 * 100_000 // 3
+    made = [one.nbytes for one in read_checkpoints(cli.directory / "out") if one.nbytes]
+    assert made and max(made) < 3 * (Barrier.window.nbytes + 2 * block), made
 
 
 def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli, calm: dict[str, Any]) -> None:
