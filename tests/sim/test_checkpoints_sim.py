@@ -13,7 +13,7 @@ import pytest
 from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import chosen
-from test_dataflow_sim import EXACT, errors
+from test_dataflow_sim import EXACT, errors, takes
 
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.schemes.parts import chain
@@ -31,7 +31,7 @@ CASES = [
     for name, options in EXACT.items()
     if options["scheme"] in CHECKPOINTING
     for shape in SHAPES
-    if not shape.startswith(("coded", "copied"))
+    if takes(name, shape)
 ]
 LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 0.3}
 FAULTS = {
