@@ -119,9 +119,6 @@ class LocalBarrier(Barrier):
         """True when a checkpoint was given up, or is whole."""
         return checkpoint <= self._told and checkpoint != self._triggered
 
-    def _may_draw(self, line: Line) -> bool:
-        return self._is_ordered and self._again is None and super()._may_draw(line)
-
     def _draw(self, line: Line) -> None:
         progress = self.bench.progress
         progress.turns = self._turns.end
@@ -197,7 +194,7 @@ class LocalBarrier(Barrier):
         return ahead and _turns_of(told).end > self._turns.end
 
     def on_turn(self) -> bool:
-        if self._again is not None:
+        if self._again is not None:  # no line is drawn before that is over
             if not self._again and not self.bench.inbox and not self.bench.feedback:
                 self._again, self._lets_in = None, True
             return True
