@@ -231,12 +231,33 @@ class BarrierOptions(Checkpoints):
     alignment: Literal["aligned", "unaligned", "timeout"] = "aligned"
     alignment_timeout_ms: float = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    recovery: Literal["global", "local"] = "global"
+    """Who goes back after a loss: all tasks, or the lost one alone (after Clonos)."""
+    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
+    """Of what a sender keeps under local recovery, so much stays in memory."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        """Links that do not wait need no other alignment."""
+        """Links that do not wait need no other alignment; one task alone goes back behind links that do."""
+        if self.recovery == "local":
+            yield from self._local_problems(shape)
         if self.guarantee == "at_least_once" and self.alignment != "aligned":
             wrong = f"is at_least_once, and alignment is {self.alignment}"
             yield Problem(("fault_tolerance", "guarantee"), wrong, "exactly_once for that, or alignment: aligned")
+
+    def _local_problems(self, shape: Shape) -> Iterator[Problem]:
+        where = ("fault_tolerance", "recovery")
+        if self.alignment != "aligned":
+            wrong = (
+                f"is local, and alignment is {self.alignment}: what overtakes cannot be taken in the same order again"
+            )
+            yield Problem(where, wrong, "global for that, or alignment: aligned")
+        if self.guarantee != "exactly_once":
+            wrong = "is local, and guarantee is at_least_once: whoever goes back alone takes nothing twice"
+            yield Problem(where, wrong, "global for that, or guarantee: exactly_once")
+        for edge in shape.edges:
+            if edge.loop:
+                wrong = f"is local, and {edge.name} is a loop: where it stands is not told by what its tasks put out"
+                yield Problem(where, wrong, "global for that", "set fault_tolerance.recovery to global")
 
 
 class StopTheWorldOptions(Checkpoints):

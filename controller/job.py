@@ -75,6 +75,8 @@ class LedJob:
         self.ends_with = 0
         """The checkpoint that the job ends with, once that is durable; 0 for none."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
+        self.unsettled = {worker for worker, task in self.tasks.items() if task.assignment.host}
+        """Those that were replaced alone since the last whole checkpoint: for all that a new leader knows, all."""
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None
         self.retry_at = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from riprap.codec.errors import RiprapError
@@ -28,19 +29,21 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
         _give_up_restarting(run, stormy[0], lost[stormy[0]])
         return
     try:
-        steps = job.plan(job.view, tuple(sorted(lost)))
+        steps = job.plan(replace(job.view, unsettled=frozenset(job.unsettled)), tuple(sorted(lost)))
     except (
         Exception
     ) as error:  # a scheme is the user's choice, and may be the user's code: its bug ends its job, not us
         remedy = getattr(error, "remedy", "") or "run the job again, with a scheme that tolerates this loss"
         run.fail(EndReason.UNRECOVERABLE, str(error.args[0]) if isinstance(error, RiprapError) else repr(error), remedy)
         return
+    job.unsettled.update(lost)
     for step in steps:
         _apply(job, step)
-    if any(isinstance(step, Rollback) for step in steps):
-        if job.checkpoints is not None and (aborted := job.checkpoints.abort(run.now)):
-            run.log_checkpoint("aborted", checkpoint=aborted.number, reason="a worker was lost")
-        run.log("rollback", round=job.round)
+    if job.checkpoints is not None and (aborted := job.checkpoints.abort(run.now)):
+        run.log_checkpoint("aborted", checkpoint=aborted.number, reason="a worker was lost")
+    for step in steps:
+        if isinstance(step, Rollback):
+            run.log("rollback", round=job.round, **({"reason": step.reason} if step.reason else {}))
 
 
 def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
@@ -104,6 +107,7 @@ def _give_up_restarting(run: Moment, worker: WorkerId, reason: FailureReason) ->
 def _apply(job: LedJob, step: Step) -> None:
     if isinstance(step, Rollback):
         job.round += 1
+        job.unsettled.clear()
         return
     task = job.tasks[step.worker]
     match step:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from riprap.codec.blocks import Block
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.journal import WindowJournal
@@ -103,6 +105,13 @@ class Scheme:
         """True when the oldest entry's turn has come; asked again after each event."""
         return True
 
+    def may_come(self, link: LinkKey) -> bool:
+        """True when what comes on a link next may be let in, or read from the input."""
+        return True
+
+    def on_take(self, entry: Entry) -> None:
+        """An entry is about to be processed, for the first time or further."""
+
     def on_crossed(self) -> None:
         """The state has just exceeded its theta; the rest of the block follows once `may_process` agrees."""
 
@@ -111,6 +120,9 @@ class Scheme:
 
     def on_window(self, epoch: int) -> None:
         """The operator has closed a window."""
+
+    def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
+        """A block has its number on a link; where it is muted, the receiver has it."""
 
     def on_emit(self, link: OutletLink, block: Block) -> None:
         """A block stands last on a link, waiting to leave."""
@@ -140,8 +152,12 @@ class Scheme:
         """True when what is behind a barrier may come in."""
         return True
 
-    def on_placed(self, link: OutletLink, heard: Heard) -> None:
-        """The receiver of a link has said how far it is."""
+    def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
+        """The receiver of a link has said how far it is, and what else it was told (`told`)."""
+
+    def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
+        """What else a new incarnation of the sender of a link must know."""
+        return ()
 
     def on_sender_lost(self, link: LinkKey) -> None:
         """The sender of a link died; what it sent and is not acknowledged may be here alone."""

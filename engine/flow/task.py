@@ -187,23 +187,24 @@ class Task:
             link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard)
-            self.scheme.on_placed(link, heard)
+            self.scheme.on_placed(link, heard, block.arrays)
             return
         link_of = link_key(edge, sender)
         incarnation, stage = self.port.incarnation(sender), self._inputs[edge].stage
         entry = Entry(0, link_of, block, edge, sender, block.seq, incarnation, stage)
         if block.kind == Kind.BARRIER:
             self.scheme.on_barrier(link_of, block)
-        if self.held[link_of] or not self._may_come(block):
+        if self.held[link_of] or not self._may_come(link_of, block):
             self.held[link_of].append(entry)
         else:
             self._let_in(entry)
 
-    def _may_come(self, block: Block) -> bool:
+    def _may_come(self, link: LinkKey, block: Block) -> bool:
         """True when its turn can come before that of what other links still owe: feedback's always can."""
         if block.kind == Kind.BARRIER:
             return self.scheme.has_passed(block.epoch)
-        return block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
+        in_pace = block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
+        return in_pace and self.scheme.may_come(link)
 
     def _let_in(self, entry: Entry) -> None:
         """Number a block that came: from here on it has come, for this incarnation and later ones. Barriers have no
@@ -248,7 +249,8 @@ class Task:
         waiting, self._to_answer = self._to_answer, []
         for joint, worker in waiting:
             link = link_key(joint.edge, worker)
-            heard = Block(Kind.REPLY, Epoch(0), meta={"heard": self.progress.heard[link].pack()})
+            meta = {"heard": self.progress.heard[link].pack()}
+            heard = Block(Kind.REPLY, Epoch(0), arrays=self.scheme.told(link), meta=meta)
             if not self.scheme.settled(link) or not self.port.send(joint.reply, worker, heard):
                 self._to_answer.append((joint, worker))
 
@@ -341,6 +343,7 @@ class Task:
         if not self.feedback or not self.scheme.may_process(self.feedback[0]):
             return False
         entry = self.feedback.popleft()
+        self.scheme.on_take(entry)
         looping = self.progress.iterating
         if looping:
             self.outlet.begin_loop(Epoch(self.progress.epoch + 1))
@@ -358,8 +361,8 @@ class Task:
         return True
 
     def _let_held_in(self) -> None:
-        for held in list(self.held.values()):
-            while held and self._may_come(held[0].block):
+        for link, held in list(self.held.items()):
+            while held and self._may_come(link, held[0].block):
                 self._let_in(held.popleft())
 
     def _process(self) -> bool:
@@ -369,6 +372,7 @@ class Task:
         entry = self.inbox[0]
         if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
             return False
+        self.scheme.on_take(entry)
         if entry.block.kind == Kind.PUNCTUATION:
             self._punctuate(entry)
         else:
@@ -477,7 +481,7 @@ class Task:
 
     def _read(self) -> bool:
         """Take the next block of the input, or the end of a window."""
-        if self.reader is None or self.inbox or not self.running:
+        if self.reader is None or self.inbox or not self.running or not self.scheme.may_come(INPUT):
             return False
         self._read_ahead(self.reader)
         if not self._ahead:
