@@ -237,27 +237,25 @@ class BarrierOptions(Checkpoints):
     """Of what a sender keeps under local recovery, so much stays in memory."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        """Links that do not wait need no other alignment; one task alone goes back behind links that do."""
-        if self.recovery == "local":
-            yield from self._local_problems(shape)
+        """Links that do not wait need no other alignment; one task goes back alone where their order says all."""
         if self.guarantee == "at_least_once" and self.alignment != "aligned":
             wrong = f"is at_least_once, and alignment is {self.alignment}"
             yield Problem(("fault_tolerance", "guarantee"), wrong, "exactly_once for that, or alignment: aligned")
+        if self.recovery == "local":
+            yield from self._local_problems(shape)
 
     def _local_problems(self, shape: Shape) -> Iterator[Problem]:
-        where = ("fault_tolerance", "recovery")
+        where, fix = ("fault_tolerance", "recovery"), "set fault_tolerance.recovery to global"
         if self.alignment != "aligned":
-            wrong = (
-                f"is local, and alignment is {self.alignment}: what overtakes cannot be taken in the same order again"
-            )
-            yield Problem(where, wrong, "global for that, or alignment: aligned")
+            wrong = f"is local, and alignment is {self.alignment}: what overtakes blocks has no place in their order"
+            yield Problem(where, wrong, "global for that, or alignment: aligned", fix)
         if self.guarantee != "exactly_once":
-            wrong = "is local, and guarantee is at_least_once: whoever goes back alone takes nothing twice"
-            yield Problem(where, wrong, "global for that, or guarantee: exactly_once")
+            wrong = "is local, and guarantee is at_least_once: one task alone cannot take anything twice"
+            yield Problem(where, wrong, "global for that, or guarantee: exactly_once", fix)
         for edge in shape.edges:
-            if edge.loop:
-                wrong = f"is local, and {edge.name} is a loop: where it stands is not told by what its tasks put out"
-                yield Problem(where, wrong, "global for that", "set fault_tolerance.recovery to global")
+            if edge.feedback:
+                wrong = f"is local, and {edge.name} leads back: each task of a circle sends what the others wait for"
+                yield Problem(where, wrong, "global for that", fix)
 
 
 class StopTheWorldOptions(Checkpoints):

@@ -36,14 +36,15 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
         remedy = getattr(error, "remedy", "") or "run the job again, with a scheme that tolerates this loss"
         run.fail(EndReason.UNRECOVERABLE, str(error.args[0]) if isinstance(error, RiprapError) else repr(error), remedy)
         return
-    job.unsettled.update(lost)
     for step in steps:
         _apply(job, step)
-    if job.checkpoints is not None and (aborted := job.checkpoints.abort(run.now)):
-        run.log_checkpoint("aborted", checkpoint=aborted.number, reason="a worker was lost")
-    for step in steps:
-        if isinstance(step, Rollback):
-            run.log("rollback", round=job.round, **({"reason": step.reason} if step.reason else {}))
+    rollbacks = [step for step in steps if isinstance(step, Rollback)]
+    if job.checkpoints is not None:
+        job.unsettled |= set() if rollbacks else set(lost)
+        if aborted := job.checkpoints.abort(run.now):
+            run.log_checkpoint("aborted", checkpoint=aborted.number, reason="a worker was lost")
+    for step in rollbacks:
+        run.log("rollback", round=job.round, **({"reason": step.reason} if step.reason else {}))
 
 
 def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:

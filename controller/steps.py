@@ -41,7 +41,7 @@ class Rollback:
     """
 
     reason: str = ""
-    """Cause of it, where the scheme would rather have done something else."""
+    """The cause, where the scheme would rather have done something else."""
 
 
 Step = Fence | Respawn | Announce | Rollback

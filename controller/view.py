@@ -48,7 +48,7 @@ class View:
     savepoint: str = ""
     """The directory of the checkpoint under way, where it is a savepoint."""
     unsettled: frozenset[WorkerId] = frozenset()
-    """Those that were replaced, without a rollback, since the last whole checkpoint; for plans alone."""
+    """Those that went back alone since the last whole checkpoint. Plans see it, peers do not."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:

@@ -48,7 +48,7 @@ class OutletLink:
         """The last window whose punctuation the receiver has."""
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
         self.retains = False
-        """True when all that left stays held, acknowledged or not, until `forget`."""
+        """True when all that left stays held, acknowledged or not, until `forget`. A scheme says so at the start."""
         self._counts: deque[int] = deque()
         self._items = self._newer = 0
 
@@ -107,7 +107,7 @@ class OutletLink:
         """The receiver has said what came; the rest waits to be sent (again)."""
         self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
         self.came = heard.at if heard.known else At()
-        barriers = []  # have no number
+        barriers: list[Block] = []  # have no number
         while self.waiting and number_of(self.waiting[0]) <= self.came.number:
             block = self.waiting.popleft()
             (barriers if block.kind == Kind.BARRIER else self.held).append(block)
@@ -116,9 +116,6 @@ class OutletLink:
 
 class Leave(Protocol):
     """The part of a scheme that is about what leaves (engine/flow/scheme.py)."""
-
-    def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
-        """A block has its number on a link; where it is muted, the receiver has it."""
 
     def on_emit(self, link: OutletLink, block: Block) -> None:
         """A block stands last on a link, waiting to leave."""
@@ -141,6 +138,8 @@ class Outlet:
     """
 
     scheme: Leave
+    on_put: Callable[[OutletLink, Block, bool], None] | None = None
+    """The scheme's hook, where it has one."""
 
     def __init__(self, layout: Layout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
@@ -279,7 +278,8 @@ class Outlet:
         self.progress.sent[link.key] = at.put(block, self.layout.me.index, link.to.index)
         if block.kind != Kind.DATA:
             link.last = block
-        self.scheme.on_put(link, block, muted)
+        if self.on_put is not None:
+            self.on_put(link, block, muted)
         if muted:
             self.port.count("muted_blocks")
             (link.held if link.placed else link.waiting).append(block)

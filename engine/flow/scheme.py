@@ -106,11 +106,11 @@ class Scheme:
         return True
 
     def may_come(self, link: LinkKey) -> bool:
-        """True when what comes on a link next may be let in, or read from the input."""
+        """True when what comes on a link next may be let in; asked again when `on_turn` says so."""
         return True
 
     def on_take(self, entry: Entry) -> None:
-        """An entry is about to be processed, for the first time or further."""
+        """An entry of the inbox is about to be processed, for the first time or further."""
 
     def on_crossed(self) -> None:
         """The state has just exceeded its theta; the rest of the block follows once `may_process` agrees."""
@@ -190,3 +190,8 @@ class Scheme:
     def safe(self) -> bool:
         """True when all that was processed is as safe as this scheme makes it."""
         return True
+
+
+def own_hook(scheme: Scheme, name: str) -> Any:
+    """A scheme's hook of the hot path; None where it is the one that does nothing, so that nobody calls it."""
+    return None if getattr(type(scheme), name) is getattr(Scheme, name) else getattr(scheme, name)

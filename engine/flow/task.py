@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.answers import Answers
 from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry, on_our_clock
 from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
-from riprap.engine.flow.layout import Joint, Layout
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.losses import recoveries_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
 from riprap.engine.flow.reader import InputReader
-from riprap.engine.flow.scheme import SavedPart, Scheme
+from riprap.engine.flow.scheme import SavedPart, Scheme, own_hook
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
@@ -60,7 +61,7 @@ class Task:
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
         self._ahead: deque[Entry] = deque()
         """Entries read ahead, for `threads`, without a number yet: only what was received counts, and is read once."""
-        self._to_answer: list[tuple[Joint, WorkerId]] = []
+        self._answers = Answers(layout, port, self.progress)
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
@@ -71,6 +72,9 @@ class Task:
     def use(self, scheme: Scheme) -> None:
         """Set the scheme, which in turn works on the parts of this task."""
         self.scheme = self.outlet.scheme = scheme
+        self._on_take: Callable[[Entry], None] | None = own_hook(scheme, "on_take")
+        self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
+        self.outlet.on_put = own_hook(scheme, "on_put")
         if not self._fresh and not scheme.saves:
             self._note_recovery(0)
 
@@ -204,7 +208,7 @@ class Task:
         if block.kind == Kind.BARRIER:
             return self.scheme.has_passed(block.epoch)
         in_pace = block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
-        return in_pace and self.scheme.may_come(link)
+        return in_pace and (self._may_come_next is None or self._may_come_next(link))
 
     def _let_in(self, entry: Entry) -> None:
         """Number a block that came: from here on it has come, for this incarnation and later ones. Barriers have no
@@ -228,7 +232,7 @@ class Task:
     def on_worker_failed(self, worker: WorkerId) -> None:
         """A worker that was up is down."""
         self.outlet.lost(worker)
-        self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
+        self._answers.forgive(worker)
         for joint in self.layout.inputs:
             if worker in joint.workers:
                 self._forget_held(link_key(joint.edge, worker))
@@ -241,18 +245,8 @@ class Task:
 
     def on_worker_restored(self, worker: WorkerId) -> None:
         """A new incarnation of a worker is up: it is told how far what it sends has come."""
-        self._to_answer += [(joint, worker) for joint in self.layout.inputs if worker in joint.workers]
-        self._answer()
-
-    def _answer(self) -> None:
-        """Only what is safe here is said to have come: the sender may not be able to send it once more."""
-        waiting, self._to_answer = self._to_answer, []
-        for joint, worker in waiting:
-            link = link_key(joint.edge, worker)
-            meta = {"heard": self.progress.heard[link].pack()}
-            heard = Block(Kind.REPLY, Epoch(0), arrays=self.scheme.told(link), meta=meta)
-            if not self.scheme.settled(link) or not self.port.send(joint.reply, worker, heard):
-                self._to_answer.append((joint, worker))
+        self._answers.owe(worker)
+        self._answers.give(self.scheme)
 
     def on_alarm(self) -> None:
         """The scheme's alarm went off."""
@@ -285,8 +279,8 @@ class Task:
     # what is done
     def work(self) -> bool:
         """Send what waits, then process a few entries; False when there is nothing to do now."""
-        if self._to_answer:
-            self._answer()
+        if self._answers:
+            self._answers.give(self.scheme)
         if not self._begun and not self._begin():
             return False
         for done in range(self.entries_max):
@@ -343,7 +337,6 @@ class Task:
         if not self.feedback or not self.scheme.may_process(self.feedback[0]):
             return False
         entry = self.feedback.popleft()
-        self.scheme.on_take(entry)
         looping = self.progress.iterating
         if looping:
             self.outlet.begin_loop(Epoch(self.progress.epoch + 1))
@@ -372,7 +365,8 @@ class Task:
         entry = self.inbox[0]
         if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
             return False
-        self.scheme.on_take(entry)
+        if self._on_take is not None:
+            self._on_take(entry)
         if entry.block.kind == Kind.PUNCTUATION:
             self._punctuate(entry)
         else:
@@ -481,7 +475,7 @@ class Task:
 
     def _read(self) -> bool:
         """Take the next block of the input, or the end of a window."""
-        if self.reader is None or self.inbox or not self.running or not self.scheme.may_come(INPUT):
+        if self.reader is None or self.inbox or not self.running:
             return False
         self._read_ahead(self.reader)
         if not self._ahead:

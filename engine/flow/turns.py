@@ -16,12 +16,11 @@ from riprap.codec.errors import FrameError
 
 TURN_BYTES = 2
 """A turn is the number of a link among those of its task."""
-LINKS_MAX = 1 << 8 * TURN_BYTES
 PLAIN_BYTES = 64
 """More than that is deflated."""
 PACKED_BYTES_MAX = 48 << 10
 """A header has room for so much."""
-TURNS_MAX = 1 << 24
+TURNS_MAX = 1 << 20
 """That a block tells of."""
 
 

@@ -345,16 +345,12 @@ class Barrier(Scheme):
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
         """We have sent what was heard of us, or the checkpoint is no consistent cut (ABS 4.2.1)."""
         expected = self._expected.pop(link.key, None)
-        if expected is not None and heard.at != expected and not self._has_gone_on(link, heard, told):
+        if expected is not None and heard.at != expected:
             raise JobFailed(
                 f"a checkpoint does not fit together: {link.to} has {heard.at.number} blocks and {heard.at.items} items"
                 f" of {link.joint.edge.name}, and {expected.number} and {expected.items} were sent",
                 "go back to an earlier checkpoint; this is a bug of Riprap, please report it",
             )
-
-    def _has_gone_on(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> bool:
-        """True when the receiver has not gone back to the checkpoint."""
-        return False
 
     @property
     def announced(self) -> int:

@@ -37,8 +37,8 @@ class LocalBarrier(Barrier):
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
-        self._names_of = sorted({INPUT, *self._links})
-        self._index = {link: index for index, link in enumerate(self._names_of)}
+        self._index = {link: index for index, link in enumerate(sorted({INPUT, *self._links}))}
+        """The number of each link in: any two incarnations count alike."""
         self._turns = Turns()
         self._shown: dict[LinkKey, int] = {}
         """Of each link out, up to which turn its blocks have told."""
@@ -53,28 +53,26 @@ class LocalBarrier(Barrier):
         self._again: deque[int] | None = None
         """The turns to be taken as a former incarnation took them; None when that is done."""
         self._is_ordered = True
+        """False while a new incarnation does not know that order."""
         self._lets_in = False
         """True when the last of them was taken, and what waited meanwhile is let in."""
         self._numbers: dict[LinkKey, int] = {}
+        """Of each link out, the number of the last block."""
         self._spool, self._memory_bytes, self._put_bytes = Spool(), int(options["memory_bytes"]), 0
         for link in bench.outlet.links.values():
             link.retains = True
 
     # its turns
     def on_take(self, entry: Entry) -> None:
-        index = self._index[entry.link]
         if self._again:
             self._again.popleft()
-        self._turns.note(index)
+        self._turns.note(self._index[entry.link])
 
     def may_come(self, link: LinkKey) -> bool:
-        if not self._is_ordered:
-            return False
         if self._again is None:
-            return True
-        if not self._again or self._again[0] != self._index[link] or self.bench.feedback:
-            return False
-        return not self.bench.inbox or self.bench.inbox[0].link != link
+            return self._is_ordered
+        inbox = self.bench.inbox
+        return bool(self._again) and self._again[0] == self._index[link] and (not inbox or inbox[0].link != link)
 
     def may_process(self, entry: Entry) -> bool:
         return not self._again or self._again[0] == self._index[entry.link]
@@ -83,23 +81,29 @@ class LocalBarrier(Barrier):
         before = self._shown.get(link.key, self._turns.start)
         block.meta["turns"] = pack(before, self._turns.behind(before))
         self._shown[link.key] = self._turns.end
-        number = number_of(block)
-        if number != self._numbers.get(link.key, number - 1) + 1 or muted != (number <= link.came.number):
-            raise JobFailed(
-                f"{self.bench.layout.me} has put out something else than before it was lost: block {number} on"
-                f" {link.joint.edge.name} of cause {list(block.meta['cause'])}",
-                "have its operator compute the same from the same items, or set fault_tolerance.recovery to global",
-            )
-        self._numbers[link.key] = number
+        self._check_repeated(link, block, muted)
         self._put_bytes += block.nbytes
         if self._put_bytes * LOOKS > self._memory_bytes:
             self._put_bytes = 0
             self._spool.limit((b for to in self.bench.outlet.links.values() for b in to.held), self._memory_bytes)
 
+    def _check_repeated(self, link: OutletLink, block: Block, muted: bool) -> None:
+        """A former incarnation put out what the receiver has: as many blocks of the same causes, as many items."""
+        number, came = number_of(block), link.came
+        expected = self._numbers.get(link.key, number - 1) + 1
+        counts = number != came.number or self.bench.progress.sent[link.key] == came
+        if number != expected or muted != (number <= came.number) or not counts:
+            raise JobFailed(
+                f"{self.bench.layout.me} has put out something else than before it was lost: block {expected} to"
+                f" {link.to} on {link.joint.edge.name}, of cause {list(block.meta['cause'])}",
+                "have its operator compute the same from the same items, or set fault_tolerance.recovery to global",
+            )
+        self._numbers[link.key] = number
+
     # those of its senders
     def on_receive(self, entry: Entry) -> None:
         super().on_receive(entry)
-        if entry.edge is not None and "turns" in entry.block.meta:
+        if "turns" in entry.block.meta:
             self._heard.setdefault(entry.link, Turns()).extend(*unpack(entry.block.meta["turns"]))
 
     def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
@@ -139,8 +143,8 @@ class LocalBarrier(Barrier):
                 link.forget(sent.get(key, 0), completed)
                 self._shown[key] = max(self._shown.get(key, 0), turns)
             self._turns.forget(min(self._shown.values(), default=turns))
-        for link, place in self._barriers.get(completed, {}).items():
-            self._heard[link].forget(place)
+        for sender, place in self._barriers.get(completed, {}).items():
+            self._heard[sender].forget(place)
         self._lines = {number: line for number, line in self._lines.items() if number > completed}
         self._barriers = {number: ends for number, ends in self._barriers.items() if number > completed}
 
@@ -155,12 +159,15 @@ class LocalBarrier(Barrier):
         return entries
 
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
+        turns = _turns_of(told)
+        if turns.end > self._turns.end and heard.at.number > self.bench.progress.sent.get(link.key, NOWHERE).number:
+            self._expected.pop(link.key, None)  # it has not gone back to the checkpoint
         super().on_placed(link, heard, told)
         for block in [block for block in link.waiting if block.kind == Kind.BARRIER and self._is_over(block.epoch)]:
             link.waiting.remove(block)
         self._check_kept(link)
         if not self._is_ordered:
-            self._told_of[link.key] = _turns_of(told)
+            self._told_of[link.key] = turns
             if self.bench.outlet.placed:
                 self._order()
 
@@ -181,21 +188,18 @@ class LocalBarrier(Barrier):
         place, self._is_ordered = self._turns.end, True
         if most.end <= place:
             return
-        if most.start > place:
+        links = most.links(place)
+        if most.start > place or max(links) >= len(self._index):
             raise JobFailed(
-                f"{self.bench.layout.me} took more turns between two blocks that it put out than a block can tell of,"
-                " so it cannot take them in the same order again",
+                f"{self.bench.layout.me} cannot take blocks in the same order again: it took more of them between two"
+                " that it put out than one of these can tell of, or a receiver tells of links that it does not have",
                 "resume the job from its last checkpoint, with fault_tolerance.recovery: global",
             )
-        self._again = deque(most.links(place))
-
-    def _has_gone_on(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> bool:
-        ahead = heard.at.number > self.bench.progress.sent.get(link.key, NOWHERE).number
-        return ahead and _turns_of(told).end > self._turns.end
+        self._again = deque(links)
 
     def on_turn(self) -> bool:
         if self._again is not None:  # no line is drawn before that is over
-            if not self._again and not self.bench.inbox and not self.bench.feedback:
+            if not self._again and not self.bench.inbox:
                 self._again, self._lets_in = None, True
             return True
         if self._lets_in:
@@ -206,6 +210,7 @@ class LocalBarrier(Barrier):
 
 
 def _turns_of(told: Sequence[np.ndarray]) -> Turns:
+    """What a receiver knows of our turns."""
     if not told:
         return Turns()
     start, turns = told

@@ -51,8 +51,8 @@ def roll_back(view: View, lost: Collection[WorkerId]) -> list[Step]:
 
 
 def restart_alone_or_roll_back(submitted: dict[str, Any]) -> Plan:
-    """Whoever is lost goes back to the last whole checkpoint alone, for its neighbours have all that it needs. Where one
-    of these is lost too, or was so since that checkpoint, all go back.
+    """Whoever is lost goes back to the last whole checkpoint alone, for its neighbours have all that it needs. All go
+    back where one of these is lost too, or was so since that checkpoint.
     """
     joined: dict[str, set[str]] = {}
     for edge in submitted["edges"]:

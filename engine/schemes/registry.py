@@ -41,7 +41,8 @@ ENDS: Mapping[str, Any] = MappingProxyType({"scheme": "committing"})
 
 
 def scheme_class(fault_tolerance: Mapping[str, Any]) -> type[Scheme]:
-    """The scheme of a task. Thresholds that are all infinite promise nothing, which is `none`."""
+    """The scheme of a task, chosen here alone, by name and options: a barrier whose recovery is local is a class of its
+    own, and thresholds that are all infinite promise nothing, which is `none`."""
     name = fault_tolerance["scheme"]
     if name == ENDS["scheme"]:
         return committing.Committing

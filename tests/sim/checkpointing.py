@@ -43,7 +43,6 @@ class Checkpointing:
         sim, coordinator = self.sim, self.coordinator
         if not self.writing and sim.rng.random() < sim.case.leaders:  # no older leader can write then
             self.coordinator = coordinator = Coordinator(PACE, self.marks, sim.now)
-            self.unsettled |= sim.truth.keys()  # for all that it knows
             sim.case.log.append(f"{sim.now:.4f} another leader")
         coordinator.reserve()
         self._hear()
