@@ -65,6 +65,7 @@ def errors(simulation: DataflowSimulation) -> np.ndarray:
 
 LOOPS = ("self", "two_cycles", "delta", "async_loop", "nested", "nested_stages")
 """Which wait for what inexact schemes may lose."""
+FED_BACK = ("bsp", "ssp", "asp")
 NEED_ORDER = ("async_loop",)
 """A scheme that repeats no order is refused with these (engine/run/kinds/dataflow.py)."""
 IN_SUPERSTEPS = ("self", "two_cycles", "delta", "nested")
@@ -76,7 +77,7 @@ CASES = [
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
     if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
     if scheme != "optimistic" or shape in IN_SUPERSTEPS  # elsewhere it is barrier, or refused
-    if scheme != "local" or shape not in LOOPS
+    if scheme != "local" or shape not in (*LOOPS, *FED_BACK)  # which is refused
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
 
