@@ -21,7 +21,8 @@ PLAIN_BYTES = 64
 PACKED_BYTES_MAX = 48 << 10
 """A header has room for so much."""
 TURNS_MAX = 1 << 20
-"""That a block tells of."""
+"""A block tells of so many."""
+PLACE_MAX = 1 << 62
 
 
 class Turns:
@@ -72,7 +73,7 @@ def pack(place: int, turns: bytes) -> list[Any]:
 def unpack(packed: Any) -> tuple[int, bytes]:
     """Inverse of `pack`. FrameError for what it did not make."""
     match packed:
-        case [int(place), int(count), bytes(turns)] if 0 <= place < 1 << 62 and 0 <= count <= TURNS_MAX:
+        case [int(place), int(count), bytes(turns)] if 0 <= place < PLACE_MAX and 0 <= count <= TURNS_MAX:
             if count * TURN_BYTES > PLAIN_BYTES:
                 turns = _inflated(turns, count * TURN_BYTES)
             if len(turns) == count * TURN_BYTES:
@@ -81,7 +82,10 @@ def unpack(packed: Any) -> tuple[int, bytes]:
 
 
 def _inflated(packed: bytes, size: int) -> bytes:
+    """What was deflated, if it came to so many bytes; some other number of bytes if it did not."""
+    inflating = zlib.decompressobj()
     try:
-        return zlib.decompressobj().decompress(packed, size)
+        turns = inflating.decompress(packed, size + 1)
     except zlib.error as error:
         raise FrameError(f"turns that do not inflate: {error}") from None
+    return turns if inflating.eof and not inflating.unused_data else b""
