@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import change_rows, write_shards
+from cli_harness import await_that, change_rows, write_shards
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
@@ -161,3 +163,16 @@ def test_neighbours_that_are_killed_together_have_all_go_back(
     assert reasons and all("was lost since the last whole checkpoint too" in reason for reason in reasons)
     rolled = {event["worker"] for event in events if event["event"] == "rolled_back"}
     assert {"read.0", "read.1", "mark.1", "total.1"} <= rolled
+
+
+def test_an_operator_that_does_otherwise_the_second_time_ends_the_job(
+    cluster: SharedCluster, marks: Path, tmp_path: Path
+) -> None:
+    sets = ("--set", "stages.mark.operator=marked:Careless", "--fault", "kill:mark.0@40%")
+    name = cluster.start(marks, tmp_path / "out", *sets)
+    written = tmp_path / "out/summary.json"
+    await_that(written.exists, 60, lambda: cluster.ask("status", name))
+    assert not json.loads(written.read_text())["completed"]
+    said = cluster.ask("status", name)
+    assert re.search(r"mark\.0 has put out something else than before .*: block \d+ to total\.\d on mark->total", said)
+    assert "recovery to global" in said
