@@ -208,11 +208,16 @@ class MiniBatchOptions(Saving):
     scheme: Literal["mini_batch"]
 
 
-class UpstreamBackupOptions(Saving):
+class Keeping(Saving):
+    """Senders keep what receivers may need once more; so much of it in memory, the rest on disk."""
+
+    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
+
+
+class UpstreamBackupOptions(Keeping):
     """Senders keep and save every item until a saved state of the receiver includes it (AF 4.1)."""
 
     scheme: Literal["upstream_backup"]
-    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
 
 
 class Checkpoints(Saving):
@@ -224,7 +229,7 @@ class Checkpoints(Saving):
     tolerated_failures: int = Field(default=3, ge=0)
 
 
-class BarrierOptions(Checkpoints):
+class BarrierOptions(Checkpoints, Keeping):
     """Barriers part what a checkpoint includes from the rest, and nobody stops (ABS)."""
 
     scheme: Literal["barrier"]
@@ -232,9 +237,7 @@ class BarrierOptions(Checkpoints):
     alignment_timeout_ms: float = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
     recovery: Literal["global", "local"] = "global"
-    """Who goes back after a loss: all tasks, or the lost one alone (after Clonos)."""
-    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
-    """Of what a sender keeps under local recovery, so much stays in memory."""
+    """After a loss all tasks go back, or the lost one alone (after Clonos), for which senders keep what they sent."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Links that do not wait need no other alignment; one task goes back alone where their order says all."""

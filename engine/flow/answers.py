@@ -1,4 +1,4 @@
-"""What new incarnations of senders are told: how far what they send has come."""
+"""Answers to new incarnations of senders: how far what they send has come."""
 
 from __future__ import annotations
 

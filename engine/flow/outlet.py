@@ -88,7 +88,7 @@ class OutletLink:
             self.held.clear()
 
     def forget(self, number: int, checkpoint: int) -> None:
-        """What was retained up to a block, and to the barrier of a checkpoint, is needed no more."""
+        """Let go of all that was retained up to a block, and to the barrier of a checkpoint."""
         while self.held and (
             self.held[0].epoch <= checkpoint if self.held[0].kind == Kind.BARRIER else number_of(self.held[0]) <= number
         ):

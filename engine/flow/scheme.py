@@ -156,7 +156,7 @@ class Scheme:
         """The receiver of a link has said how far it is, and what else it was told (`told`)."""
 
     def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
-        """What else a new incarnation of the sender of a link must know."""
+        """All else that a new incarnation of the sender of a link must know."""
         return ()
 
     def on_sender_lost(self, link: LinkKey) -> None:

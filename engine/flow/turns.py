@@ -82,7 +82,7 @@ def unpack(packed: Any) -> tuple[int, bytes]:
 
 
 def _inflated(packed: bytes, size: int) -> bytes:
-    """What was deflated, if it came to so many bytes; some other number of bytes if it did not."""
+    """So many bytes, if that is what was deflated; else some other number of them."""
     inflating = zlib.decompressobj()
     try:
         turns = inflating.decompress(packed, size + 1)

@@ -49,7 +49,7 @@ class LocalBarrier(Barrier):
         self._barriers: dict[int, dict[LinkKey, int]] = {}
         """Of each checkpoint, the turns of senders that had been told when their barriers came."""
         self._told_of: dict[LinkKey, Turns] = {}
-        """What receivers say of our turns, while not all have."""
+        """Our turns, as receivers tell of them, while not all have."""
         self._again: deque[int] | None = None
         """The turns to be taken as a former incarnation took them; None when that is done."""
         self._is_ordered = True
@@ -210,7 +210,7 @@ class LocalBarrier(Barrier):
 
 
 def _turns_of(told: Sequence[np.ndarray]) -> Turns:
-    """What a receiver knows of our turns."""
+    """Our turns, as far as a receiver knows them."""
     if not told:
         return Turns()
     start, turns = told
