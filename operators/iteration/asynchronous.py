@@ -18,7 +18,6 @@ import numpy as np
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Emitter, Items
 from riprap.operators.iteration.loop import Loop
-from riprap.operators.iteration.loop_state import StepKey
 from riprap.operators.iteration.supersteps import Messages
 from riprap.operators.keyed import shares
 
@@ -73,16 +72,17 @@ class AsynchronousLoop(Loop):
             self.end(out)
         elif self._me == 0:
             self._ask(out)
-        for key in sorted(state.came):
-            self._take(state.came.pop(key), out)
+        for arrays in state.waited(epoch):
+            self._take(arrays, out)
 
     def process_feedback(self, items: Items, out: Emitter) -> None:
-        """A block of another task, of the window that is open here or of the one behind it."""
+        """A block of another task, of the window that is open here or of one behind it: a new incarnation gets those of
+        several windows before it begins them."""
         state, window = self.state, int(items.arrays[0][0])
         if state.iterating and window == state.epoch:
             self._take(items.arrays, out)
         else:
-            state.take(StepKey(window, len(state.came), items.task), items.arrays)
+            state.wait(window, items.task, items.arrays)
 
     # the loop
     def _take(self, arrays: tuple[np.ndarray, ...], out: Emitter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +79,16 @@ class LoopState(State):
         self.rows, coming, *own = _own(rest)
         self._coming = [coming]
         self.arrays = dict(zip(self.arrays, own, strict=True))
+
+    def wait(self, window: int, task: int, arrays: Sequence[np.ndarray]) -> None:
+        """Keep a task's block until the loop of a window begins, behind what came for it before."""
+        place = 1 + max((key.superstep for key in self.came if key.window == window), default=-1)
+        self.came[StepKey(window, place, task)] = _own(arrays)
+
+    def waited(self, window: int) -> Iterator[tuple[np.ndarray, ...]]:
+        """What waited for a window, in the order in which it came; it is taken out."""
+        for key in sorted(key for key in self.came if key.window == window):
+            yield self.came.pop(key)
 
     def take(self, key: StepKey, arrays: Sequence[np.ndarray]) -> None:
         """A task has ended a superstep; its arrays are copied, for their memory is its sender's again."""

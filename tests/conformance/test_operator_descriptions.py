@@ -21,6 +21,7 @@ from riprap.operators.graphs.vertex_values import VertexValues
 from riprap.operators.iteration.asynchronous import AsynchronousLoop
 from riprap.operators.iteration.keyed_loop import KeyedLoop
 from riprap.operators.iteration.loop import Loop
+from riprap.operators.iteration.nested import NestedIteration
 from riprap.operators.iteration.supersteps import Iteration
 from riprap.operators.loading import load_operator, make_operator
 from riprap.operators.names import short_name
@@ -43,7 +44,7 @@ def classes() -> Iterator[type[Operator]]:
 
 def test_all_that_is_shipped_is_listed_once() -> None:
     bases = {*BASES, DataflowOperator, TransactionalSink, SourceStage, ProcessorStage, SinkStage}
-    bases |= {Loop, Iteration, AsynchronousLoop, KeyedLoop, VertexValues, GraphLoop}
+    bases |= {Loop, Iteration, NestedIteration, AsynchronousLoop, KeyedLoop, VertexValues, GraphLoop}
     found = sorted(name_of(kind) for kind in set(classes()) - bases)
     assert found == sorted(NAMES)
 

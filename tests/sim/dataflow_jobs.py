@@ -12,7 +12,7 @@ from riprap.configs.topology import Topology
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.iteration.asynchronous import AsynchronousLoop
-from riprap.operators.iteration.loop_state import LoopState, StepKey
+from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.nested import NestedIteration
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages, Spoken
 from riprap.operators.panes.firing import Fired, TimedItems
@@ -277,9 +277,11 @@ class CirclesInCircles(NestedIteration):
 class Rounds(DataflowOperator):
     """Head of a loop over two stages: sends a window's sums through the loop that the stage behind it runs, again when
     all have come back, several times; then on for good. A row is key, task that it is from (-1: on for good), hops and
-    value. A new incarnation gets what had come back before its loop begins once more, and keeps it until then."""
+    value. A new incarnation gets what had come back before its loop begins once more, and keeps it until then. It
+    counts what comes back, so none may come in another order, which would make the next turn begin elsewhere."""
 
     TURNS = 3
+    needs_order = True
 
     def __init__(self) -> None:
         self.state = LoopState(2, sums=np.zeros(KEYS), away=np.zeros(1), turn=np.zeros(1))
@@ -301,16 +303,15 @@ class Rounds(DataflowOperator):
         sums = np.bincount(rows[:, 0].astype(np.int64), rows[:, 1], KEYS)
         self.state.arrays |= {"sums": sums, "turn": np.zeros(1)}
         self._turn(out)
-        for key in sorted(self.state.came):
-            self._come_back(self.state.came.pop(key)[0], out)
+        for arrays in self.state.waited(epoch):
+            self._come_back(arrays[0], out)
 
     def process_feedback(self, items: Items, out: Emitter) -> None:
         assert items.stage == "c"
         if self.iterating:
             self._come_back(items.arrays[0], out)
         else:
-            state = self.state
-            state.take(StepKey(state.epoch + 1, len(state.came), items.task), items.arrays)
+            self.state.wait(items.epoch, items.task, items.arrays)
 
     def _come_back(self, rows: np.ndarray, out: Emitter) -> None:
         keys, homes, hops, values = rows.T

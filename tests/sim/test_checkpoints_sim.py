@@ -14,7 +14,7 @@ from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import chosen
 from test_dataflow_sim import CASES as ALL_CASES
-from test_dataflow_sim import EXACT, errors
+from test_dataflow_sim import EXACT, LOOPS, errors
 
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
 from riprap.engine.schemes.parts import chain
@@ -29,6 +29,8 @@ MORE = 5
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 CASES = [(name, shape) for name, shape in ALL_CASES if EXACT[name]["scheme"] in CHECKPOINTING]
 LONG = {"items": 1600, "windows": 40, "disk_s": 0.001, "kill_until_s": 0.3}
+LOOPING = LONG | {"items": 480, "windows": 12}
+"""Windows of a loop last longer."""
 FAULTS = {
     "few": {"kills": 5},
     "many": {"kills": 12, "restart_s": 0.01, "kill_until_s": 0.6},
@@ -58,7 +60,8 @@ def test_all_go_back_to_the_last_whole_checkpoint(scheme: str, shape: str, fault
     for seed in range(FIRST, FIRST + SEEDS + MORE):
         if seed >= FIRST + SEEDS and any(went_on):
             break
-        simulation = Counting(DataflowCase(EXACT[scheme], shape, **LONG | FAULTS[fault], log=[]), seed)
+        long = LOOPING if shape in LOOPS else LONG
+        simulation = Counting(DataflowCase(EXACT[scheme], shape, **long | FAULTS[fault], log=[]), seed)
         run_or_replay(simulation, __file__, f"{scheme}-{shape}-{fault}")
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
         for sink, announced in simulation.announced.items():
@@ -117,7 +120,8 @@ def test_at_least_once_nothing_is_lost_and_windows_close_once(fault: str) -> Non
 
 @pytest.mark.parametrize("shape", OPEN_SHAPES)
 def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
-    simulation = Counting(DataflowCase(REPEATING, shape, **LONG, log=[]), FIRST)
+    long = LOOPING if shape in LOOPS else LONG
+    simulation = Counting(DataflowCase(REPEATING, shape, **long, log=[]), FIRST)
     run_or_replay(simulation, __file__, f"without_a_loss and {shape}")
     assert not errors(simulation).any()
 

@@ -9,7 +9,7 @@ from riprap.operators.dataflow import Items
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.nested import NestedIteration
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Messages, Spoken
-from tests.unit.operators.loop_harness import Ring
+from tests.unit.operators.loop_harness import FAULTS, Ring
 
 
 class Triangle(NestedIteration):
@@ -50,20 +50,20 @@ class Triangle(NestedIteration):
         return np.arange(0), np.zeros(0)
 
 
-def ring(tasks: int, seed: int, deaths: bool, **options: int) -> Ring:
-    made = Ring(lambda: Triangle(**options), tasks, seed, deaths)
+def ring(tasks: int, seed: int, fault: str, **options: int) -> Ring:
+    made = Ring(lambda: Triangle(**options), tasks, seed, fault)
     for epoch in (1, 2):
         made.tasks[0].process(Items(epoch, "read", 0, 1, (np.ones((1, 1)),)))
         made.loop(epoch)
     return made
 
 
-@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_each_outer_step_runs_the_inner_loop_to_its_end(tasks: int, deaths: bool) -> None:
+def test_each_outer_step_runs_the_inner_loop_to_its_end(tasks: int, fault: str) -> None:
     wanted = [(outer, inner) for outer in range(4) for inner in range(outer + 1)]
     for seed in range(10):
-        made = ring(tasks, seed, deaths)
+        made = ring(tasks, seed, fault)
         found = [task.operator.state.arrays["places"] for task in made.tasks]  # type: ignore[union-attr]
         for places in found:
             assert list(map(tuple, places[:, :2].astype(int).tolist())) == wanted
@@ -72,6 +72,6 @@ def test_each_outer_step_runs_the_inner_loop_to_its_end(tasks: int, deaths: bool
 
 
 def test_supersteps_of_both_loops_are_counted_together() -> None:
-    made = ring(2, 5, False, supersteps=5)
+    made = ring(2, 5, "", supersteps=5)
     places = made.tasks[1].operator.state.arrays["places"]  # type: ignore[union-attr]
     assert places[:, :2].tolist() == [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1]]
