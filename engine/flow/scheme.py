@@ -82,6 +82,10 @@ class Scheme:
     reorders = False
     """True when a new incarnation may compute its input in another order, and its peers do not go back with it."""
 
+    overtakes = True
+    """True when feedback is processed before what came earlier and waits; else the order of receipt is kept, where that
+    does not wait for feedback."""
+
     part = SavedPart()
     """Of the newest checkpoint for which it is safe."""
 

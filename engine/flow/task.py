@@ -333,8 +333,16 @@ class Task:
         self.outlet.forget()
         self._begun = False
 
+    @property
+    def _is_input_first(self) -> bool:
+        """True where nothing overtakes, and a block that came before the oldest feedback can be processed."""
+        if self.scheme.overtakes or not self.inbox or self.progress.iterating:
+            return False
+        oldest = self.inbox[0]
+        return oldest.number < self.feedback[0].number and self.pace.allows(oldest.block.epoch, self.progress.feedback)
+
     def _process_feedback(self) -> bool:
-        if not self.feedback or not self.scheme.may_process(self.feedback[0]):
+        if not self.feedback or self._is_input_first or not self.scheme.may_process(self.feedback[0]):
             return False
         entry = self.feedback.popleft()
         looping = self.progress.iterating

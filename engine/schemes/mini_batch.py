@@ -20,6 +20,7 @@ class MiniBatch(Scheme):
     """One task's half. A source saves what it reads like what others receive, for its input need not be replayable."""
 
     saves = exact = True
+    overtakes = False  # so that what was saved in its order of receipt is processed once more in the same order
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)

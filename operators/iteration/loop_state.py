@@ -81,12 +81,15 @@ class LoopState(State):
         self.arrays = dict(zip(self.arrays, own, strict=True))
 
     def wait(self, window: int, task: int, arrays: Sequence[np.ndarray]) -> None:
-        """Keep a task's block until the loop of a window begins, behind what came for it before."""
+        """Keep a task's block until the loop of a window begins, behind what came for it before. Of a window that has
+        begun or ended, none is kept."""
+        if window <= self.epoch:
+            return
         place = 1 + max((key.superstep for key in self.came if key.window == window), default=-1)
         self.came[StepKey(window, place, task)] = _own(arrays)
 
     def waited(self, window: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """What waited for a window, in the order in which it came; it is taken out."""
+        """Take out all that waited for a window, in the order in which it came."""
         for key in sorted(key for key in self.came if key.window == window):
             yield self.came.pop(key)
 

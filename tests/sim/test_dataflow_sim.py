@@ -19,6 +19,7 @@ from pairs import chosen
 
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.task import Task
+from riprap.engine.schemes.mini_batch import MiniBatch
 from riprap.engine.schemes.registry import SCHEMES, upstream_backup
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
@@ -132,13 +133,13 @@ def test_without_fault_tolerance_the_job_ends_all_the_same(shape: str, fault: st
         run(DataflowCase({"scheme": "none"}, shape, **FAULTS[fault]), seed, f"without and {shape}-{fault}")
 
 
-HIT = ("self", "nested", *NEED_ORDER)
+SLOW_WIRE = {"wire_s": 0.02, "kills": 6, "kill_until_s": 2.0}
 
 
-@pytest.mark.parametrize(("scheme", "shape"), [case for case in CASES if case[1] in HIT])
+@pytest.mark.parametrize(("scheme", "shape"), [case for case in CASES if case[1] in ("self", "nested", *NEED_ORDER)])
 def test_loops_that_are_hit_end_all_the_same(scheme: str, shape: str) -> None:
     """A slow wire makes loops longer than checkpoints are apart: lives begin within one."""
-    case = DataflowCase(EXACT[scheme], shape, wire_s=0.02, kills=4, kill_until_s=2.0)
+    case = DataflowCase(EXACT[scheme], shape, **SLOW_WIRE)
     within = []
 
     class Noting(DataflowSimulation):
@@ -164,6 +165,16 @@ def test_a_loop_that_needs_order_goes_wrong_where_none_is_repeated(monkeypatch: 
     assert any(errors(run(case, seed, "a_loop_that_needs_order")).any() for seed in range(12))
     for seed in range(12):
         assert not errors(run(replace(case, shape="self"), seed, "a_loop_that_needs_order")).any()
+
+
+def test_a_loop_goes_wrong_where_feedback_overtakes_what_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage between puts out blocks of its input and of feedback in turns: under other numbers, had they another
+    order."""
+    monkeypatch.setattr(MiniBatch, "overtakes", True)
+    case = DataflowCase(EXACT["mini_batch"], "nested_stages", **SLOW_WIRE)
+    with pytest.raises(AssertionError, match="not done"):
+        for seed in range(4):
+            assert not errors(run(case, seed, "feedback_overtakes")).any(), "not done right"
 
 
 class OneStands(DataflowSimulation):

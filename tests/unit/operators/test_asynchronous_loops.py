@@ -131,6 +131,21 @@ def test_the_loop_ends_when_as_much_was_taken_in_as_was_sent_twice_in_a_row(
     assert [(to, kind) for to, kind, _ in said(out)] == [(1, END), (2, END)]
 
 
+def test_blocks_of_several_windows_may_wait_and_each_for_its_own() -> None:
+    """A task that begins again hears all that its peers have said since, before it has closed a window."""
+    made, out = started(1)
+    for window, task, kind in [(1, 0, ASK), (2, 2, WORK), (1, 2, WORK), (1, 0, END), (2, 2, WORK)]:
+        made.process_feedback(block(task, kind, window=window), out)
+    made.process_punctuation(1, out)
+    assert not made.iterating and said(out) == [(0, 2, (0, 0))]
+    made.process_feedback(block(2, WORK, window=2), out)
+    made.process_feedback(block(2, WORK), out)  # of a window that has ended here
+    made.process_feedback(block(0, ASK, window=2), out)
+    made.process_punctuation(2, out)
+    assert said(out) == [(0, 2, (0, 3))], "none has taken another's place, and none was lost"
+    assert not made.state.came
+
+
 def test_blocks_of_the_next_window_wait_for_it() -> None:
     made, out = started(1)
     made.process_punctuation(1, out)
