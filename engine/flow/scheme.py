@@ -17,7 +17,7 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
+from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits, recoveries_of
 from riprap.engine.flow.outlet import Outlet, OutletLink
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import Heard, LinkKey, TaskProgress
@@ -184,6 +184,14 @@ class Scheme:
 
     def on_reached(self, reached: Reached | None) -> None:
         """The task that was here before the rollback had reached this; called once the new one is restored."""
+
+    def recoveries(self, failure: int) -> dict[str, Any]:
+        """This recovery of the worker, its nth, and those before it: what each may have lost."""
+        progress, lacked = self.bench.progress, self.lacked or [self.lacks] * (failure - 1)
+        found = [*zip(lacked, progress.failures, strict=False), (self.lacks, progress.epoch)]
+        if self.bench.layout.is_sink:
+            found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
+        return recoveries_of(self.bench.operator.state, found, failure)
 
     @property
     def announced(self) -> int:

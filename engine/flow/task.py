@@ -17,7 +17,6 @@ from riprap.engine.flow.entry import Entry, on_our_clock
 from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
-from riprap.engine.flow.losses import recoveries_of
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
@@ -76,15 +75,7 @@ class Task:
         self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
         self.outlet.on_put = own_hook(scheme, "on_put")
         if not self._fresh and not scheme.saves:
-            self._note_recovery(0)
-
-    def _note_recovery(self, failure: int) -> None:
-        lacked = self.scheme.lacked or [self.scheme.lacks] * (failure - 1)
-        earlier = list(zip(lacked, self.progress.failures, strict=False))
-        found = [*earlier, (self.scheme.lacks, self.progress.epoch)]
-        if self.layout.is_sink:
-            found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
-        self._recovery = recoveries_of(self.operator.state, found, failure)
+            self._recovery = scheme.recoveries(0)
 
     # what the worker asks
     @property
@@ -154,7 +145,7 @@ class Task:
             self.journal.cut(self.progress.rows)
             self.journal.durable(Epoch(self.scheme.announced))
         self.lost += sum(self.progress.lost.values())
-        self._note_recovery(len(self.progress.failures))
+        self._recovery = self.scheme.recoveries(len(self.progress.failures))
         for entry in entries:
             on_our_clock(entry.block, self.port.now())
             if not entry.number:
