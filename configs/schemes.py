@@ -208,11 +208,16 @@ class MiniBatchOptions(Saving):
     scheme: Literal["mini_batch"]
 
 
-class UpstreamBackupOptions(Saving):
+class Keeping(Saving):
+    """Senders keep what receivers may need once more; so much of it in memory, the rest on disk."""
+
+    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
+
+
+class UpstreamBackupOptions(Keeping):
     """Senders keep and save every item until a saved state of the receiver includes it (AF 4.1)."""
 
     scheme: Literal["upstream_backup"]
-    memory_bytes: int = Field(default=1 << 30, ge=1 << 16)
 
 
 class Checkpoints(Saving):
@@ -224,19 +229,36 @@ class Checkpoints(Saving):
     tolerated_failures: int = Field(default=3, ge=0)
 
 
-class BarrierOptions(Checkpoints):
+class BarrierOptions(Checkpoints, Keeping):
     """Barriers part what a checkpoint includes from the rest, and nobody stops (ABS)."""
 
     scheme: Literal["barrier"]
     alignment: Literal["aligned", "unaligned", "timeout"] = "aligned"
     alignment_timeout_ms: float = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    recovery: Literal["global", "local"] = "global"
+    """After a loss all tasks go back, or the lost one alone (after Clonos), for which senders keep what they sent."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        """Links that do not wait need no other alignment."""
+        """Links that do not wait need no other alignment; one task goes back alone where their order says all."""
         if self.guarantee == "at_least_once" and self.alignment != "aligned":
             wrong = f"is at_least_once, and alignment is {self.alignment}"
             yield Problem(("fault_tolerance", "guarantee"), wrong, "exactly_once for that, or alignment: aligned")
+        if self.recovery == "local":
+            yield from self._local_problems(shape)
+
+    def _local_problems(self, shape: Shape) -> Iterator[Problem]:
+        where, fix = ("fault_tolerance", "recovery"), "set fault_tolerance.recovery to global"
+        if self.alignment != "aligned":
+            wrong = f"is local, and alignment is {self.alignment}: what overtakes blocks has no place in their order"
+            yield Problem(where, wrong, "global for that, or alignment: aligned", fix)
+        if self.guarantee != "exactly_once":
+            wrong = "is local, and guarantee is at_least_once: one task alone cannot take anything twice"
+            yield Problem(where, wrong, "global for that, or guarantee: exactly_once", fix)
+        for edge in shape.edges:
+            if edge.feedback:
+                wrong = f"is local, and {edge.name} leads back: each task of a circle sends what the others wait for"
+                yield Problem(where, wrong, "global for that", fix)
 
 
 class StopTheWorldOptions(Checkpoints):

@@ -75,6 +75,7 @@ class LedJob:
         self.ends_with = 0
         """The checkpoint that the job ends with, once that is durable; 0 for none."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
+        self.unsettled = set(record.unsettled)
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None
         self.retry_at = 0.0
@@ -126,7 +127,8 @@ class LedJob:
         injected = tuple(dict(order) for order in self.injected)
         head = (self.phase, self.error, self.remedy, tasks, self.started_at)
         marks = self.checkpoints.marks if self.checkpoints is not None else None
-        return JobRecord(*head, failures, self.final, injected, self.clock, self.horizon, self.round, marks)
+        clock, unsettled = self.clock, frozenset(self.unsettled)
+        return JobRecord(*head, failures, self.final, injected, clock, self.horizon, self.round, marks, unsettled)
 
     def may_run(self, worker: WorkerId) -> bool:
         """True when an agent may hold the worker's process: its assignment is durable and not shut out."""

@@ -199,6 +199,7 @@ class Pass(Moment):
         if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):
             job.checkpoint_fields = checkpoint_fields(whole, [row.stats for row in rows.values()])
             job.ends_with = whole.number if whole.ends else 0
+            job.unsettled.clear()
         elif coordinator.is_late(now) and (late := coordinator.abort(now, failed=True)):
             self._checkpoint_failed(late, coordinator, rows.keys() - late.saved_at.keys())
         if number := coordinator.trigger(durable, now, job.at_end):

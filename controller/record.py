@@ -53,6 +53,8 @@ class JobRecord:
     """Times that all workers were rolled back."""
     checkpoints: Marks | None = None
     """The marks of a job whose scheme makes checkpoints."""
+    unsettled: frozenset[WorkerId] = frozenset()
+    """Those that went back alone, to the last whole checkpoint: until the next one is whole."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part of which a change must be stored before it is acted on."""
@@ -65,6 +67,7 @@ class JobRecord:
             self.horizon,
             self.round,
             self.checkpoints,
+            self.unsettled,
         )
 
     def to_json(self, term: int) -> bytes:
@@ -80,7 +83,7 @@ class JobRecord:
         }
         fields = {**head, "started_at": self.started_at, "failures": self.failures}
         fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon, "round": self.round}
-        fields |= {"checkpoints": self.checkpoints}
+        fields |= {"checkpoints": self.checkpoints, "unsettled": sorted(map(str, self.unsettled))}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -101,6 +104,7 @@ class JobRecord:
             record = cls(
                 Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon,
                 int(fields.get("round", 0)), _marks(fields.get("checkpoints")),
+                frozenset(map(WorkerId.parse, fields.get("unsettled", ()))),
             )  # fmt: skip
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

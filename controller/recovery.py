@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from riprap.codec.errors import RiprapError
@@ -28,7 +29,7 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
         _give_up_restarting(run, stormy[0], lost[stormy[0]])
         return
     try:
-        steps = job.plan(job.view, tuple(sorted(lost)))
+        steps = job.plan(replace(job.view, unsettled=frozenset(job.unsettled)), tuple(sorted(lost)))
     except (
         Exception
     ) as error:  # a scheme is the user's choice, and may be the user's code: its bug ends its job, not us
@@ -37,10 +38,13 @@ def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
         return
     for step in steps:
         _apply(job, step)
-    if any(isinstance(step, Rollback) for step in steps):
-        if job.checkpoints is not None and (aborted := job.checkpoints.abort(run.now)):
+    rollbacks = [step for step in steps if isinstance(step, Rollback)]
+    if job.checkpoints is not None:
+        job.unsettled |= set() if rollbacks else set(lost)
+        if aborted := job.checkpoints.abort(run.now):
             run.log_checkpoint("aborted", checkpoint=aborted.number, reason="a worker was lost")
-        run.log("rollback", round=job.round)
+    for step in rollbacks:
+        run.log("rollback", round=job.round, **({"reason": step.reason} if step.reason else {}))
 
 
 def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
@@ -104,6 +108,7 @@ def _give_up_restarting(run: Moment, worker: WorkerId, reason: FailureReason) ->
 def _apply(job: LedJob, step: Step) -> None:
     if isinstance(step, Rollback):
         job.round += 1
+        job.unsettled.clear()
         return
     task = job.tasks[step.worker]
     match step:

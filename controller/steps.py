@@ -40,6 +40,9 @@ class Rollback:
     The job enters its next round: what was sent before is refused from then on, though its sender lives.
     """
 
+    reason: str = ""
+    """The cause, where the scheme would rather have done something else."""
+
 
 Step = Fence | Respawn | Announce | Rollback
 

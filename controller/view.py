@@ -47,6 +47,8 @@ class View:
     """The checkpoint under way (0: none), and the newest that is durably decided; None where the scheme makes none."""
     savepoint: str = ""
     """The directory of the checkpoint under way, where it is a savepoint."""
+    unsettled: frozenset[WorkerId] = frozenset()
+    """Those that went back alone since the last whole checkpoint. Plans see it, peers do not."""
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:

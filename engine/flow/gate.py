@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from riprap.codec.blocks import NO_KEY, Block, Kind
 from riprap.codec.errors import FrameError
@@ -14,6 +17,7 @@ from riprap.engine.flow.intake import Check
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.progress import number_of
 from riprap.engine.flow.segment_gate import SegmentGate
+from riprap.engine.flow.turns import unpack
 
 FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
 
@@ -49,13 +53,23 @@ class TaskGate:
             raise FrameError("a key of another link")
         if not are_counts(meta.get("cause"), 4):
             raise FrameError("a block without its cause")
+        if "turns" in meta:
+            unpack(meta["turns"])
         if kind == Kind.PUNCTUATION and not is_window_end(meta):
             raise FrameError("a PUNCTUATION with odd fields")
 
 
 def _check_reply(sender: WorkerId, block: Block) -> None:
-    if set(block.meta) != {"heard"} or not _is_heard(block.meta["heard"]):
+    if set(block.meta) != {"heard"} or not _is_heard(block.meta["heard"]) or not _are_turns(block.arrays):
         raise FrameError("a REPLY with odd fields")
+
+
+def _are_turns(told: Sequence[np.ndarray]) -> bool:
+    """True where nothing is told beside what was heard, or a place among turns and the turns behind it."""
+    if not told:
+        return True
+    shapes = [(array.dtype.str, array.ndim) for array in told]
+    return shapes == [("<i8", 1), ("|u1", 1)] and len(told[0]) == 1 and told[0][0] >= 0 and len(told[1]) % 2 == 0
 
 
 def _is_savepoint(meta: dict[str, Any]) -> bool:

@@ -47,6 +47,8 @@ class OutletLink:
         self.closed = 0
         """The last window whose punctuation the receiver has."""
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
+        self.retains = False
+        """True when all that left stays held, acknowledged or not, until `forget`. A scheme says so at the start."""
         self._counts: deque[int] = deque()
         self._items = self._newer = 0
 
@@ -66,11 +68,13 @@ class OutletLink:
         edge, task, number, sibling = block.meta["cause"]
         self.logged[edge, task] = (number, sibling)
 
-    def sent(self, count: int) -> None:
+    def sent(self, block: Block) -> None:
         """A block left."""
-        self._counts.append(count)
-        self._items += count
+        self._counts.append(block.items)
+        self._items += block.items
         self._newer += 1
+        if self.retains:
+            self.held.append(block)
 
     def unacknowledged_items(self, blocks: int) -> int:
         """Items on the way, when so many blocks are."""
@@ -80,13 +84,20 @@ class OutletLink:
 
     def release(self, blocks: int) -> None:
         """So many blocks are on the way; if some are not any more, what came before them is safe."""
-        if self.held and self._newer > blocks:
+        if self.held and self._newer > blocks and not self.retains:
             self.held.clear()
+
+    def forget(self, number: int, checkpoint: int) -> None:
+        """Let go of all that was retained up to a block, and to the barrier of a checkpoint."""
+        while self.held and (
+            self.held[0].epoch <= checkpoint if self.held[0].kind == Kind.BARRIER else number_of(self.held[0]) <= number
+        ):
+            self.held.popleft()
 
     def take_back(self, kept: Sequence[Block]) -> None:
         """The receiver died, and these were on the way: they wait for its next incarnation, with what is not safe."""
         self.release(len(kept))
-        self.waiting.extendleft(reversed([*self.held, *kept]))
+        self.waiting.extendleft(reversed([*self.held, *(() if self.retains else kept)]))
         self.held.clear()
         self.placed = False
         self._counts.clear()
@@ -96,8 +107,11 @@ class OutletLink:
         """The receiver has said what came; the rest waits to be sent (again)."""
         self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
         self.came = heard.at if heard.known else At()
+        barriers: list[Block] = []  # have no number
         while self.waiting and number_of(self.waiting[0]) <= self.came.number:
-            self.held.append(self.waiting.popleft())
+            block = self.waiting.popleft()
+            (barriers if block.kind == Kind.BARRIER else self.held).append(block)
+        self.waiting.extendleft(reversed(barriers))
 
 
 class Leave(Protocol):
@@ -124,6 +138,8 @@ class Outlet:
     """
 
     scheme: Leave
+    on_put: Callable[[OutletLink, Block, bool], None] | None = None
+    """The scheme's hook, where it has one."""
 
     def __init__(self, layout: Layout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
@@ -262,6 +278,8 @@ class Outlet:
         self.progress.sent[link.key] = at.put(block, self.layout.me.index, link.to.index)
         if block.kind != Kind.DATA:
             link.last = block
+        if self.on_put is not None:
+            self.on_put(link, block, muted)
         if muted:
             self.port.count("muted_blocks")
             (link.held if link.placed else link.waiting).append(block)
@@ -297,7 +315,7 @@ class Outlet:
                 if not self.scheme.may_leave(link, block) or not self._sent(link, block):
                     break
                 link.waiting.popleft()
-                link.sent(block.items)
+                link.sent(block)
 
     def _sent(self, link: OutletLink, block: Block) -> bool:
         """Put a block on its link; where that is full, only for the sake of a barrier."""

@@ -154,6 +154,8 @@ class TaskProgress:
     """Event time here, and what the links have promised."""
     lost: dict[int, int] = field(default_factory=dict)
     """Items that stay lost, by window, where they are counted: 0 for all windows that are closed."""
+    turns: int = 0
+    """Turns that were taken (turns.py), where they are counted."""
 
     def next_number(self) -> int:
         """The number of a block that has just come."""
@@ -222,6 +224,7 @@ class TaskProgress:
             "source": {**self.source, "places": dict(self.source["places"])} if self.source else {},
             "times": self.times.pack(),
             "lost": [[epoch, items] for epoch, items in self.lost.items()],
+            "turns": self.turns,
         }
 
     @classmethod
@@ -247,4 +250,5 @@ class TaskProgress:
             fields["source"],
             EventTimes.unpack(fields.get("times", ())),
             dict(fields.get("lost", ())),
+            fields.get("turns", 0),
         )

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from riprap.codec.blocks import Block
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits
+from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits, recoveries_of
 from riprap.engine.flow.outlet import Outlet, OutletLink
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import Heard, LinkKey, TaskProgress
@@ -107,6 +109,13 @@ class Scheme:
         """True when the oldest entry's turn has come; asked again after each event."""
         return True
 
+    def may_come(self, link: LinkKey) -> bool:
+        """True when what comes on a link next may be let in; asked again when `on_turn` says so."""
+        return True
+
+    def on_take(self, entry: Entry) -> None:
+        """An entry of the inbox is about to be processed, for the first time or further."""
+
     def on_crossed(self) -> None:
         """The state has just exceeded its theta; the rest of the block follows once `may_process` agrees."""
 
@@ -115,6 +124,9 @@ class Scheme:
 
     def on_window(self, epoch: int) -> None:
         """The operator has closed a window."""
+
+    def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
+        """A block has its number on a link; where it is muted, the receiver has it."""
 
     def on_emit(self, link: OutletLink, block: Block) -> None:
         """A block stands last on a link, waiting to leave."""
@@ -144,8 +156,12 @@ class Scheme:
         """True when what is behind a barrier may come in."""
         return True
 
-    def on_placed(self, link: OutletLink, heard: Heard) -> None:
-        """The receiver of a link has said how far it is."""
+    def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
+        """The receiver of a link has said how far it is, and what else it was told (`told`)."""
+
+    def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
+        """All else that a new incarnation of the sender of a link must know."""
+        return ()
 
     def on_sender_lost(self, link: LinkKey) -> None:
         """The sender of a link died; what it sent and is not acknowledged may be here alone."""
@@ -169,6 +185,14 @@ class Scheme:
     def on_reached(self, reached: Reached | None) -> None:
         """The task that was here before the rollback had reached this; called once the new one is restored."""
 
+    def recoveries(self, failure: int) -> dict[str, Any]:
+        """This recovery of the worker, its nth, and those before it: what each may have lost."""
+        progress, lacked = self.bench.progress, self.lacked or [self.lacks] * (failure - 1)
+        found = [*zip(lacked, progress.failures, strict=False), (self.lacks, progress.epoch)]
+        if self.bench.layout.is_sink:
+            found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
+        return recoveries_of(self.bench.operator.state, found, failure)
+
     @property
     def announced(self) -> int:
         """At a destination: the last window that may be announced as closed for good."""
@@ -178,3 +202,8 @@ class Scheme:
     def safe(self) -> bool:
         """True when all that was processed is as safe as this scheme makes it."""
         return True
+
+
+def own_hook(scheme: Scheme, name: str) -> Any:
+    """A scheme's hook of the hot path; None where it is the one that does nothing, so that nobody calls it."""
+    return None if getattr(type(scheme), name) is getattr(Scheme, name) else getattr(scheme, name)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.answers import Answers
 from riprap.engine.flow.beginning import Beginning
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry, on_our_clock
 from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
-from riprap.engine.flow.layout import Joint, Layout
-from riprap.engine.flow.losses import recoveries_of
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
 from riprap.engine.flow.reader import InputReader
-from riprap.engine.flow.scheme import SavedPart, Scheme
+from riprap.engine.flow.scheme import SavedPart, Scheme, own_hook
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
@@ -60,7 +60,7 @@ class Task:
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
         self._ahead: deque[Entry] = deque()
         """Entries read ahead, for `threads`, without a number yet: only what was received counts, and is read once."""
-        self._to_answer: list[tuple[Joint, WorkerId]] = []
+        self._answers = Answers(layout, port, self.progress)
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
@@ -71,16 +71,11 @@ class Task:
     def use(self, scheme: Scheme) -> None:
         """Set the scheme, which in turn works on the parts of this task."""
         self.scheme = self.outlet.scheme = scheme
+        self._on_take: Callable[[Entry], None] | None = own_hook(scheme, "on_take")
+        self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
+        self.outlet.on_put = own_hook(scheme, "on_put")
         if not self._fresh and not scheme.saves:
-            self._note_recovery(0)
-
-    def _note_recovery(self, failure: int) -> None:
-        lacked = self.scheme.lacked or [self.scheme.lacks] * (failure - 1)
-        earlier = list(zip(lacked, self.progress.failures, strict=False))
-        found = [*earlier, (self.scheme.lacks, self.progress.epoch)]
-        if self.layout.is_sink:
-            found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
-        self._recovery = recoveries_of(self.operator.state, found, failure)
+            self._recovery = scheme.recoveries(0)
 
     # what the worker asks
     @property
@@ -150,7 +145,7 @@ class Task:
             self.journal.cut(self.progress.rows)
             self.journal.durable(Epoch(self.scheme.announced))
         self.lost += sum(self.progress.lost.values())
-        self._note_recovery(len(self.progress.failures))
+        self._recovery = self.scheme.recoveries(len(self.progress.failures))
         for entry in entries:
             on_our_clock(entry.block, self.port.now())
             if not entry.number:
@@ -187,23 +182,24 @@ class Task:
             link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard)
-            self.scheme.on_placed(link, heard)
+            self.scheme.on_placed(link, heard, block.arrays)
             return
         link_of = link_key(edge, sender)
         incarnation, stage = self.port.incarnation(sender), self._inputs[edge].stage
         entry = Entry(0, link_of, block, edge, sender, block.seq, incarnation, stage)
         if block.kind == Kind.BARRIER:
             self.scheme.on_barrier(link_of, block)
-        if self.held[link_of] or not self._may_come(block):
+        if self.held[link_of] or not self._may_come(link_of, block):
             self.held[link_of].append(entry)
         else:
             self._let_in(entry)
 
-    def _may_come(self, block: Block) -> bool:
+    def _may_come(self, link: LinkKey, block: Block) -> bool:
         """True when its turn can come before that of what other links still owe: feedback's always can."""
         if block.kind == Kind.BARRIER:
             return self.scheme.has_passed(block.epoch)
-        return block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
+        in_pace = block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
+        return in_pace and (self._may_come_next is None or self._may_come_next(link))
 
     def _let_in(self, entry: Entry) -> None:
         """Number a block that came: from here on it has come, for this incarnation and later ones. Barriers have no
@@ -227,7 +223,7 @@ class Task:
     def on_worker_failed(self, worker: WorkerId) -> None:
         """A worker that was up is down."""
         self.outlet.lost(worker)
-        self._to_answer = [(joint, sender) for joint, sender in self._to_answer if sender != worker]
+        self._answers.forgive(worker)
         for joint in self.layout.inputs:
             if worker in joint.workers:
                 self._forget_held(link_key(joint.edge, worker))
@@ -240,17 +236,8 @@ class Task:
 
     def on_worker_restored(self, worker: WorkerId) -> None:
         """A new incarnation of a worker is up: it is told how far what it sends has come."""
-        self._to_answer += [(joint, worker) for joint in self.layout.inputs if worker in joint.workers]
-        self._answer()
-
-    def _answer(self) -> None:
-        """Only what is safe here is said to have come: the sender may not be able to send it once more."""
-        waiting, self._to_answer = self._to_answer, []
-        for joint, worker in waiting:
-            link = link_key(joint.edge, worker)
-            heard = Block(Kind.REPLY, Epoch(0), meta={"heard": self.progress.heard[link].pack()})
-            if not self.scheme.settled(link) or not self.port.send(joint.reply, worker, heard):
-                self._to_answer.append((joint, worker))
+        self._answers.owe(worker)
+        self._answers.give(self.scheme)
 
     def on_alarm(self) -> None:
         """The scheme's alarm went off."""
@@ -283,8 +270,8 @@ class Task:
     # what is done
     def work(self) -> bool:
         """Send what waits, then process a few entries; False when there is nothing to do now."""
-        if self._to_answer:
-            self._answer()
+        if self._answers:
+            self._answers.give(self.scheme)
         if not self._begun and not self._begin():
             return False
         for done in range(self.entries_max):
@@ -366,8 +353,8 @@ class Task:
         return True
 
     def _let_held_in(self) -> None:
-        for held in list(self.held.values()):
-            while held and self._may_come(held[0].block):
+        for link, held in list(self.held.items()):
+            while held and self._may_come(link, held[0].block):
                 self._let_in(held.popleft())
 
     def _process(self) -> bool:
@@ -377,6 +364,8 @@ class Task:
         entry = self.inbox[0]
         if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
             return False
+        if self._on_take is not None:
+            self._on_take(entry)
         if entry.block.kind == Kind.PUNCTUATION:
             self._punctuate(entry)
         else:

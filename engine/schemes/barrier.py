@@ -110,8 +110,8 @@ class Barrier(Scheme):
         self._line: Line | None = None
         self._over = 0
         """Barriers up to this one hold nothing back."""
-        self._told = 0
-        """The newest checkpoint that the controller has told of."""
+        self._triggered = self._told = 0
+        """The checkpoint under way, and the newest that the controller has told of."""
         self._completed = 0
         self._closed: dict[int, int] = {}
         """The last window closed before each line that was drawn."""
@@ -131,7 +131,7 @@ class Barrier(Scheme):
             self._closed = {number: epoch for number, epoch in self._closed.items() if number > completed}
             self._commit(completed)
             self.bench.port.release(self._chain.complete(completed))
-        self._told = max(self._told, triggered)
+        self._triggered, self._told = triggered, max(self._told, triggered)
         line = self._line
         if line is not None and line.number <= self._told and line.number != triggered:
             self._give_up()
@@ -344,7 +344,7 @@ class Barrier(Scheme):
                 bench.outlet.put_back([(key, block)])
         return entries
 
-    def on_placed(self, link: OutletLink, heard: Heard) -> None:
+    def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
         """We have sent what was heard of us, or the checkpoint is no consistent cut (ABS 4.2.1)."""
         expected = self._expected.pop(link.key, None)
         if expected is not None and heard.at != expected:

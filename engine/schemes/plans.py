@@ -23,10 +23,11 @@ def plan_for(submitted: dict[str, Any]) -> Plan:
     sink, and the sink its state from the backup servers alone (LEC III-A). Under barriers all go back to the last whole
     checkpoint (ABS).
     """
-    if (submitted.get("fault_tolerance") or {}).get("scheme") in CHECKPOINTING:
-        return roll_back
+    options = submitted.get("fault_tolerance") or {}
+    if options.get("scheme") in CHECKPOINTING:
+        return restart_alone_or_roll_back(submitted) if options.get("recovery") == "local" else roll_back
     trains = "columns" in (submitted.get("schema") or ())
-    spread = trains and (submitted.get("fault_tolerance") or {}).get("scheme") in SPREAD
+    spread = trains and options.get("scheme") in SPREAD
     if not spread or (submitted.get("restorable") and submitted["backup"]["servers"]):
         return restart_lost
     sinks = frozenset(submitted.get("sinks", ()))
@@ -47,3 +48,23 @@ def plan_for(submitted: dict[str, Any]) -> Plan:
 def roll_back(view: View, lost: Collection[WorkerId]) -> list[Step]:
     """Those that were lost start again, and all others begin anew in their processes."""
     return [*restart_lost(view, lost), Rollback()]
+
+
+def restart_alone_or_roll_back(submitted: dict[str, Any]) -> Plan:
+    """Whoever is lost goes back to the last whole checkpoint alone, for its neighbours have all that it needs. All go
+    back where one of these is lost too, or was so since that checkpoint.
+    """
+    joined: dict[str, set[str]] = {}
+    for edge in submitted["edges"]:
+        joined.setdefault(edge["from"], set()).add(edge["to"])
+        joined.setdefault(edge["to"], set()).add(edge["from"])
+
+    def plan(view: View, lost: Collection[WorkerId]) -> list[Step]:
+        for worker in sorted(lost):
+            for other in sorted({*lost, *view.unsettled} - {worker}):
+                if other.stage in joined.get(worker.stage, ()):
+                    why = f"{other}, whom {worker} is joined to, was lost since the last whole checkpoint too"
+                    return [*restart_lost(view, lost), Rollback(why)]
+        return restart_lost(view, lost)
+
+    return plan

@@ -8,7 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 from riprap.engine.flow.scheme import Scheme
-from riprap.engine.schemes import approximate, barrier, committing, mini_batch, none, optimistic, upstream_backup
+from riprap.engine.schemes import (
+    approximate,
+    barrier,
+    committing,
+    local_barrier,
+    mini_batch,
+    none,
+    optimistic,
+    upstream_backup,
+)
 from riprap.engine.schemes.plans import SPREAD
 
 __all__ = ["ENDS", "SCHEMES", "SPREAD", "names_for", "scheme_class"]
@@ -32,12 +41,15 @@ ENDS: Mapping[str, Any] = MappingProxyType({"scheme": "committing"})
 
 
 def scheme_class(fault_tolerance: Mapping[str, Any]) -> type[Scheme]:
-    """The scheme of a task. Thresholds that are all infinite promise nothing, which is `none`."""
+    """The scheme of a task, chosen here alone, by name and options: a barrier whose recovery is local is a class of its
+    own, and thresholds that are all infinite promise nothing, which is `none`."""
     name = fault_tolerance["scheme"]
     if name == ENDS["scheme"]:
         return committing.Committing
     if name == "approximate" and all(fault_tolerance[limit] == math.inf for limit in ("theta", "l", "gamma")):
         name = "none"
+    if fault_tolerance.get("recovery") == "local":
+        return local_barrier.LocalBarrier
     return SCHEMES[name]
 
 

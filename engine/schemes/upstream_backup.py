@@ -21,7 +21,7 @@ from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import INPUT, LinkKey
 from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
-from riprap.engine.schemes.parts.spool import Spool, is_spooled
+from riprap.engine.schemes.parts.spool import Spool
 
 STATES = 100  # of a job
 LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
@@ -80,11 +80,7 @@ class UpstreamBackup(Scheme):
 
     def _limit_memory(self) -> None:
         """The newest go to disk: they are needed last."""
-        in_memory = 0
-        for _, block in self.bench.outlet.pending():
-            in_memory += sum(array.nbytes for array in block.arrays if not is_spooled(array))
-            if in_memory > self.memory_bytes:
-                block.arrays = tuple(map(self._spool.put, block.arrays))
+        self._spool.limit((block for _, block in self.bench.outlet.pending()), self.memory_bytes)
 
     def _save_waiting(self) -> None:
         epoch = Epoch(2 * self.bench.progress.included + 1)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from riprap.codec.ids import WorkerId
 from riprap.controller.checkpoints import CheckpointPace, Coordinator, Marks
+from riprap.controller.steps import Rollback
+from riprap.controller.view import View
+from riprap.engine.schemes.plans import plan_for
 
 if TYPE_CHECKING:
     from dataflow_simulator import DataflowNode, DataflowSimulation
@@ -22,6 +25,12 @@ class Checkpointing:
         self.sim = sim
         self.marks, self.round = Marks(), 0
         self.decided_round = 0
+        self.losses = self.decided_losses = 0
+        """Losses that the record tells of."""
+        self.unsettled: set[WorkerId] = set()
+        self.plan = plan_for(sim.topology.to_dict())
+        self.alone = 0
+        """Losses for which nobody else went back."""
         self.coordinator = Coordinator(PACE, self.marks, sim.now)
         self.parts: dict[WorkerId, tuple[int, int]] = {}
         self.writing = False
@@ -42,6 +51,7 @@ class Checkpointing:
             heard = {str(w): n for w, (life, n) in self.parts.items() if life == sim.truth[w][0]}
             if len(heard) == len(sim.truth) and (whole := coordinator.hear(heard, sim.now)):
                 sim.case.log.append(f"{sim.now:.4f} checkpoint {whole.number} is whole")
+                self.unsettled.clear()
                 if whole.savepoint:
                     self.savepoints[whole.number] = whole.savepoint
             elif coordinator.is_late(sim.now):
@@ -63,20 +73,34 @@ class Checkpointing:
     def _take(self, worker: WorkerId, news: tuple[int, int]) -> None:
         self.parts[worker] = max(self.parts.get(worker, (0, 0)), news)
 
-    def lost(self) -> None:
-        """A worker is gone: nothing that is under way becomes whole, and all go back."""
+    def lost(self, worker: WorkerId | None = None) -> None:
+        """A worker is gone: nothing that is under way becomes whole, and all go back, or it alone."""
         self.coordinator.abort(self.sim.now)
-        self.decided_round += 1
+        view = View(0, "", unsettled=frozenset(self.unsettled))
+        steps = self.plan(view, [worker]) if worker is not None else [Rollback()]
+        if any(isinstance(step, Rollback) for step in steps):
+            self.decided_round += 1
+            self.unsettled.clear()
+        elif worker is not None:
+            self.alone += 1
+            self.unsettled.add(worker)
+            self.publish()
+        self.decided_losses += 1
         self._write()
 
+    @property
+    def is_durable(self) -> bool:
+        """True when the record tells of all losses."""
+        return self.losses == self.decided_losses
+
     def _write(self) -> None:
-        record = (self.coordinator.marks, self.decided_round)
-        if not self.writing and record != (self.marks, self.round):
+        record = (self.coordinator.marks, self.decided_round, self.decided_losses)
+        if not self.writing and record != (self.marks, self.round, self.losses):
             self.writing = True
             self.sim.at(self.sim.rng.expovariate(1 / WRITE_S), lambda: self._written(*record))
 
-    def _written(self, marks: Marks, round_: int) -> None:
-        self.writing = False
+    def _written(self, marks: Marks, round_: int, losses: int) -> None:
+        self.writing, self.losses = False, losses
         if marks.completed > self.marks.completed:
             self.whole.append(marks.completed)
         self.marks = marks

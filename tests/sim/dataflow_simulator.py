@@ -233,10 +233,10 @@ class DataflowSimulation(Simulation):
 
     def on_lost(self, worker: WorkerId) -> None:
         if self.checkpointing is not None:
-            self.checkpointing.lost()
+            self.checkpointing.lost(worker)
 
     def restart(self, worker: WorkerId, life: int) -> None:
-        if self.checkpointing is not None and self.checkpointing.round != self.checkpointing.decided_round:
+        if self.checkpointing is not None and not self.checkpointing.is_durable:
             self.at(0.001, lambda: self.restart(worker, life))  # that it may run is not durable yet
             return
         node = self.nodes[worker] = DataflowNode(self, worker, life)

@@ -30,6 +30,7 @@ EXACT = {
     "mini_batch": {"scheme": "mini_batch"},
     "upstream_backup": {"scheme": "upstream_backup", "memory_bytes": 1 << 16},
     "barrier": CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned"},
+    "local": CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned", "recovery": "local", "memory_bytes": 1 << 16},
     "unaligned": CHECKPOINTS | {"scheme": "barrier", "alignment": "unaligned"},
     "timeout": CHECKPOINTS | {"scheme": "barrier", "alignment": "timeout", "alignment_timeout_ms": 4},
     "stop_the_world": CHECKPOINTS | {"scheme": "stop_the_world"},
@@ -65,6 +66,7 @@ def errors(simulation: DataflowSimulation) -> np.ndarray:
 
 LOOPS = ("self", "two_cycles", "delta", "async_loop", "nested", "nested_stages")
 """Which wait for what inexact schemes may lose."""
+FED_BACK = ("bsp", "ssp", "asp")
 NEED_ORDER = ("async_loop", "nested_stages")
 """A scheme that repeats no order is refused with these (engine/run/kinds/dataflow.py)."""
 IN_SUPERSTEPS = ("self", "two_cycles", "delta", "nested")
@@ -76,6 +78,7 @@ CASES = [
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
     if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
     if scheme != "optimistic" or shape in IN_SUPERSTEPS  # elsewhere it is barrier, or refused
+    if scheme != "local" or shape not in (*LOOPS, *FED_BACK)  # which is refused
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from riprap.codec.blocks import Block
 from riprap.codec.files import reserve
 
 FILE_BYTES = 64 << 20
@@ -37,6 +39,14 @@ class Spool:
         place[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._used += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return place.view(array.dtype).reshape(array.shape)
+
+    def limit(self, blocks: Iterable[Block], memory_bytes: int) -> None:
+        """Of these blocks, leave so many bytes in memory: those of the first."""
+        in_memory = 0
+        for block in blocks:
+            in_memory += sum(array.nbytes for array in block.arrays if not is_spooled(array))
+            if in_memory > memory_bytes:
+                block.arrays = tuple(map(self.put, block.arrays))
 
 
 def is_spooled(array: np.ndarray) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 from dataflow_parts import edge_of, layout_of, topology
 from hypothesis import HealthCheck, given, settings
@@ -26,8 +27,15 @@ END = {"items": 3, "opened_at": 0.5, "last": False, "cause": CAUSE}
 HEARD = Heard(At(3, 9), {(0, 1): (4, 2)}, True, 2).pack()
 
 
-def message(kind: Kind, key: Key = KEY, meta: dict[str, Any] | None = None) -> Block:
-    return Block(kind, Epoch(1), key, meta={"cause": CAUSE} if meta is None else meta)
+def message(
+    kind: Kind, key: Key = KEY, meta: dict[str, Any] | None = None, arrays: tuple[np.ndarray, ...] = ()
+) -> Block:
+    return Block(kind, Epoch(1), key, arrays=arrays, meta={"cause": CAUSE} if meta is None else meta)
+
+
+def told(place: Any, turns: Any) -> Block:
+    """What was heard of a sender, and what is known of its turns."""
+    return message(Kind.REPLY, meta={"heard": HEARD}, arrays=(np.asarray(place), np.asarray(turns)))
 
 
 @pytest.mark.parametrize(
@@ -36,10 +44,12 @@ def message(kind: Kind, key: Key = KEY, meta: dict[str, Any] | None = None) -> B
         message(Kind.DATA),
         message(Kind.FEEDBACK),
         message(Kind.DATA, meta={"cause": CAUSE, "urgent": True}),
+        message(Kind.DATA, meta={"cause": CAUSE, "turns": [7, 1, b"ab"]}),
         message(Kind.PUNCTUATION, meta=END),
         message(Kind.PUNCTUATION, meta=END | {"time": -5, "idle": True}),
         message(Kind.REPLY, meta={"heard": HEARD}),
         message(Kind.REPLY, meta={"heard": Heard(known=False).pack()}),
+        told(np.array([3]), np.zeros(4, np.uint8)),
     ],
 )
 def test_what_honest_workers_send_is_let_through(block: Block) -> None:
@@ -79,6 +89,15 @@ def test_what_honest_workers_send_is_let_through(block: Block) -> None:
                 (4, [[1, 2, 3, -4]]),
             ]
         ),
+        message(Kind.DATA, meta={"cause": CAUSE, "turns": [7, 2, b"ab"]}),
+        message(Kind.PUNCTUATION, meta=END | {"turns": None}),
+        message(Kind.REPLY, meta={"heard": HEARD}, arrays=(np.array([3]),)),
+        told(np.array([-1]), np.zeros(4, np.uint8)),
+        told(np.array([3]), np.zeros(3, np.uint8)),
+        told(np.array([3, 4]), np.zeros(4, np.uint8)),
+        told(np.array([3]), np.zeros(4, np.int8)),
+        told(np.array([3.0]), np.zeros(4, np.uint8)),
+        told(np.array([[3]]), np.zeros(4, np.uint8)),
     ],
 )  # fmt: skip
 def test_each_malformed_message_is_refused(block: Block) -> None:
@@ -91,8 +110,8 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=12,
 )
-FIELD = st.sampled_from(["cause", "items", "opened_at", "last", "heard", "urgent", "x"])
-SOUND = st.sampled_from([CAUSE, HEARD, 3, 0.5, False])
+FIELD = st.sampled_from(["cause", "items", "opened_at", "last", "heard", "turns", "urgent", "x"])
+SOUND = st.sampled_from([CAUSE, HEARD, 3, 0.5, False, [3, 1, b"ab"]])
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
