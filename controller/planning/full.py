@@ -1,0 +1,43 @@
+"""Algorithm 4: plans for a topology whose edges are all full (PPA IV-C2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from riprap.controller.planning.fidelity import output_fidelities
+from riprap.controller.planning.graph import TaskGraph
+
+
+class FullPlanner:
+    """Extends plans of a full topology: the best task of each operator first, then one task at a time."""
+
+    def __init__(self, graph: TaskGraph) -> None:
+        self._graph = graph
+        gains = output_fidelities(graph, self._alone())
+        self._ranked = [
+            sorted(range(group.tasks.start, group.tasks.stop), key=lambda task: (-round(gains[task], 12), task))
+            for group in graph.operators
+        ]
+
+    def extend(self, plan: frozenset[int], most: int) -> frozenset[int]:
+        """The new tasks of one step, at most `most`; none when they do not suffice or nothing is left."""
+        left = [[task for task in ranked if task not in plan] for ranked in self._ranked]
+        missing = [tasks[0] for tasks, ranked in zip(left, self._ranked) if len(tasks) == len(ranked)]
+        if missing:
+            return frozenset(missing if len(missing) <= most else ())
+        nexts = [tasks[0] for tasks in left if tasks]
+        if not nexts or most < 1:
+            return frozenset()
+        reached = output_fidelities(self._graph, (self._graph.mask(plan | {task}) for task in nexts))
+        return frozenset({nexts[int(np.argmax(reached))]})
+
+    def _alone(self) -> Iterator[np.ndarray]:
+        """By task, everyone but the others of its operator."""
+        for group in self._graph.operators:
+            for task in range(group.tasks.start, group.tasks.stop):
+                alive = np.ones(self._graph.size, bool)
+                alive[group.tasks] = False
+                alive[task] = True
+                yield alive
