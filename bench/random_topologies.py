@@ -33,12 +33,16 @@ class Specification:
 
 @dataclass
 class RandomTopology:
-    """The shape, its measured rates, and the stages that join."""
+    """The shape, its measured rates, and the stages that join; told by its tasks and edges."""
 
     shape: Shape
     rates: StreamRates
     joins: frozenset[str]
     graph: TaskGraph = field(init=False)
+
+    def __repr__(self) -> str:
+        stages = ",".join(f"{name}{'*' if name in self.joins else ''}{n}" for name, n in self.shape.parallelism.items())
+        return f"{stages};" + ",".join(f"{edge.name}:{edge.partitioning}" for edge in self.shape.edges)
 
     def __post_init__(self) -> None:
         self.graph = task_graph(self.shape, self.rates, self.joins)
@@ -76,9 +80,12 @@ def _parents(rng: np.random.Generator, count: int, joining: set[int]) -> dict[in
 
 def _edge(rng: np.random.Generator, upstream: str, downstream: str, sizes: dict[str, int], kind: str) -> EdgeSection:
     sending, receiving = sizes[upstream], sizes[downstream]
-    structured = "one_to_one" if sending == receiving else "merge" if sending > receiving else "split"
-    full = kind == "full" or (kind == "mixed" and rng.random() < 0.5)
-    return EdgeSection(upstream, downstream, "full" if full else structured)
+    if kind == "full" or (kind == "mixed" and rng.random() < 0.5):
+        return EdgeSection(upstream, downstream, "full")
+    one_to_one = sending == receiving
+    return EdgeSection(
+        upstream, downstream, "one_to_one" if one_to_one else "merge" if sending > receiving else "split"
+    )
 
 
 def _rates(rng: np.random.Generator, shape: Shape, names: list[str], zipf: float) -> StreamRates:

@@ -93,6 +93,9 @@ def plan_expected(
 
 def _curve(graph: TaskGraph, domain: FailureDomain, budget: int, begin: frozenset[int]) -> _DomainCurve:
     spared = ~graph.mask(domain.tasks - begin)
+    if len(domain.tasks) == 1:  # as there are many of, and no search is needed for
+        values = output_fidelity(graph, np.stack([spared, np.ones(graph.size, bool)], axis=1))[: budget + 1]
+        return _DomainCurve([frozenset(), domain.tasks - begin], values, values)
     most = min(budget, graph.size - int(spared.sum()))
     plans, values = plans_up_to(graph, most, spared)
     return _DomainCurve(plans, values, np.maximum(values, upper_bounds(graph, range(most + 1), spared)))

@@ -61,7 +61,7 @@ def _has_joins(graph: TaskGraph) -> bool:
 
 
 class _Program:
-    """Rows `sum of coefficients times variables <= 0`; the first variables are the tasks' x, the others within [0, 1]."""
+    """Rows `sum of coefficients times variables <= 0`; the first variables are the tasks' x, the others in [0, 1]."""
 
     def __init__(self, tasks: int, worth: np.ndarray) -> None:
         self._tasks, self._worth = tasks, worth

@@ -15,9 +15,9 @@ class FullPlanner:
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
-        gains = output_fidelities(graph, self._alone())
+        gains = np.round(output_fidelities(graph, self._alone()), 12)
         self._ranked = [
-            sorted(range(group.tasks.start, group.tasks.stop), key=lambda task: (-round(gains[task], 12), task))
+            sorted(range(group.tasks.start, group.tasks.stop), key=lambda task: (-float(gains[task]), task))
             for group in graph.operators
         ]
 

@@ -125,7 +125,7 @@ class TaskGraph:
         return found
 
     def part(self, places: Iterable[int], outputs: np.ndarray) -> tuple[TaskGraph, np.ndarray]:
-        """The graph of some operators alone, with other `outputs` (all tasks of this graph), and its tasks' numbers here.
+        """The graph of some operators alone, with other `outputs` (tasks of this graph), and its tasks' numbers here.
 
         What comes from outside always arrives.
         """

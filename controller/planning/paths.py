@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riprap.controller.planning.fidelity import fidelities, influence, output_fidelity, received
+from riprap.controller.planning.fidelity import fidelities, fidelity_of, influence, output_fidelity, received
 from riprap.controller.planning.graph import StreamShares, TaskGraph
 from riprap.controller.planning.trees import shares_of
 
@@ -37,7 +37,7 @@ def plans_up_to(
     for number in range(budget):
         if number and plans[number] is plans[number - 1]:
             continue
-        extended = _extensions(graph, plans[number], spared, min(budget - number, largest, NEW_TASKS_MAX))
+        extended = _extensions(graph, plans[number], spared, budget, largest)
         sets = np.stack([graph.mask(plan) | spared for plan in extended], axis=1) if extended else spared[:, None]
         for plan, value in zip(extended, output_fidelity(graph, sets)):
             better = values[len(plan) :] < value - NOTHING
@@ -47,27 +47,30 @@ def plans_up_to(
 
 
 def _extensions(
-    graph: TaskGraph, plan: frozenset[int], spared: np.ndarray, most: int
+    graph: TaskGraph, plan: frozenset[int], spared: np.ndarray, budget: int, largest: int
 ) -> list[frozenset[int]]:  # fmt: skip
-    """The plan with the best tree of each number of new tasks that gains anything."""
-    search, worth = _searched(graph, graph.mask(plan) | spared, most)
-    best = worth.argmax(axis=0)
-    return [
-        plan | search.tree(int(best[spent]), spent) for spent in range(1, most + 1) if worth[best[spent], spent] > NOTHING
-    ]
+    """The plan with the best tree of each number of new tasks that gains anything, where that fits the budget.
+
+    Trees are found beyond what is left, as the search counts a task twice that two branches of a join share.
+    """
+    search, worth = _searched(graph, graph.mask(plan) | spared, min(largest, NEW_TASKS_MAX))
+    found = (
+        plan | search.tree(task, spent)
+        for spent, task in enumerate(worth.argmax(axis=0).tolist())
+        if worth[task, spent] > NOTHING
+    )
+    return [extended for extended in found if len(extended) <= budget]
 
 
 def best_extension(graph: TaskGraph, plan: frozenset[int], most: int) -> frozenset[int]:
     """The new tasks, at most `most`, that add most to OF per task as one further tree; none when nothing gains."""
-    most = min(most, largest_tree(graph), NEW_TASKS_MAX)
-    if most < 1:
+    nobody = np.zeros(graph.size, bool)
+    extended = _extensions(graph, plan, nobody, len(plan) + most, largest_tree(graph))
+    if not extended:
         return frozenset()
-    search, worth = _searched(graph, graph.mask(plan), most)
-    density = worth[:, 1:] / np.arange(1, most + 1)
-    task, spent = np.unravel_index(int(np.argmax(density)), density.shape)
-    if density[task, spent] <= NOTHING:
-        return frozenset()
-    return frozenset(search.tree(int(task), int(spent) + 1))
+    gains = output_fidelity(graph, np.stack([graph.mask(one) for one in extended], axis=1)) - fidelity_of(graph, plan)
+    best = int(np.argmax(gains / [len(one - plan) for one in extended]))
+    return extended[best] - plan if gains[best] > NOTHING else frozenset()
 
 
 def _searched(graph: TaskGraph, alive: np.ndarray, most: int) -> tuple[_Search, np.ndarray]:

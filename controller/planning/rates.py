@@ -11,13 +11,14 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 
+from riprap.codec.errors import ConfigError
 from riprap.configs.shape import Shape, StageEdge, targets
 from riprap.controller.planning.graph import Substreams, TaskGraph, TaskGroup
 
 
 @dataclass(frozen=True)
 class StreamRates:
-    """The rates of a topology's streams, in items/s. Without any, each source task puts out 1, and stages what they get.
+    """The rates of a topology's streams, in items/s. Without any, a source task puts out 1, and stages what they get.
 
     `sources` has by stage a rate for each task; `selectivity` by stage the items out for one in; `links` by edge, as
     `read->count`, the measured rates: rows are sending tasks, columns receiving ones.
@@ -29,7 +30,10 @@ class StreamRates:
 
 
 def task_graph(shape: Shape, rates: StreamRates | None = None, correlated: frozenset[str] = frozenset()) -> TaskGraph:
-    """The graph of a topology's tasks; `correlated` names the stages that join their input streams."""
+    """The graph of a topology's tasks; `correlated` names the stages that join their input streams.
+
+    ConfigError when no item reaches a destination at these rates.
+    """
     rates = rates or StreamRates()
     stages, groups = _ordered(shape), []
     first = 0
@@ -58,6 +62,8 @@ def task_graph(shape: Shape, rates: StreamRates | None = None, correlated: froze
     outputs = np.zeros(first)
     for stage in shape.sinks:
         outputs[groups[at[stage]].tasks] = produced[groups[at[stage]].tasks]
+    if not outputs.any():
+        raise ConfigError("at these rates no item reaches a destination", "give rates of tasks that lead to one")
     return TaskGraph(tuple(groups), tuple(streams), outputs / outputs.sum(), loads)
 
 
@@ -70,7 +76,7 @@ def _ordered(shape: Shape) -> list[str]:
 
 
 def _matrix(edge: StageEdge, rates: StreamRates, produced: np.ndarray, receivers: int) -> np.ndarray:
-    """The rates of an edge's links: (senders, receivers); a task's output is dealt out evenly unless it was measured."""
+    """The rates of an edge's links: (senders, receivers); a task's output is dealt out evenly unless measured."""
     if edge.name in rates.links:
         return np.array(rates.links[edge.name], float)
     found = np.zeros((len(produced), receivers))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from riprap.controller.planning.fidelity import fidelity_of, output_fidelities
 from riprap.controller.planning.graph import TaskGraph
 from riprap.controller.planning.trees import tasks_of, trees_of
@@ -17,7 +15,7 @@ from riprap.controller.planning.units import leaving, units
 
 
 @dataclass(frozen=True)
-class Segment:
+class TreeSegment:
     """An MC-tree within a unit, and what it alone keeps of that unit's output."""
 
     unit: int
@@ -37,7 +35,7 @@ class StructuredPlanner:
         self._chains = [self._chain(segment) for segment in self._segments]
 
     def extend(self, plan: frozenset[int], most: int) -> frozenset[int]:
-        """The new tasks, at most `most`, of the candidate with the largest gain of OF per new task; none if none gains."""
+        """The new tasks, at most `most`, of the candidate with the largest gain of OF per task; none if none gains."""
         now = fidelity_of(self._graph, plan)
         alone = list({segment.tasks - plan: None for segment in self._segments})
         reached = self._reached(plan, [new for new in alone if 0 < len(new) <= most])
@@ -55,21 +53,21 @@ class StructuredPlanner:
         masks = (self._graph.mask(plan | new) for new in candidates)
         return dict(zip(candidates, output_fidelities(self._graph, masks).tolist()))
 
-    def _indexed(self) -> dict[tuple[int, int], Segment]:
+    def _indexed(self) -> dict[tuple[int, int], TreeSegment]:
         """By unit and task of another unit, the best segment of the unit that is linked with the task."""
         linked: dict[int, set[int]] = {}
         for stream in self._graph.substreams:
             for sender, receiver in zip(stream.senders.tolist(), stream.receivers.tolist()):
                 linked.setdefault(sender, set()).add(receiver)
                 linked.setdefault(receiver, set()).add(sender)
-        found: dict[tuple[int, int], Segment] = {}
+        found: dict[tuple[int, int], TreeSegment] = {}
         for segment in sorted(self._segments, key=lambda one: -one.worth):
             for task in segment.tasks:
                 for other in linked.get(task, ()):
                     found.setdefault((segment.unit, other), segment)
         return found
 
-    def _chain(self, segment: Segment) -> list[Segment]:
+    def _chain(self, segment: TreeSegment) -> list[TreeSegment]:
         """The segment, and by breadth-first search the best connected segment of every unit that can be reached."""
         chain, visited, tasks = [segment], {segment.unit}, set(segment.tasks)
         grown = True
@@ -85,7 +83,7 @@ class StructuredPlanner:
                     grown = True
         return chain
 
-    def _within(self, chain: list[Segment], plan: frozenset[int], most: int) -> frozenset[int]:
+    def _within(self, chain: list[TreeSegment], plan: frozenset[int], most: int) -> frozenset[int]:
         """The new tasks of as much of a chain as fits."""
         found: frozenset[int] = frozenset()
         for segment in chain:
@@ -96,10 +94,10 @@ class StructuredPlanner:
         return found
 
 
-def _segments(graph: TaskGraph, number: int, places: list[int]) -> list[Segment]:
+def _segments(graph: TaskGraph, number: int, places: list[int]) -> list[TreeSegment]:
     outputs = leaving(graph, places)
     part, tasks = graph.part(places, outputs)
     return [
-        Segment(number, frozenset(int(tasks[task]) for task in tasks_of(tree)), round(worth, 12))
+        TreeSegment(number, frozenset(int(tasks[task]) for task in tasks_of(tree)), round(worth, 12))
         for tree, worth in trees_of(part).items()
     ]

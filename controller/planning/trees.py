@@ -81,7 +81,11 @@ def _ending_at(
     if not streams:
         return {1 << task: 1.0}
     found: Trees = {}
-    chosen = product(*(branch.items() for branch in branches)) if correlated else ([one] for b in branches for one in b.items())
+    chosen = (
+        product(*(branch.items() for branch in branches))
+        if correlated
+        else ([one] for b in branches for one in b.items())
+    )
     for parts in chosen:
         tree, value = 1 << task, 1.0
         for bits, share in parts:
