@@ -49,7 +49,7 @@ class PlanReport:
 
 
 def identity(topology: Topology) -> dict[str, Any]:
-    """What a plan was made for: stages with their tasks, and edges. A topology that differs needs another plan."""
+    """The premises of a plan: stages with their tasks, and edges. A topology that differs needs another plan."""
     edges = [
         {"from": edge.upstream, "to": edge.downstream, "partitioning": edge.partitioning, "feedback": edge.feedback}
         for edge in topology.edges

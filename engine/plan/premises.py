@@ -1,4 +1,4 @@
-"""What a plan takes for granted: the stages that join, rates that nobody measured, edges that are left out."""
+"""Premises of a plan: the stages that join, rates that nobody measured, edges that are left out."""
 
 from __future__ import annotations
 
