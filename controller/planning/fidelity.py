@@ -89,8 +89,7 @@ def influence(graph: TaskGraph, alive: np.ndarray) -> np.ndarray:
             if group.correlated:
                 for other, value in enumerate(gathered):
                     passed = passed * value if other != number else passed
-            weights = stream.shares * passed[stream.links.receivers - group.first]
-            slopes += np.bincount(stream.links.senders, weights, graph.size)
+            slopes += stream.scatter(passed, graph.size)
     return slopes
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from riprap.controller.planning.fidelity import output_fidelities
+from riprap.controller.planning.fidelity import output_fidelities, passing
 from riprap.controller.planning.graph import TaskGraph
 
 
 class FullPlanner:
-    """Extends plans of a full topology: the best task of each operator first, then one task at a time."""
+    """Extends plans of a full topology: the best task of each operator first, then one task at a time.
+
+    The paper ranks an operator's tasks by OF when its others have failed and all else is alive: what passes the task.
+    """
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
-        gains = np.round(output_fidelities(graph, self._alone()), 12)
+        gains = np.round(passing(graph), 12)
         self._ranked = [
             sorted(range(group.tasks.start, group.tasks.stop), key=lambda task: (-float(gains[task]), task))
             for group in graph.operators
@@ -32,12 +33,3 @@ class FullPlanner:
             return frozenset()
         reached = output_fidelities(self._graph, (self._graph.mask(plan | {task}) for task in nexts))
         return frozenset({nexts[int(np.argmax(reached))]})
-
-    def _alone(self) -> Iterator[np.ndarray]:
-        """By task, everyone but the others of its operator."""
-        for group in self._graph.operators:
-            for task in range(group.tasks.start, group.tasks.stop):
-                alive = np.ones(self._graph.size, bool)
-                alive[group.tasks] = False
-                alive[task] = True
-                yield alive

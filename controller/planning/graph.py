@@ -13,6 +13,9 @@ import numpy as np
 
 from riprap.codec.ids import WorkerId
 
+EQUAL = 1e-13
+"""Shares that differ by no more are equal but for rounding."""
+
 
 @dataclass(frozen=True)
 class TaskGroup:
@@ -45,12 +48,11 @@ class Substreams:
     rates: np.ndarray
 
     @classmethod
-    def of(cls, upstream: int, downstream: int, links: Iterable[tuple[int, int, float]]) -> Substreams:
-        """From (sender, receiver, rate) in any order; links without traffic carry nothing and are left out."""
-        found = sorted((receiver, sender, rate) for sender, receiver, rate in links if rate > 0)
-        receivers = np.array([link[0] for link in found], np.int64)
-        senders = np.array([link[1] for link in found], np.int64)
-        return cls(upstream, downstream, senders, receivers, np.array([link[2] for link in found], float))
+    def of(cls, upstream: int, downstream: int, firsts: tuple[int, int], rates: np.ndarray) -> Substreams:
+        """From a matrix of rates (senders, receivers) and the numbers of the first sender and receiver; links without
+        traffic carry nothing and are left out."""
+        receivers, senders = np.nonzero(rates.T)
+        return cls(upstream, downstream, senders + firsts[0], receivers + firsts[1], rates.T[receivers, senders])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +67,39 @@ class StreamShares:
     starts: np.ndarray
     heard: np.ndarray
     count: int
-    senders: slice | None
-    """All senders' numbers where every one of them sends to every receiver, else None."""
+    senders: slice
+    """The numbers of the sending operator's tasks."""
+    common: np.ndarray | None
+    """By sender, its share in the input of any receiver, where all receivers have the same shares; else None."""
 
     def gather(self, values: np.ndarray) -> np.ndarray:
         """By receiver, the sum of its senders' values (tasks x anything) times their shares."""
-        if self.senders is not None:
-            return self.shares.reshape(self.count, -1) @ values[self.senders]
+        if self.common is not None:
+            return np.broadcast_to(self.common @ values[self.senders], (self.count, *values.shape[1:]))
         found = np.zeros((self.count, *values.shape[1:]))
         if len(self.starts):
             shares = self.shares.reshape(-1, *(1,) * (values.ndim - 1))
             found[self.heard] = np.add.reduceat(shares * values[self.links.senders], self.starts, axis=0)
+        return found
+
+    def scatter(self, values: np.ndarray, size: int) -> np.ndarray:
+        """By task of the graph, of which there are `size`, the sum of its receivers' values times its share in each."""
+        if self.common is not None:
+            found = np.zeros(size)
+            found[self.senders] = self.common * values.sum()
+            return found
+        first = self.links.receivers[0] - self.heard[0] if len(self.heard) else 0
+        return np.bincount(self.links.senders, self.shares * values[self.links.receivers - first], size)
+
+    def largest(self, values: np.ndarray, weighted: bool = True) -> np.ndarray:
+        """By receiver, the largest of its senders' values (tasks x anything), times their shares if `weighted`."""
+        found = np.zeros((self.count, *values.shape[1:]), values.dtype)
+        if self.common is not None:
+            shares = self.common.reshape(-1, *(1,) * (values.ndim - 1)) if weighted else 1
+            found[:] = (shares * values[self.senders]).max(axis=0)
+        elif len(self.starts):
+            shares = self.shares.reshape(-1, *(1,) * (values.ndim - 1)) if weighted else 1
+            found[self.heard] = np.maximum.reduceat(shares * values[self.links.senders], self.starts, axis=0)
         return found
 
 
@@ -164,7 +188,9 @@ class TaskGraph:
     def _share(self, stream: Substreams, group: TaskGroup, totals: np.ndarray) -> StreamShares:
         local = stream.receivers - group.first
         heard, starts = np.unique(local, return_index=True)
-        sending = self.operators[stream.upstream]
-        whole = len(local) == sending.count * group.count
-        senders = sending.tasks if whole else None
-        return StreamShares(stream, stream.rates / totals[local], starts, heard, group.count, senders)
+        shares, sending = stream.rates / totals[local], self.operators[stream.upstream]
+        common = None
+        if len(local) == sending.count * group.count:
+            matrix = shares.reshape(group.count, -1)
+            common = matrix[0] if np.ptp(matrix, axis=0).max() <= EQUAL else None
+        return StreamShares(stream, shares, starts, heard, group.count, sending.tasks, common)

@@ -83,12 +83,7 @@ def largest_tree(graph: TaskGraph) -> int:
     """The most tasks that an MC-tree can have; a task that two branches of a join share counts twice."""
     sizes = np.ones(graph.size, np.int64)
     for group, streams in zip(graph.operators, graph.inputs):
-        branches = []
-        for stream in streams:
-            found = np.zeros(group.count, np.int64)
-            if len(stream.starts):
-                found[stream.heard] = np.maximum.reduceat(sizes[stream.links.senders], stream.starts)
-            branches.append(found)
+        branches = [stream.largest(sizes, weighted=False) for stream in streams]
         if branches:
             sizes[group.tasks] += np.sum(branches, axis=0) if group.correlated else np.max(branches, axis=0)
     return int(sizes.max())
@@ -126,11 +121,7 @@ class _Search:
             gains[new, 1:] = reached[new, :-1]
 
     def _stream(self, shares: StreamShares) -> _Stream:
-        added = np.zeros((shares.count, self._most + 1))
-        if len(shares.starts):
-            each = shares.shares[:, None] * self.gains[shares.links.senders]
-            added[shares.heard] = np.maximum.reduceat(each, shares.starts, axis=0)
-        return _Stream(shares, shares.gather(self._values), added)
+        return _Stream(shares, shares.gather(self._values), shares.largest(self.gains))
 
     def _reached(self, streams: list[_Stream], correlated: bool) -> np.ndarray:
         """(tasks of the operator, k): the fidelity of the whole input with k new tasks upstream."""

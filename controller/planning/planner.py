@@ -24,10 +24,10 @@ OF_THE_PAPER: Mapping[str, Callable[[TaskGraph, int], frozenset[int]]] = {
     "greedy": plan_greedy,
     "structure_aware": plan_structure_aware,
 }
-AUTO_TASKS_MAX = 150
-"""The largest factor of several whose whole curve `auto` has solved exactly."""
-AUTO_SINGLE_TASKS_MAX = 6000
-"""The largest graph without factors that it has solved exactly."""
+AUTO_VARIABLES_MAX = 20_000
+"""The most tasks of a factor times budgets for which `auto` has programs solved: a few seconds of them."""
+AUTO_TASKS_MAX = 6000
+"""The largest factor for which it has one solved."""
 AUTO_SECONDS_MAX = 10.0
 
 
@@ -97,9 +97,10 @@ class _FactorCurve:
             return
         if any(number not in self._values for number in range(last + 1)):
             self._grown(last)
-        limit = AUTO_SINGLE_TASKS_MAX if first == budget else AUTO_TASKS_MAX
-        if self._always_exact or (has_solver() and graph.size <= limit):
-            for number in range(min(first, last), last + 1):
+        wanted = range(min(first, last), last + 1)
+        few = graph.size <= AUTO_TASKS_MAX and (len(wanted) == 1 or graph.size * len(wanted) <= AUTO_VARIABLES_MAX)
+        if self._always_exact or (few and has_solver()):
+            for number in wanted:
                 self._solved(number)
 
     def values(self, budget: int) -> np.ndarray:

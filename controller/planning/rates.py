@@ -54,11 +54,8 @@ def task_graph(shape: Shape, rates: StreamRates | None = None, correlated: froze
             receiving = groups[at[edge.downstream]]
             matrix = _matrix(edge, rates, produced[group.tasks], receiving.count)
             loads[receiving.tasks] += matrix.sum(axis=0)
-            links = (
-                (group.first + sender, receiving.first + receiver, float(matrix[sender, receiver]))
-                for sender, receiver in np.argwhere(matrix > 0).tolist()
-            )
-            streams.append(Substreams.of(at[stage], at[edge.downstream], links))
+            firsts = (group.first, receiving.first)
+            streams.append(Substreams.of(at[stage], at[edge.downstream], firsts, matrix))
     outputs = np.zeros(first)
     for stage in shape.sinks:
         outputs[groups[at[stage]].tasks] = produced[groups[at[stage]].tasks]
