@@ -34,7 +34,8 @@ def sentences(report: PlanReport) -> Iterator[str]:
     if report.objective == "worst":
         yield _certainty(report)
     if report.spare:
-        yield f"{report.spare} of them add nothing then, and are for failures of single {_lesser(report)}."
+        verb = "adds nothing then, and is" if report.spare == 1 else "add nothing then, and are"
+        yield f"{report.spare} of them {verb} for failures of single {_lesser(report)}."
 
 
 def _lesser(report: PlanReport) -> str:

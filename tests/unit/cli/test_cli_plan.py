@@ -49,6 +49,12 @@ def test_it_answers_in_words(tmp_path: Path) -> None:
     assert re.search(r"sketch +2 +1 +sketch\.0", said)
 
 
+def test_the_example_of_the_docs_is_as_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(riprap, ["plan", str(SKETCHES), "--budget", "3", "--curve"]).stdout
+    assert f"```\n{said}```" in (ROOT / "docs/planning.md").read_text()
+
+
 def test_too_few_replicas_keep_nothing_and_it_says_how_many_it_takes(tmp_path: Path) -> None:
     said = plan(tmp_path / "out", SKETCHES, "--budget", "2").stdout
     assert "2 replicas keep nothing of the output if every other task dies: the first that keep any are 3." in said
@@ -57,6 +63,10 @@ def test_too_few_replicas_keep_nothing_and_it_says_how_many_it_takes(tmp_path: P
 def test_replicas_that_add_nothing_then_are_for_lesser_failures(tmp_path: Path) -> None:
     found = planned(tmp_path / "out", SKETCHES, "--budget", "4")
     assert (found["spare"], len(found["tasks"]), found["output_fidelity"]) == (1, 4, 0.5)
+    assert (
+        "1 of them adds nothing then, and is for failures of single tasks."
+        in plan(tmp_path / "out", SKETCHES, "--budget", "4").stdout
+    )
 
 
 def test_the_curve_is_printed_on_demand(tmp_path: Path) -> None:
