@@ -43,7 +43,7 @@ SPECIFICATIONS = {
     "14d, no joins": USUAL,
     "14d, half joins": replace(USUAL, joins=0.5),
 }
-DP_CANDIDATES_MAX = 3000
+DP_PAIRS_MAX = 1_000_000
 FIDELITY = ("specification", "ratio", "greedy", "SA", "dp", "auto", "SA / greedy", "SA / dp", "dp ended")
 GAPS = ("specification", "median gap", "worst gap", "plans")
 SECONDS = ("graph", "tasks", "replicas", "planner", "seconds", "OF", "gap")
@@ -137,9 +137,9 @@ def main() -> None:
     parser.add_argument("--topologies", type=int, default=100)
     parser.add_argument("--quick", action="store_true", help="few topologies and one round, to try the bench")
     options = parser.parse_args()
-    topologies, rounds = (4, 1) if options.quick else (options.topologies, 5)
+    topologies, rounds = (2, 1) if options.quick else (options.topologies, 5)
     load = await_quiet(wait_s=0) if options.quick else await_quiet()
-    dp.CANDIDATES_MAX = DP_CANDIDATES_MAX
+    dp.PAIRS_MAX = DP_PAIRS_MAX
     fidelity, gaps, figures = [], [], {}
     for seed, (name, wanted) in enumerate(SPECIFICATIONS.items()):
         found = cells(wanted, topologies, seed)

@@ -1,6 +1,7 @@
 """Algorithm 1: the best plan of all, as a union of MC-trees, by raising the usage task by task (PPA IV-A).
 
-Mended: a candidate that nothing extends any more leaves the set of candidates, but stays the plan if it is the best.
+Mended: a candidate that nothing extends any more is forgotten, but stays the plan if it is the best. A candidate is
+extended by all trees when the usage has reached its size, which makes the same candidates as the paper's order.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from riprap.codec.errors import RiprapError
 from riprap.controller.planning.graph import TaskGraph
 from riprap.controller.planning.trees import Trees, tasks_of, trees_of
 
-CANDIDATES_MAX = 200_000
+PAIRS_MAX = 20_000_000
+"""Candidates times trees that are looked at: some seconds of them."""
 
 
 class TooManyPlans(RiprapError):
-    """The dynamic program has more candidates than fit."""
+    """The dynamic program has more candidates than it can go through."""
 
 
 def plan_dp(graph: TaskGraph, budget: int) -> frozenset[int]:
@@ -22,29 +24,24 @@ def plan_dp(graph: TaskGraph, budget: int) -> frozenset[int]:
     TooManyTrees or TooManyPlans when the graph is too large for it: its cost grows as 2 to the number of trees.
     """
     trees = trees_of(graph)
-    best, most = 0, 0.0
-    exhausted_at = {0: max((tree.bit_count() for tree in trees), default=0)}
-    seen = {0}
-    for usage in range(1, budget + 1):
-        for plan in list(exhausted_at):
-            spare = usage - plan.bit_count()
-            if spare > exhausted_at[plan]:
-                del exhausted_at[plan]
-                continue
+    best, most, pairs = 0, 0.0, 0
+    by_usage: list[set[int]] = [set() for _ in range(budget + 1)]
+    by_usage[0].add(0)
+    for usage in range(budget + 1):
+        for plan in by_usage[usage]:
+            pairs += len(trees)
+            if pairs > PAIRS_MAX:
+                raise TooManyPlans(
+                    f"the dynamic program has more than {PAIRS_MAX:,} pairs of a candidate and a tree to look at",
+                    "use --algorithm auto or structure_aware",
+                )
+            if (value := worth(trees, plan)) > most + 1e-12:
+                best, most = plan, value
             for tree in trees:
                 extended = plan | tree
-                if extended.bit_count() != usage or extended in seen:
-                    continue
-                seen.add(extended)
-                if len(seen) > CANDIDATES_MAX:
-                    raise TooManyPlans(
-                        f"the dynamic program has more than {CANDIDATES_MAX:,} candidates",
-                        "use --algorithm auto or structure_aware",
-                    )
-                exhausted_at[extended] = max(((tree & ~extended).bit_count() for tree in trees), default=0)
-                value = worth(trees, extended)
-                if value > most + 1e-12:
-                    best, most = extended, value
+                if usage < extended.bit_count() <= budget:
+                    by_usage[extended.bit_count()].add(extended)
+        by_usage[usage].clear()
     return frozenset(tasks_of(best))
 
 
