@@ -61,6 +61,8 @@ class Planner:
             reached = fidelity_of(self.graph, tasks)
             bound = reached if self.algorithm == "dp" else max(reached, self._of_factors(budget).bound)
             return ReplicationPlan(tasks, reached, bound)
+        if budget == self.graph.size:
+            return ReplicationPlan(frozenset(range(budget)), 1.0, 1.0)
         return self._of_factors(budget)
 
     def _of_factors(self, budget: int) -> ReplicationPlan:

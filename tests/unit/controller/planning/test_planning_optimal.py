@@ -105,8 +105,9 @@ def test_measured_rates_near_rank_1_widen_the_bound_by_their_error() -> None:
     made = graph({"a": 2, "b": 2}, [("a", "b", "full")], rates)
     excess = rank_one_excess(made, made.substreams[0])
     assert 0 < excess < 0.05 and len(factors(made)) == 2
-    plan = Planner(made).plan(2)
-    assert best_by_budget(made)[2] <= plan.bound <= best_by_budget(made)[2] * (1 + 2 * excess)
+    most = np.prod([part.scale * part.graph.outputs.max() for part in factors(made)])
+    assert best_by_budget(made)[2] <= most <= best_by_budget(made)[2] * (1 + 2 * excess)
+    assert Planner(made).plan(2).bound == pytest.approx(most)
     uneven = graph({"a": 2, "b": 2}, [("a", "b", "full")], StreamRates(links={"a->b": [[9, 1], [1, 9]]}))
     assert len(factors(uneven)) == 1
 
@@ -132,6 +133,13 @@ def test_joins_with_many_trees_get_a_bound_and_a_plan_below_it(monkeypatch: pyte
             assert found.fidelity <= best[budget] + 1e-9 <= found.bound + 2e-4
             loose += found.bound > best[budget] + 1e-3
     assert loose, "the least of the streams is not their product"
+    made = graph({"l": 2, "r": 2, "j": 1}, [("l", "j", "merge"), ("r", "j", "merge")], joins=("j",))
+    assert exact.solve(made, 2).bound == pytest.approx(0), "nor is it their sum"
+
+
+def test_an_exact_plan_has_no_task_that_completes_no_tree() -> None:
+    made = graph({"a": 2, "b": 2, "c": 1}, [("a", "b", "one_to_one"), ("b", "c", "merge")])
+    assert [len(exact.solve(made, budget).tasks) for budget in range(6)] == [0, 0, 0, 3, 3, 5]
 
 
 def test_exact_says_what_to_install_and_auto_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
