@@ -11,7 +11,7 @@ import numpy as np
 from riprap.controller.planning.bounds import upper_bounds
 from riprap.controller.planning.cuts import Factor, best_split, factors
 from riprap.controller.planning.dp import plan_dp
-from riprap.controller.planning.exact import has_solver, solve
+from riprap.controller.planning.exact import SECONDS_MAX, has_solver, solve
 from riprap.controller.planning.fidelity import fidelity_of
 from riprap.controller.planning.graph import TaskGraph
 from riprap.controller.planning.greedy import plan_greedy
@@ -141,7 +141,8 @@ class _FactorCurve:
         if number in self._exact or self._values[number] >= self._bounds[number] - 1e-9:
             return
         self._exact.add(number)
-        found = solve(self.factor.graph, number, seconds_max=AUTO_SECONDS_MAX)
+        longest = SECONDS_MAX if self._always_exact else AUTO_SECONDS_MAX
+        found = solve(self.factor.graph, number, seconds_max=longest)
         if found.fidelity > self._values[number]:
             self._plans[number], self._values[number] = found.tasks, found.fidelity
         self._bounds[number] = max(self._values[number], min(self._bounds[number], found.bound))
