@@ -30,7 +30,7 @@ ORDER = (
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
     *("checkpoints", "loops", "large_state", "panes"),
-    *("control_plane", "startup", "keys"),
+    *("control_plane", "startup", "keys", "planners"),
     *("prep_table", "shard_formats"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),
 )

@@ -29,11 +29,14 @@ STAND_INS: dict[str, Any] = {"job": "draft", "micro_batch": 1, "fault_tolerance"
 """Values in a draft for sections without a default that are not sound."""
 
 
-def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[Check] = ()) -> Topology:
+def load(
+    path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[Check] = (), *, with_input: bool = True
+) -> Topology:
     """Read and check a topology file, with `--set` overrides (`PATH=VALUE`) applied.
 
     `checks` are further questions, asked of the sound parts of the file; their findings are reported with the rest.
-    ConfigError lists every problem with its file, line and field.
+    The input need not be there unless `with_input` is set. ConfigError lists every problem with its file, line and
+    field.
     """
     given = [(*parse_set(text), text) for text in sets]
     document = read_document(path)
@@ -44,7 +47,7 @@ def load(path: str | PathLike[str], sets: Iterable[str] = (), checks: Sequence[C
         raise config_error(where, document.file, [problem])
     _write_out_schemes(values)
     problems = apply_sets(values, [(field, value) for field, value, _ in given])
-    problems += check_values(values, checks)
+    problems += check_values(values, checks, with_input=with_input)
     if problems:
         ordered = sorted(dict.fromkeys(problems), key=lambda problem: (not problem.leads, where.order(problem.path)))
         raise config_error(where, document.file, ordered)
@@ -59,12 +62,12 @@ def _write_out_schemes(values: dict[str, Any]) -> None:
             section["fault_tolerance"] = {"scheme": scheme}
 
 
-def check_values(values: dict[str, Any], checks: Sequence[Check]) -> list[Problem]:
+def check_values(values: dict[str, Any], checks: Sequence[Check], *, with_input: bool = True) -> list[Problem]:
     """All that is wrong with plain values. Conflicts with the scheme are left out where a check has found that it is
     another job's scheme altogether."""
     problems = section_problems(values)
     parts = sound_parts(values)
-    problems += [*check_inputs(parts), *check_parts(parts)]
+    problems += [*(check_inputs(parts) if with_input else ()), *check_parts(parts)]
     draft = _draft(values, parts)
     found = [problem for check in checks for problem in check(draft)]
     if draft.whole and not any(problem.leads for problem in found):

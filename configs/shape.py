@@ -60,6 +60,19 @@ def place(edge: EdgeSection, index: int) -> StageEdge:
     return StageEdge(**vars(edge) | given, index=index)
 
 
+def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:
+    """The tasks of the downstream stage that task `index` of the upstream stage sends to.
+
+    one_to_one: its partner; merge: several to one; split: one to several; full: all to all (AF 2.4, PPA III); stripe:
+    all to all, where each block goes to one of them.
+    """
+    if edge.partitioning in ("full", "stripe"):
+        return list(range(downstream))
+    if edge.partitioning == "split":
+        return [j for j in range(downstream) if j % upstream == index]
+    return [index % downstream]
+
+
 @dataclass(frozen=True)
 class Shape:
     """Stages (name -> parallelism) and edges, with the questions that are asked about them.

@@ -101,6 +101,10 @@ class DataflowOperator(Operator):
     """True when it puts out nothing but the result of a window as it closes it. Such output is never lost, whatever the
     thresholds are (AF 3.4.2: punctuation)."""
 
+    correlated_inputs = False
+    """True when it joins its input streams, one for each edge: what is lost of one makes its partners in the others
+    useless. `riprap plan` takes account of it (PPA III-A)."""
+
     needs_order = False
     """True when the blocks that a loop of it puts out depend on the order in which its peers' blocks come: a new
     incarnation must get these in the same order again, or all tasks must go back together."""

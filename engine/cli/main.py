@@ -26,6 +26,7 @@ COMMANDS = {
     "plot": "Draw a run: metrics, throughput, latency, failures, bytes.",
     "export": "Write a trained model as ONNX.",
     "operators": "List the operators, or show the options of one.",
+    "plan": "Choose the tasks that get an active replica, for a budget.",
     "tune": "Propose thresholds for an accuracy, from pilots with failures.",
     "prep": "Turn raw data into shards that jobs read.",
     "up": "Start cluster services on this host, in the background.",
@@ -48,7 +49,7 @@ COMMANDS = {
     "backup": "Run a backup server in the foreground.",
     "controller": "",
 }
-SHARED = ("prep", "export", "plot", "show")
+SHARED = ("prep", "export", "plan", "plot", "show")
 """Commands whose files are as open as the user's umask says; everything else is for its owner alone."""
 
 

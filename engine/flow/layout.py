@@ -8,23 +8,10 @@ from functools import cached_property
 from itertools import chain
 
 from riprap.codec.ids import WorkerId
-from riprap.configs.shape import StageEdge
+from riprap.configs.shape import targets
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.segment import CodedSegment, coded_stages, segments_around
-
-
-def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:
-    """The tasks of the downstream stage that task `index` of the upstream stage sends to.
-
-    one_to_one: its partner; merge: several to one; split: one to several; full: all to all (AF 2.4, PPA III); stripe:
-    all to all, where each block goes to one of them.
-    """
-    if edge.partitioning in ("full", "stripe"):
-        return list(range(downstream))
-    if edge.partitioning == "split":
-        return [j for j in range(downstream) if j % upstream == index]
-    return [index % downstream]
 
 
 @dataclass(frozen=True)

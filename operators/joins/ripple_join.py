@@ -155,6 +155,7 @@ class RippleJoin(DataflowOperator):
         "joined": "pairs of sampled packets that share a key",
         "estimate": "pairs of all packets that share a key, estimated",
     }
+    correlated_inputs = True
 
     def __init__(
         self,

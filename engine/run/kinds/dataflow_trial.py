@@ -9,8 +9,8 @@ from typing import cast
 
 import numpy as np
 
+from riprap.configs.shape import targets
 from riprap.configs.topology import Topology
-from riprap.engine.flow.layout import targets
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.schemes.registry import scheme_class

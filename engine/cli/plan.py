@@ -1,0 +1,121 @@
+"""`riprap plan`: chooses the tasks that get an active replica, for the output that is kept when the others die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from riprap.codec.json_text import to_json
+from riprap.engine.cli.options import json_option, set_option
+
+if TYPE_CHECKING:
+    from riprap.configs.topology import Topology
+    from riprap.engine.plan.document import PlanReport
+
+ALGORITHMS = ("auto", "exact", "dp", "greedy", "structure_aware")
+DOCUMENT, PAGE = "plan.json", "plan.html"
+
+
+@click.command("plan")
+@click.argument("topology", type=click.Path())
+@click.option(
+    "--budget", required=True, metavar="N|N%", help="The tasks that may have a replica: a number, or a share."
+)
+@click.option("--rates", metavar="FILE", help="Items per second of sources and links; assumed equal without it.")
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="auto", show_default=True, help="The planner.")
+@click.option(
+    "--objective", type=click.Choice(("worst", "expected")), default="worst", show_default=True,
+    help="Output kept if all tasks without a replica die, or in the mean if one failure domain does.",
+)  # fmt: skip
+@click.option("--domains", metavar="FILE", help="The tasks that fail together; without it, each task alone.")
+@click.option("--curve", is_flag=True, help="Print what other budgets would keep, too.")
+@click.option("--out", metavar="DIR", help="Where plan.json and plan.html go (default: JOB-plan).")
+@set_option
+@json_option
+def command(
+    topology: str, budget: str, rates: str | None, algorithm: str, objective: str, domains: str | None, curve: bool,
+    out: str | None, sets: tuple[str, ...], as_json: bool,
+) -> None:  # fmt: skip
+    """Choose the tasks of TOPOLOGY that get an active replica, by the output that they keep.
+
+    The share of the final output that is still put out while tasks without a replica are down is the output fidelity
+    of a plan. Nothing is run, and the input need not be there.
+
+    \b
+    Example:
+      riprap plan configs/heavy_hitters_staged.yaml --budget 3
+      riprap plan configs/pagerank.yaml --budget 40% --curve
+    """
+    from riprap.engine.plan.document import document
+    from riprap.engine.plan.words import text
+
+    report = _report(_topology(topology, sets), budget, rates, algorithm, objective, domains)
+    folder = _write(report, out)
+    if as_json:
+        click.echo(to_json(document(report), indent=2))
+    else:
+        click.echo(text(report, curve))
+        click.echo(f"wrote {folder / DOCUMENT} and {folder / PAGE}")
+
+
+def _topology(file: str, sets: tuple[str, ...]) -> Topology:
+    from riprap.configs.loading import load
+    from riprap.engine.run.operator_checks import operator_problems
+
+    return load(file, sets, [operator_problems], with_input=False)
+
+
+def _report(
+    topology: Topology, budget: str, rates: str | None, algorithm: str, objective: str, domains: str | None
+) -> PlanReport:
+    from riprap.controller.planning.rates import task_graph
+    from riprap.engine.plan.domains_file import read_domains
+    from riprap.engine.plan.make import make_plan
+    from riprap.engine.plan.premises import joins_of, notes_of
+    from riprap.engine.plan.rates_file import RatesFile, read_rates
+
+    shape = topology.shape
+    given = read_rates(rates, shape) if rates else RatesFile()
+    graph = task_graph(shape, given.rates, joins_of(topology, given.joins))
+    number = _budget(budget, graph.size)
+    apart = read_domains(domains, graph) if domains else ()
+    notes = notes_of(shape, given.rates, graph)
+    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, rates, notes)
+
+
+def _budget(text: str, tasks: int) -> int:
+    """The number of replicas that a budget allows; a share is rounded down. ConfigError when it is none."""
+    from riprap.codec.errors import ConfigError
+
+    form = "give a number of tasks, as 8, or a share of them, as 25%"
+    number = text.removesuffix("%").strip()
+    try:
+        value = float(number) if text.endswith("%") else int(number)
+    except ValueError as error:
+        raise ConfigError(f"--budget {text}: not a number of tasks", form) from error
+    most = 100 if text.endswith("%") else tasks
+    if not 0 <= value <= most:
+        has = f"the topology has {tasks} task{'' if tasks == 1 else 's'}"
+        raise ConfigError(f"--budget {text}: {has}, and each has one replica at most", form)
+    return int(tasks * value / 100) if text.endswith("%") else int(value)
+
+
+def _write(report: PlanReport, out: str | None) -> Path:
+    """Write both files; ConfigError when the directory cannot be written."""
+    from riprap.codec.errors import ConfigError
+    from riprap.codec.files import no_space, replace
+    from riprap.engine.plan.document import document
+    from riprap.engine.plan.page import page
+
+    folder = Path(out or f"{report.topology.job}-plan")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(folder / DOCUMENT, to_json(document(report), indent=2) + "\n")
+        replace(folder / PAGE, page(report))
+    except OSError as error:
+        if full := no_space(error):
+            raise full from error
+        raise ConfigError(f"--out {folder}: {error.strerror}", "name a directory that you may write to") from error
+    return folder
