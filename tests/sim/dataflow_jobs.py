@@ -244,11 +244,13 @@ class Wandering(AsynchronousLoop):
 
 
 class CirclesInCircles(NestedIteration):
-    """Sums the values of each key of a window. In each step of the outer loop, which goes over the keys in turn, an
-    inner loop carries one key's sum around all keys; what has come round is counted."""
+    """Sums the values of each key of a window. In each of two steps of the outer loop an inner loop carries the sums of
+    every other key around all keys; what has come round is counted."""
+
+    TURNS = 2
 
     def __init__(self) -> None:
-        super().__init__(KEYS * (KEYS + 1))
+        super().__init__(self.TURNS * (KEYS + 1))
         self.state = LoopState(2, sums=np.zeros(KEYS), round=np.zeros(KEYS))
 
     def begin(self) -> None:
@@ -258,17 +260,19 @@ class CirclesInCircles(NestedIteration):
 
     def outer_step(self, outer: int, messages: Messages, totals: np.ndarray) -> Spoken:
         assert len(messages.keys) == 0, "the inner loop has ended"
-        return Spoken(Messages(np.array([outer + 1]) % KEYS, self.state.arrays["sums"][[outer]]), np.ones(1))
+        keys = np.arange(outer, KEYS, self.TURNS)
+        return Spoken(Messages((keys + 1) % KEYS, self.state.arrays["sums"][keys]), np.ones(1))
 
     def inner_step(self, inner: int, messages: Messages, totals: np.ndarray) -> Spoken:
-        assert totals[0] == self._tasks and len(set(messages.keys.tolist())) <= 1
+        outer = self.state.arrays["place"][0]
+        assert totals[0] == self._tasks and ((messages.keys - inner) % KEYS % self.TURNS == outer).all()
         if inner < KEYS:
             return Spoken(Messages((messages.keys + 1) % KEYS, messages.values), np.ones(1))
         np.add.at(self.state.arrays["round"], messages.keys, messages.values)
         return Spoken(NO_MESSAGES, np.ones(1))
 
     def outer_finished(self, outer: int, totals: np.ndarray) -> bool:
-        return outer == KEYS - 1
+        return outer == self.TURNS - 1
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(KEYS), self.state.arrays["round"]
