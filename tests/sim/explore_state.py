@@ -21,12 +21,13 @@ Actor = Node | Grave | Controller
 REFERENCES: dict[str, frozenset[str]] = {
     "task": frozenset({
         "layout", "port", "operator", "outlet", "pace", "reader", "journal", "threads", "progress", "scheme", "_inputs",
-        "_replies", "_data_links",
+        "_replies", "_data_links", "_answers", "_on_take", "_may_come_next",
     }),
+    "answers": frozenset(("_layout", "_port", "_progress")),
     "scheme": frozenset({"bench", "_chain"}),
     "chain": frozenset({"_state"}),
     "receipts": frozenset({"_port"}),
-    "outlet": frozenset(("layout", "port", "progress", "links", "scheme", "_files", "_forward", "_back")),
+    "outlet": frozenset(("layout", "port", "progress", "links", "scheme", "on_put", "_files", "_forward", "_back")),
     "link": frozenset({"joint", "to"}),
     "links": frozenset({"wire", "window"}),
     "controller": frozenset({"out", "coordinator"}),
@@ -80,6 +81,7 @@ def _parts_of_task(node: Node) -> Iterator[Any]:
     scheme, outlet = task.scheme, task.outlet
     yield node.membership.revision
     yield _held("task", task)
+    yield _held("answers", task._answers)
     yield _held("scheme", scheme)
     yield _held("chain", scheme._chain)
     yield _held("receipts", scheme.bench.receipts)
