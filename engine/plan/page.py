@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from riprap.engine.pages.fill import fill
 from riprap.engine.plan.document import PlanReport
 from riprap.engine.plan.words import percent, sentences
 
@@ -25,10 +26,7 @@ def page(report: PlanReport) -> str:
         "curve": _curve(report),
         "domains": _domains(report),
     }
-    text = TEMPLATE.read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"@{name}@", part, 1)
-    return text
+    return fill(TEMPLATE, parts)
 
 
 def _head(report: PlanReport) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from riprap.codec.files import replace as replace_file
 from riprap.codec.json_text import to_json
+from riprap.engine.pages.fill import fill
 from riprap.engine.profile.spans import (
     NETWORK,
     OTHER,
@@ -104,10 +105,7 @@ def page(profile: Profile) -> str:
         "tables": tables(profile.lanes, profile.unrecorded, batch, job, profile.word),
         "data": to_json(_data(profile, row, batch), separators=(",", ":")),
     }
-    text = TEMPLATE.read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"@{name}@", part, 1)
-    return text
+    return fill(TEMPLATE, parts)
 
 
 def _head(profile: Profile, row: EpochRow | None, job: Interval) -> str:

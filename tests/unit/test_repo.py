@@ -26,8 +26,8 @@ from riprap.operators.shipped import SHIPPED
 ROOT = Path(__file__).parents[2]
 ORDER = ("codec", "configs", "operators", "backupserver", "controller", "engine")
 ENGINE = (
-    "wire", "flow", "spreads", "schemes", "worker", "run_directory", "services", "show", "plot", "profile", "plan",
-    "run", "tune", "api", "cli",
+    "wire", "flow", "spreads", "schemes", "worker", "run_directory", "services", "show", "plot", "pages", "profile",
+    "plan", "run", "tune", "api", "cli",
 )  # fmt: skip
 """The folders of the engine, each of which imports only from those before it."""
 APART = "prep_spark"
