@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from riprap.configs.document import read_document
 from riprap.configs.problems import Problem, config_error, one_of, shown, suggestion
 from riprap.controller.planning.domains import FailureDomain
 from riprap.controller.planning.graph import TaskGraph
+from riprap.engine.plan.numbers import wrong_number
 
 KEYS = ("tasks", "probability")
 
@@ -39,8 +39,8 @@ def _problems(values: Any, graph: TaskGraph) -> Iterator[Problem]:
         for key in set(domain) - set(KEYS):
             yield Problem((name, key), "unknown key", one_of(KEYS), suggestion(str(key), KEYS))
         likely = domain.get("probability", 1.0)
-        if isinstance(likely, bool) or not isinstance(likely, int | float) or not 0 < likely < math.inf:
-            yield Problem((name, "probability"), f"is {shown(likely)}", "a finite number above 0")
+        if expected := wrong_number(likely):
+            yield Problem((name, "probability"), f"is {shown(likely)}", expected)
         for place, task in enumerate(domain["tasks"]):
             if task not in graph.names:
                 close = suggestion(str(task), graph.names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from riprap.configs.document import read_document
 from riprap.configs.problems import Problem, config_error, one_of, shown, suggestion
 from riprap.configs.shape import Shape, StageEdge, targets
 from riprap.controller.planning.rates import StreamRates
+from riprap.engine.plan.numbers import is_rate, wrong_number
 
 KEYS = ("sources", "selectivity", "links", "correlated_inputs")
 
@@ -60,7 +60,7 @@ def _problems(values: Any, shape: Shape) -> Iterator[Problem]:
     edges = {edge.name: edge for edge in shape.data_edges}
     known: dict[str, tuple[Iterable[str], Callable[[str, Any], str]]] = {
         "sources": (shape.sources, lambda name, value: _wrong_source(value, shape.parallelism[name])),
-        "selectivity": (shape.parallelism, lambda name, value: _wrong_number(value)),
+        "selectivity": (shape.parallelism, lambda name, value: wrong_number(value)),
         "links": (edges, lambda name, value: _wrong_links(value, edges[name], shape)),
         "correlated_inputs": (shape.parallelism, lambda name, value: _wrong_flag(value)),
     }
@@ -85,23 +85,15 @@ def _section_problems(
             yield Problem((key, name), f"is {shown(value)}", expected)
 
 
-def _is_rate(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _wrong_number(value: Any) -> str:
-    return "" if _is_rate(value) and value > 0 else "a finite number above 0"
-
-
 def _wrong_flag(value: Any) -> str:
     return "" if isinstance(value, bool) else "true or false"
 
 
 def _wrong_source(value: Any, tasks: int) -> str:
     if isinstance(value, list):
-        fits = len(value) == tasks and all(map(_is_rate, value)) and any(value)
+        fits = len(value) == tasks and all(map(is_rate, value)) and any(value)
         return "" if fits else f"a rate for each of its {tasks} tasks, none below 0 and not all 0"
-    return "" if _is_rate(value) and value > 0 else "items per second of all its tasks, or a list with those of each"
+    return "" if is_rate(value) and value > 0 else "items per second of all its tasks, or a list with those of each"
 
 
 def _wrong_links(value: Any, edge: StageEdge, shape: Shape) -> str:
@@ -109,7 +101,7 @@ def _wrong_links(value: Any, edge: StageEdge, shape: Shape) -> str:
     sending, receiving = shape.parallelism[edge.upstream], shape.parallelism[edge.downstream]
     rows = value if isinstance(value, list) else []
     sound = len(rows) == sending and all(isinstance(row, list) and len(row) == receiving for row in rows)
-    if not sound or not all(_is_rate(rate) for row in rows for rate in row) or not any(map(any, rows)):
+    if not sound or not all(is_rate(rate) for row in rows for rate in row) or not any(map(any, rows)):
         return (
             f"{sending} lists (tasks of {edge.upstream}) of {receiving} rates (tasks of {edge.downstream}), not all 0"
         )

@@ -14,7 +14,7 @@ neighbours what they rely on: if one of them is lost too, all go back (engine/sc
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,6 @@ from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.turns import Turns, pack, unpack
 from riprap.engine.schemes.barrier import Barrier, Line
 from riprap.engine.schemes.parts.spool import Spool
-
-LOOKS = 16  # at what is kept, while as much is put out as may stay in memory
 
 
 class LocalBarrier(Barrier):
@@ -58,7 +56,7 @@ class LocalBarrier(Barrier):
         """True when the last of them was taken, and what waited meanwhile is let in."""
         self._numbers: dict[LinkKey, int] = {}
         """Of each link out, the number of the last block."""
-        self._spool, self._memory_bytes, self._put_bytes = Spool(), int(options["memory_bytes"]), 0
+        self._spool, self._memory_bytes = Spool(), int(options["memory_bytes"])
         for link in bench.outlet.links.values():
             link.retains = True
 
@@ -82,10 +80,10 @@ class LocalBarrier(Barrier):
         block.meta["turns"] = pack(before, self._turns.behind(before))
         self._shown[link.key] = self._turns.end
         self._check_repeated(link, block, muted)
-        self._put_bytes += block.nbytes
-        if self._put_bytes * LOOKS > self._memory_bytes:
-            self._put_bytes = 0
-            self._spool.limit((b for to in self.bench.outlet.links.values() for b in to.held), self._memory_bytes)
+        self._spool.note(block, self._memory_bytes, self._kept)
+
+    def _kept(self) -> Iterator[Block]:
+        return (block for link in self.bench.outlet.links.values() for block in link.held)
 
     def _check_repeated(self, link: OutletLink, block: Block, muted: bool) -> None:
         """A former incarnation put out what the receiver has: as many blocks of the same causes, as many items."""

@@ -10,7 +10,7 @@ then it goes to disk.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from riprap.codec.blocks import Block
@@ -24,7 +24,6 @@ from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, 
 from riprap.engine.schemes.parts.spool import Spool
 
 STATES = 100  # of a job
-LOOKS = 16  # at what is kept, while as much is emitted as may stay in memory
 PROCESSED_MAX = 1024  # blocks without an acknowledgement; senders have room for more
 
 
@@ -49,7 +48,6 @@ class UpstreamBackup(Scheme):
         self._covering: list[Entry] = []  # by a state that waits for room in the store
         self._covered: deque[tuple[int, Entry]] = deque()  # by a state that is not durable yet
         self._spool = Spool()
-        self._emitted_bytes = 0
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, [record for record in records if "version" in record.meta])
@@ -73,14 +71,10 @@ class UpstreamBackup(Scheme):
         self._unsaved.append((link.key, block))
         self._stays.add(id(block))
         self._save_waiting()
-        self._emitted_bytes += block.nbytes
-        if self._emitted_bytes * LOOKS > self.memory_bytes:
-            self._emitted_bytes = 0
-            self._limit_memory()
+        self._spool.note(block, self.memory_bytes, self._kept)  # the newest go to disk: they are needed last
 
-    def _limit_memory(self) -> None:
-        """The newest go to disk: they are needed last."""
-        self._spool.limit((block for _, block in self.bench.outlet.pending()), self.memory_bytes)
+    def _kept(self) -> Iterator[Block]:
+        return (block for _, block in self.bench.outlet.pending())
 
     def _save_waiting(self) -> None:
         epoch = Epoch(2 * self.bench.progress.included + 1)

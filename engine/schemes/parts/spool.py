@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.files import reserve
 
 FILE_BYTES = 64 << 20
+LOOKS = 16  # at all that is kept, while as much is added as may stay in memory
 ALIGNMENT = 64
 
 
@@ -24,6 +25,7 @@ class Spool:
         self._file_bytes = file_bytes
         self._file: np.ndarray[Any, Any] = np.empty(0, np.uint8)
         """The newest, as bytes; older ones live by their arrays alone."""
+        self._since = 0
         self._used = 0
 
     def put(self, array: np.ndarray) -> np.ndarray:
@@ -40,8 +42,14 @@ class Spool:
         self._used += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return place.view(array.dtype).reshape(array.shape)
 
-    def limit(self, blocks: Iterable[Block], memory_bytes: int) -> None:
-        """Of these blocks, leave so many bytes in memory: those of the first."""
+    def note(self, block: Block, memory_bytes: int, kept: Callable[[], Iterable[Block]]) -> None:
+        """One more is kept: now and then leave so many bytes of all in memory, those of the first."""
+        self._since += block.nbytes
+        if self._since * LOOKS > memory_bytes:
+            self._since = 0
+            self._limit(kept(), memory_bytes)
+
+    def _limit(self, blocks: Iterable[Block], memory_bytes: int) -> None:
         in_memory = 0
         for block in blocks:
             in_memory += sum(array.nbytes for array in block.arrays if not is_spooled(array))
