@@ -241,17 +241,19 @@ class WorkerPort(OrdinaryWire, LinkPort):
 
     def deliver(self, task: Runs, edge: Edge, sender: WorkerId, head: Header, blocks: list[Block]) -> None:
         """Hand blocks of a link on, each if the task admits it and it is the next."""
-        incarnation = head.incarnation
+        incarnation, first = head.incarnation, blocks[0]
+        is_hello = first.kind == Kind.HELLO  # which comes alone
+        if is_hello and first.meta and incarnation == self.incarnation(sender):
+            self._agree(edge, sender, identity(sender, incarnation), first.meta)
+            return
+        if not self.links.is_of_round(head.round, len(blocks)):
+            return
+        admits, accept, on_block = task.admits, self.links.accept, task.on_block
         for block in blocks:
-            is_hello = block.kind == Kind.HELLO
-            if is_hello and block.meta and incarnation == self.incarnation(sender):
-                self._agree(edge, sender, identity(sender, incarnation), block.meta)
-            elif not self.links.is_of_round(head.round):
-                continue
-            elif not is_hello and not task.admits(block):
+            if not is_hello and not admits(block):
                 self.intake.drop(f"a {block.kind.name} that contradicts what is known")
-            elif self.links.accept(edge, sender, incarnation, block.seq, block):
-                task.on_block(edge, sender, block)
+            elif accept(edge, sender, incarnation, block.seq, block):
+                on_block(edge, sender, block)
 
     def _agree(self, edge: Edge, sender: WorkerId, name: bytes, meta: dict[str, Any]) -> None:
         """A sender of this host offers what they share, or begins to use the channel that it offered."""
