@@ -220,6 +220,25 @@ class UpstreamBackupOptions(Keeping):
     scheme: Literal["upstream_backup"]
 
 
+class PartiallyActiveOptions(Keeping):
+    """Each task saves its state by itself, senders keep what that lacks, and all take blocks in one order (PPA)."""
+
+    scheme: Literal["partially_active"]
+    checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
+    """The state is saved at the first end of a window after so many seconds."""
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """No edge leads back: what it brings has no place in the order of windows."""
+        for edge in shape.edges:
+            if edge.feedback:
+                yield Problem(
+                    ("fault_tolerance", "scheme"),
+                    f"is partially_active, and {edge.name} leads back: feedback has no place in the order of windows",
+                    "an exact scheme for that",
+                    "set fault_tolerance.scheme to barrier, for example",
+                )
+
+
 class Checkpoints(Saving):
     """Consistent checkpoints of the whole job, to which all go back after a loss. Times are in milliseconds."""
 
@@ -295,6 +314,7 @@ FaultTolerance = Annotated[
     | UpstreamBackupOptions
     | BarrierOptions
     | OptimisticOptions
+    | PartiallyActiveOptions
     | StopTheWorldOptions,
     Field(discriminator="scheme"),
 ]

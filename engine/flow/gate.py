@@ -60,6 +60,8 @@ class TaskGate:
 
 
 def _check_reply(sender: WorkerId, block: Block) -> None:
+    if set(block.meta) == {"needed"} and are_counts([block.meta["needed"]], 1) and not block.arrays:
+        return
     if set(block.meta) != {"heard"} or not _is_heard(block.meta["heard"]) or not _are_turns(block.arrays):
         raise FrameError("a REPLY with odd fields")
 

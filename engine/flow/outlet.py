@@ -356,7 +356,8 @@ class Outlet:
     def pending(self) -> Iterator[tuple[LinkKey, Block]]:
         """Blocks put out and not acknowledged, in order: a new incarnation must be able to send them again."""
         for link in self.links.values():
-            on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
+            is_kept_there = link.placed and not link.retains  # what retains has it in `held` too
+            on_the_way = self.port.kept(link.joint.edge, link.to) if is_kept_there else []
             for block in chain(link.held, on_the_way, link.waiting):
                 yield link.key, block
 

@@ -159,6 +159,9 @@ class Scheme:
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
         """The receiver of a link has said how far it is, and what else it was told (`told`)."""
 
+    def on_needed(self, link: OutletLink, number: int) -> None:
+        """The receiver of a link needs nothing up to this number any more, whoever dies."""
+
     def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
         """All else that a new incarnation of the sender of a link must know."""
         return ()

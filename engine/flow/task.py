@@ -173,13 +173,16 @@ class Task:
     # what comes in
     def admits(self, block: Block) -> bool:
         """True when a peer of ours can have sent this."""
-        return block.kind != Kind.REPLY or set(block.meta) == {"heard"}
+        return block.kind != Kind.REPLY or set(block.meta) in ({"heard"}, {"needed"})
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A block came in, in order on its link."""
         if block.kind == Kind.REPLY:
             self.port.ack(edge, sender, block.seq)
             link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
+            if "needed" in block.meta:
+                self.scheme.on_needed(link, block.meta["needed"])
+                return
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard)
             self.scheme.on_placed(link, heard, block.arrays)

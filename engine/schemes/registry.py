@@ -16,6 +16,7 @@ from riprap.engine.schemes import (
     mini_batch,
     none,
     optimistic,
+    partially_active,
     upstream_backup,
 )
 from riprap.engine.schemes.plans import SPREAD
@@ -30,6 +31,7 @@ SCHEMES: dict[str, type[Scheme]] = {
     "erasure": committing.Committing,
     "mini_batch": mini_batch.MiniBatch,
     "optimistic": optimistic.Optimistic,
+    "partially_active": partially_active.PartiallyActive,
     "reactive": mini_batch.MiniBatch,
     "replication": committing.Committing,
     "stop_the_world": barrier.StopTheWorld,

@@ -35,6 +35,7 @@ EXACT = {
     "timeout": CHECKPOINTS | {"scheme": "barrier", "alignment": "timeout", "alignment_timeout_ms": 4},
     "stop_the_world": CHECKPOINTS | {"scheme": "stop_the_world"},
     "optimistic": CHECKPOINTS | {"scheme": "optimistic"},
+    "partially_active": {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1 << 16},
 }
 THETA, L, GAMMA, ALPHA = 60.0, 16.0, 12.0, 3.0
 APPROXIMATE = {
@@ -78,7 +79,8 @@ CASES = [
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
     if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
     if scheme != "optimistic" or shape in IN_SUPERSTEPS  # elsewhere it is barrier, or refused
-    if scheme != "local" or shape not in (*LOOPS, *FED_BACK)  # which is refused
+    if scheme not in ("local", "partially_active") or shape not in (*LOOPS, *FED_BACK)  # which is refused
+    if scheme != "partially_active" or not shape.startswith(("coded", "copied"))  # likewise
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
 
