@@ -226,6 +226,8 @@ class PartiallyActiveOptions(Keeping):
     scheme: Literal["partially_active"]
     checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
     """The state is saved at the first end of a window after so many seconds."""
+    replicate: tuple[str, ...] = ()
+    """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """No edge leads back: what it brings has no place in the order of windows."""
@@ -237,6 +239,21 @@ class PartiallyActiveOptions(Keeping):
                     "an exact scheme for that",
                     "set fault_tolerance.scheme to barrier, for example",
                 )
+        for position, name in enumerate(self.replicate):
+            yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
+
+    def _replica_problems(self, at: FieldPath, name: str, shape: Shape) -> Iterator[Problem]:
+        """A name of nobody, or of who writes the job's output."""
+        able = [stage for stage in shape.parallelism if stage not in shape.sinks]
+        stage, _, index = name.partition(".")
+        if stage in able and (not index or index in map(str, range(shape.parallelism[stage]))):
+            return
+        example = f"{able[0]} or {able[0]}.0" if able else "nothing"
+        if stage in shape.sinks:
+            wrong = f"is {name}, which writes the job's output: one process does that"
+        else:
+            wrong = f"is {name}, and there is no such stage or task"
+        yield Problem(at, wrong, f"stages or tasks of {', '.join(able)}: {example}")
 
 
 class Checkpoints(Saving):

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from riprap.codec.blocks import Block, Kind
-from riprap.codec.ids import Epoch
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import NOWHERE, LinkKey, TaskProgress, link_key
@@ -53,19 +54,22 @@ class PartiallyActive(Scheme):
         self._every_s = float(options["checkpoint_s"])
         self._marked_s = bench.port.now()
         """When the newest mark was made."""
-        joints = bench.layout.inputs
-        self._senders = {link_key(joint.edge, w): (joint.reply, w) for joint in joints for w in joint.workers}
+        self._senders = {
+            link_key(joint.edge, worker): [(joint.reply, copy) for copy in joint.with_copies(worker)]
+            for joint in bench.layout.inputs
+            for worker in joint.workers
+        }
         self._rotation = Rotation([*self._senders])
         self._marks: deque[Mark] = deque()
         """Those that are not durable, oldest first."""
         self._safe = 0
         """The last window that a durable mark includes."""
-        self._untold: dict[LinkKey, int] = {}
-        """Of links in, the number up to which their senders need not keep anything and have not heard it."""
-        self._needed: dict[LinkKey, int] = dict.fromkeys(bench.outlet.links, 0)
+        self._untold: dict[tuple[Edge, WorkerId], int] = {}
+        """Of senders, by the way back to them, the number up to which they need keep nothing and have not heard it."""
+        self._needed = dict.fromkeys(bench.outlet.all_links, 0)
         """Of each link out, up to which number its receiver needs nothing any more."""
         self._spool, self._memory_bytes = Spool(), int(options["memory_bytes"])
-        for link in bench.outlet.links.values():
+        for link in self._needed:
             link.retains = True
 
     # order
@@ -107,13 +111,14 @@ class PartiallyActive(Scheme):
         self._spool.note(block, self._memory_bytes, self._kept)
 
     def _kept(self) -> Iterator[Block]:
-        for link in self.bench.outlet.links.values():
+        for link in self._needed:
             yield from link.held
+            yield from link.waiting
         for waiting in self.bench.held.values():
             yield from (entry.block for entry in waiting)
 
     def on_needed(self, link: OutletLink, number: int) -> None:
-        self._needed[link.key] = number
+        self._needed[link] = number
         link.forget(number, 0)
         self._save()
 
@@ -145,7 +150,7 @@ class PartiallyActive(Scheme):
 
     def _is_behind(self, mark: Mark) -> bool:
         sent = mark.progress.sent
-        return all(number >= sent.get(link, NOWHERE).number for link, number in self._needed.items())
+        return all(number >= sent.get(link.key, NOWHERE).number for link, number in self._needed.items())
 
     def _note_saved(self) -> None:
         """The oldest mark without a record is the one that was saved last, once the store has taken it."""
@@ -161,16 +166,16 @@ class PartiallyActive(Scheme):
         while self._marks and 0 < self._marks[0].record <= number:
             progress = self._marks.popleft().progress
             self._safe = progress.epoch
-            self._untold |= {link: done.at.number for link, done in progress.done.items() if link in self._senders}
+            for link, senders in self._senders.items():
+                self._untold |= dict.fromkeys(senders, progress.last_included(link))
         self._tell()
         self._save()
 
     def _tell(self) -> None:
         """Have senders let go of what a durable mark includes; who is down hears it later."""
-        for link, number in [*self._untold.items()]:
-            reply, worker = self._senders[link]
+        for (reply, worker), number in [*self._untold.items()]:
             if self.bench.port.send(reply, worker, Block(Kind.REPLY, Epoch(0), meta={"needed": number})):
-                del self._untold[link]
+                del self._untold[reply, worker]
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, [record for record in records if "version" in record.meta])

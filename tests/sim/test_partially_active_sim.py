@@ -176,3 +176,62 @@ def test_who_dies_goes_back_to_its_own_checkpoint_alone(monkeypatch: pytest.Monk
     for source in simulation.sources:
         saved = [block for _, _, block in simulation.disk.get(source, [])]
         assert saved and not any(block.meta["extras"] for block in saved)
+
+
+REPLICATED = OPTIONS | {"replicate": ["a.0", "b", "c.1"]}
+"""A source, all tasks of a stage, and one task of another have an active replica."""
+FAULTS_OF_COPIES = FAULTS | {
+    "primaries": {"kills": 1, "kill_at_once": 99, "faulty": ("a", "b", "c")},
+    "both": {"kills": 2, "kill_at_once": 99, "faulty": ("b",)},
+    "slowly": {"kills": 6, "faulty": ("b", "c"), "restart_s": 0.15},
+}
+
+
+class PrimariesAlone(DataflowSimulation):
+    """No replica dies."""
+
+    def kill(self, worker: WorkerId) -> None:
+        if not worker.copy:
+            super().kill(worker)
+
+
+def _replicated(seed: int, fault: str = "", **fields: Any) -> DataflowSimulation:
+    case = DataflowCase(REPLICATED, DEEP, **{**LONG, **fields}, log=[])
+    simulation = (PrimariesAlone if fault == "primaries" else DataflowSimulation)(case, seed)
+    run_or_replay(simulation, __file__, f"replica and {fault}")
+    return simulation
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_COPIES)
+def test_replicas_change_nothing_whoever_dies(fault: str) -> None:
+    for seed in range(FIRST, FIRST + SEEDS):
+        states = _states(_replicated(seed, fault, **FAULTS_OF_COPIES[fault]))
+        assert states[WorkerId("d", 0)] == _truth(), f"seed {seed}"
+
+
+def test_copies_of_a_task_hold_the_same_and_one_of_them_sends() -> None:
+    simulation = _replicated(FIRST)
+    states = _states(simulation)
+    copies = [worker for worker in states if worker.copy]
+    assert copies == [WorkerId("b", 0, 1), WorkerId("b", 1, 1), WorkerId("c", 1, 1)]
+    assert all(states[copy] == states[copy.primary] for copy in copies)
+    assert not any("duplicates_dropped" in node.counts for node in simulation.nodes.values())
+
+
+@pytest.mark.parametrize(("copied", "is_over"), [(True, True), (False, False)])
+def test_a_replica_takes_over_at_once(copied: bool, is_over: bool) -> None:
+    """Beside the control: without a replica all wait for the restart, which takes long."""
+    options = OPTIONS | {"replicate": ["b"] if copied else []}
+    simulation = DataflowSimulation(DataflowCase(options, DEEP, **LONG | {"restart_s": 5.0}, log=[]), FIRST)
+    simulation.at(0.03, lambda: simulation.kill(WorkerId("b", 0)))
+    run_or_replay(simulation, __file__, "takes_over")
+    assert (simulation.now < 5.0) == is_over
+    assert _states(simulation)[WorkerId("d", 0)] == _truth()
+
+
+def test_a_replica_that_stands_still_holds_nobody_up() -> None:
+    options = LONG | {"items": 400, "window": 4}
+    simulation = DataflowSimulation(DataflowCase(OPTIONS | {"replicate": ["b"]}, DEEP, **options, log=[]), FIRST)
+    simulation.at(0.02, lambda: simulation._hang(WorkerId("b", 0, 1), 5.0))
+    run_or_replay(simulation, __file__, "stands_still")
+    assert simulation.now < 5.0
