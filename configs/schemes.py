@@ -226,7 +226,7 @@ class PartiallyActiveOptions(Keeping):
     scheme: Literal["partially_active"]
     checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
     """The state is saved at the first end of a window after so many seconds."""
-    replicate: tuple[str, ...] = ()
+    replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
