@@ -11,8 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.base import Section
+from riprap.configs.plan_file import PlanFile
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.roles import role_problems
 from riprap.configs.shape import Shape, StageEdge
@@ -228,6 +230,8 @@ class PartiallyActiveOptions(Keeping):
     """The state is saved at the first end of a window after so many seconds."""
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
+    plan: str | None = None
+    """The plan.json that names them instead (riprap plan). Its destinations have none, for they write the output."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """No edge leads back: what it brings has no place in the order of windows."""
@@ -241,6 +245,33 @@ class PartiallyActiveOptions(Keeping):
                 )
         for position, name in enumerate(self.replicate):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
+        if self.plan is not None:
+            yield from self._plan_problems(self.plan, shape)
+
+    def chosen(self, shape: Shape) -> dict[str, Any]:
+        """The replicas of the plan."""
+        if self.plan is None:
+            return {}
+        planned = [task for task in PlanFile(self.plan).tasks if task.partition(".")[0] not in shape.sinks]
+        return {"replicate": planned, "plan": None}
+
+    def _plan_problems(self, path: str, shape: Shape) -> Iterator[Problem]:
+        """A file that is no plan, or one for another topology."""
+        at, fix = ("fault_tolerance", "plan"), "plan once more for this topology: riprap plan TOPOLOGY --budget N"
+        if self.replicate:
+            yield Problem(at, "is given beside replicate", "one of the two")
+            return
+        try:
+            plan = PlanFile(path)
+        except ConfigError as error:
+            yield Problem(at, f"{path} {error.args[0]}", "a plan.json of this topology", error.remedy)
+            return
+        if differences := list(plan.differences(shape)):
+            yield Problem(at, f"{path} is of another topology: {'; '.join(differences)}", "a plan of this one", fix)
+        for task in plan.tasks if not differences else ():
+            stage, _, index = task.partition(".")
+            if index not in map(str, range(shape.parallelism.get(stage, 0))):
+                yield Problem(at, f"{path} names {task}, and there is no such task", "a plan of this topology", fix)
 
     def _replica_problems(self, at: FieldPath, name: str, shape: Shape) -> Iterator[Problem]:
         """A name of nobody, or of who writes the job's output."""
