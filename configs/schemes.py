@@ -34,6 +34,8 @@ class SchemeOptions(Section):
 
     needs_backup: ClassVar[bool] = False
     """True when it cannot do without backup servers."""
+    together: ClassVar[str] = ""
+    """For what it has to be the scheme of all stages; empty where each may have one of its own."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Conflicts of this scheme with `shape`; called only when all stages and edges are well formed."""
@@ -225,6 +227,8 @@ class UpstreamBackupOptions(Keeping):
 class PartiallyActiveOptions(Keeping):
     """Each task saves its state by itself, senders keep what that lacks, and all take blocks in one order (PPA)."""
 
+    together: ClassVar[str] = "has all stages take blocks in one order"
+
     scheme: Literal["partially_active"]
     checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
     """The state is saved at the first end of a window after so many seconds."""
@@ -289,6 +293,8 @@ class PartiallyActiveOptions(Keeping):
 
 class Checkpoints(Saving):
     """Consistent checkpoints of the whole job, to which all go back after a loss. Times are in milliseconds."""
+
+    together: ClassVar[str] = "takes checkpoints of all stages together"
 
     interval_ms: float = Field(default=1000, gt=0, le=86_400_000, allow_inf_nan=False)
     min_pause_ms: float = Field(default=0, ge=0, le=86_400_000, allow_inf_nan=False)

@@ -7,18 +7,25 @@ block whose turn has not come waits, and nobody waits for a whole window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from riprap.codec.blocks import Block, Kind
 from riprap.engine.flow.progress import LinkKey
 
 
 class Rotation:
-    """Whose turn it is among the links in, from the beginning of a window."""
+    """Whose turn it is among the links in: from the beginning of a window, or within it where some have closed it.
 
-    def __init__(self, links: Sequence[LinkKey]) -> None:
-        self._links = sorted(links)
-        self._at, self._open = 0, list(self._links)
+    `closed` has of each link the last window that it has closed.
+    """
+
+    def __init__(self, closed: Mapping[LinkKey, int]) -> None:
+        self._closed = dict(sorted(closed.items()))
+        self._begin()
+
+    def _begin(self) -> None:
+        window = min(self._closed.values(), default=0) + 1
+        self._at, self._open = 0, [link for link, closed in self._closed.items() if closed < window]
 
     @property
     def turn(self) -> LinkKey | None:
@@ -28,10 +35,10 @@ class Rotation:
     def note(self, block: Block) -> None:
         """The link whose turn it was has had it."""
         if block.kind == Kind.PUNCTUATION:
-            del self._open[self._at]
+            self._closed[self._open.pop(self._at)] = block.epoch
         else:
             self._at += 1
         if not self._open:
-            self._at, self._open = 0, list(self._links)
+            self._begin()
         elif self._at == len(self._open):
             self._at = 0

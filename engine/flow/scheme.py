@@ -76,6 +76,9 @@ class Scheme:
     for_loops = False
     """True when it differs from other schemes within loops alone."""
 
+    forward_only = False
+    """True when it takes no edge that leads back."""
+
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from riprap.codec.blocks import Block, Kind
@@ -45,8 +46,7 @@ class Mark:
 class PartiallyActive(Scheme):
     """One task's half."""
 
-    saves = exact = True
-    overtakes = False
+    saves = exact = forward_only = True
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
@@ -59,7 +59,6 @@ class PartiallyActive(Scheme):
             for joint in bench.layout.inputs
             for worker in joint.workers
         }
-        self._rotation = Rotation([*self._senders])
         self._marks: deque[Mark] = deque()
         """Those that are not durable, oldest first."""
         self._safe = 0
@@ -73,6 +72,12 @@ class PartiallyActive(Scheme):
             link.retains = True
 
     # order
+    @cached_property
+    def _rotation(self) -> Rotation:
+        """Begun when the first block comes: all that was saved is restored by then."""
+        closed = self.bench.progress.closed
+        return Rotation({link: closed.get(link, 0) for link in self._senders})
+
     def may_come(self, link: LinkKey) -> bool:
         return link == self._rotation.turn
 

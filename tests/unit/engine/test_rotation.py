@@ -31,7 +31,7 @@ def taken(seed: int) -> list[tuple[LinkKey, int, int]]:
     the seed draws."""
     draw, coming = random.Random(seed), {link: deque(sent(link)) for link in LINKS}
     waiting: dict[LinkKey, deque[Block]] = {link: deque() for link in LINKS}
-    rotation, order = Rotation(draw.sample(LINKS, len(LINKS))), []
+    rotation, order = Rotation(dict.fromkeys(draw.sample(LINKS, len(LINKS)), 0)), []
     while left := [link for link in LINKS if coming[link]]:
         link = draw.choice(left)
         waiting[link].append(coming[link].popleft())
@@ -57,8 +57,21 @@ def test_links_take_turns_until_they_have_closed_the_window() -> None:
 
 @pytest.mark.parametrize("links", [(), LINKS[:1]])
 def test_a_task_with_one_link_or_none_waits_for_nobody(links: tuple[LinkKey, ...]) -> None:
-    rotation = Rotation(links)
+    rotation = Rotation(dict.fromkeys(links, 0))
     for block in sent(LINKS[0]) if links else ():
         assert rotation.turn == LINKS[0]
         rotation.note(block)
     assert rotation.turn == (LINKS[0] if links else None)
+
+
+def test_who_begins_within_a_window_waits_for_those_that_have_not_closed_it() -> None:
+    a, b, c = LINKS
+    rotation = Rotation({a: 4, b: 5, c: 4})
+    for link in (a, c, a, c):
+        assert rotation.turn == link
+        rotation.note(Block(Kind.DATA, Epoch(5)))
+    rotation.note(Block(Kind.PUNCTUATION, Epoch(5)))
+    rotation.note(Block(Kind.PUNCTUATION, Epoch(5)))
+    assert rotation.turn == a
+    rotation.note(Block(Kind.DATA, Epoch(6)))
+    assert rotation.turn == b
