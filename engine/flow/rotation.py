@@ -14,7 +14,7 @@ from riprap.engine.flow.progress import LinkKey
 
 
 class Rotation:
-    """Whose turn it is among the links in: from the beginning of a window, or within it where some have closed it.
+    """The turns of the links in: from the beginning of a window, or within it where some have closed it.
 
     `closed` has of each link the last window that it has closed.
     """

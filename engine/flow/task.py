@@ -181,8 +181,7 @@ class Task:
             self.port.ack(edge, sender, block.seq)
             link = self.outlet.link_to(self._replies[edge].edge, sender)
             if "needed" in block.meta:
-                self.scheme.on_needed(link, block.meta["needed"])
-                return
+                return self.scheme.on_needed(link, block.meta["needed"])
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard, "silent" in block.meta)
             self.scheme.on_placed(link, heard, block.arrays)

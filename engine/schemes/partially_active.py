@@ -35,7 +35,7 @@ from riprap.engine.schemes.parts.spool import Spool
 
 
 @dataclass
-class Mark:
+class RestartPoint:
     """The end of a window that a new incarnation may start from."""
 
     progress: TaskProgress
@@ -59,7 +59,7 @@ class PartiallyActive(Scheme):
             for joint in bench.layout.inputs
             for worker in joint.workers
         }
-        self._marks: deque[Mark] = deque()
+        self._marks: deque[RestartPoint] = deque()
         """Those that are not durable, oldest first."""
         self._safe = 0
         """The last window that a durable mark includes."""
@@ -133,11 +133,11 @@ class PartiallyActive(Scheme):
         if self.bench.progress.last or now - self._marked_s >= self._every_s:
             self._marked_s = now
             if self.bench.operator.state is None:
-                self._marks.append(Mark(TaskProgress.unpack(self.bench.progress.pack())))
+                self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
                 self._save()
             elif not self.recorder.full:
                 self.recorder.save_state(self.bench.outlet.pending())
-                self._marks.append(Mark(TaskProgress.unpack(self.bench.progress.pack())))
+                self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
                 self._note_saved()
 
     def _save(self) -> None:
@@ -153,7 +153,7 @@ class PartiallyActive(Scheme):
             self._marks.remove(mark)
         self._note_saved()
 
-    def _is_behind(self, mark: Mark) -> bool:
+    def _is_behind(self, mark: RestartPoint) -> bool:
         sent = mark.progress.sent
         return all(number >= sent.get(link.key, NOWHERE).number for link, number in self._needed.items())
 

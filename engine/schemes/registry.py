@@ -62,7 +62,7 @@ def names_for(general: bool, needs_order: bool = False) -> list[str]:
     without supersteps, so it can neither take blocks in another order nor begin once more from what it had found.
     """
     if not general:
-        return [name for name, scheme in SCHEMES.items() if not (scheme.for_loops or scheme.forward_only)]
+        return [name for name, scheme in SCHEMES.items() if not scheme.for_loops]
     names = [name for name in SCHEMES if name == "none" or name not in SPREAD]
     return [name for name in names if not (needs_order and _begins_loops_anew(SCHEMES[name]))]
 
