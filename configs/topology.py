@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -121,9 +121,22 @@ class Topology(TopologySection):
         """The workers of one stage, by index; KeyError for an unknown stage."""
         return [WorkerId(stage, index) for index in range(self.stages[stage].parallelism)]
 
+    @cached_property
+    def copies(self) -> tuple[WorkerId, ...]:
+        """The active replicas, by their primaries in the topology's order (PPA III)."""
+        named = set(self.fault_tolerance.get("replicate", ()))
+        primaries = (worker for stage in self.stages for worker in self.tasks(stage))
+        chosen = (worker for worker in primaries if not named.isdisjoint((str(worker), worker.stage)))
+        return tuple(worker._replace(copy=1) for worker in chosen)
+
+    def copies_of(self, primaries: Iterable[WorkerId]) -> tuple[WorkerId, ...]:
+        """The active replicas of these."""
+        wanted = set(primaries)
+        return tuple(worker for worker in self.copies if worker.primary in wanted) if self.copies else ()
+
     def workers(self) -> list[WorkerId]:
-        """All workers, stage by stage in the topology's order."""
-        return [worker for stage in self.stages for worker in self.tasks(stage)]
+        """All workers, stage by stage in the topology's order, and behind them the active replicas."""
+        return [*(worker for stage in self.stages for worker in self.tasks(stage)), *self.copies]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers: what is submitted, saved, and sent to workers."""
@@ -131,7 +144,8 @@ class Topology(TopologySection):
         for name in ("output", "start_from"):
             if values[name] is None:
                 del values[name]
-        return values | {"sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)]}
+        values["sinks"] = [str(worker) for stage in self.sinks for worker in self.tasks(stage)]
+        return values | {"copies": [str(worker) for worker in self.copies]} if self.copies else values
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Topology:

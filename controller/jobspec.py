@@ -85,6 +85,7 @@ class JobSpec:
         if problem := problem_with_path(run_dir):
             raise ConfigError(f"the run directory {run_dir!r}: {problem}", "name another with --out")
         workers = _workers(topology.get("stages"))
+        workers += _copies(topology.get("copies", []), workers)
         limits, expected = JobLimits.from_topology(topology), Expected.from_topology(topology)
         faults = _faults(topology, workers)
         return cls(name, run_dir, topology, workers, _sinks(topology, workers), limits, submission, expected, faults)
@@ -107,6 +108,20 @@ def _workers(stages: Any) -> tuple[WorkerId, ...]:
     return tuple(workers)
 
 
+def _copies(named: Any, workers: tuple[WorkerId, ...]) -> tuple[WorkerId, ...]:
+    """The active replicas."""
+    try:
+        copies = tuple(map(WorkerId.parse, named))
+    except (TypeError, ValueError, AttributeError):
+        raise ConfigError("`copies` must be a list of worker ids", "correct the topology") from None
+    for copy in copies:
+        if not copy.copy or copy.primary not in workers:
+            raise ConfigError(f"`copies` names {copy}, which is no replica of a task", "correct the topology")
+    if len(workers) + len(copies) > WORKERS_MAX:
+        raise ConfigError(f"the topology has more than {WORKERS_MAX} workers", "name fewer replicas")
+    return tuple(dict.fromkeys(copies))
+
+
 def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple[Fault, ...]:
     faults = read_faults(topology)
     names = {str(worker) for worker in workers}
@@ -118,10 +133,11 @@ def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple
 
 def _sinks(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> frozenset[WorkerId]:
     """The workers that `sinks` names, by stage or by worker id; without it, the tasks of the last stage."""
-    named = topology.get("sinks") or [workers[-1].stage]
+    primaries = [worker for worker in workers if not worker.copy]
+    named = topology.get("sinks") or [primaries[-1].stage]
     if not isinstance(named, list):
         raise ConfigError("`sinks` must be a list of stages or worker ids", "correct the topology")
-    sinks = frozenset(worker for worker in workers if worker.stage in named or str(worker) in named)
+    sinks = frozenset(worker for worker in primaries if worker.stage in named or str(worker) in named)
     known = {worker.stage for worker in sinks} | {str(worker) for worker in sinks}
     unknown = [name for name in named if name not in known]
     if unknown:

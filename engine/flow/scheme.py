@@ -76,6 +76,9 @@ class Scheme:
     for_loops = False
     """True when it differs from other schemes within loops alone."""
 
+    forward_only = False
+    """True when it takes no edge that leads back."""
+
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
 
@@ -158,6 +161,9 @@ class Scheme:
 
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
         """The receiver of a link has said how far it is, and what else it was told (`told`)."""
+
+    def on_needed(self, link: OutletLink, number: int) -> None:
+        """The receiver of a link needs nothing up to this number any more, whoever dies."""
 
     def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
         """All else that a new incarnation of the sender of a link must know."""

@@ -52,6 +52,11 @@ def _definite_target(fault: Fault, topology: Topology, draw: random.Random, draw
     tasks = topology.stages[worker.stage].parallelism
     if worker.index >= tasks:
         raise ConfigError(f"fault '{fault}': {worker.stage} has only {tasks} tasks", f"choose an index below {tasks}")
+    if worker.copy and worker not in topology.copies:
+        has = ", ".join(map(str, topology.copies)) or "none"
+        raise ConfigError(
+            f"fault '{fault}': {worker.primary} has no such replica; the job has {has}", "name one of these"
+        )
     return str(worker)
 
 

@@ -21,7 +21,7 @@ LOGS = "logs"
 SCHEMA = "schema.json"
 SUMMARY = "summary.json"
 TOPOLOGY = "topology.yaml"
-COMPUTED = ("sinks",)
+COMPUTED = ("sinks", "copies")
 """Fields that a resolved topology adds, and no topology file may hold."""
 
 

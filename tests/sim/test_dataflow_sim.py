@@ -26,6 +26,7 @@ SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 CHECKPOINTS = {"interval_ms": 20, "min_pause_ms": 0, "timeout_ms": 500, "tolerated_failures": 3}
+PASSIVE = {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1 << 16, "replicate": []}
 EXACT = {
     "mini_batch": {"scheme": "mini_batch"},
     "upstream_backup": {"scheme": "upstream_backup", "memory_bytes": 1 << 16},
@@ -35,6 +36,7 @@ EXACT = {
     "timeout": CHECKPOINTS | {"scheme": "barrier", "alignment": "timeout", "alignment_timeout_ms": 4},
     "stop_the_world": CHECKPOINTS | {"scheme": "stop_the_world"},
     "optimistic": CHECKPOINTS | {"scheme": "optimistic"},
+    "partially_active": PASSIVE,
 }
 THETA, L, GAMMA, ALPHA = 60.0, 16.0, 12.0, 3.0
 APPROXIMATE = {
@@ -78,7 +80,8 @@ CASES = [
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
     if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
     if scheme != "optimistic" or shape in IN_SUPERSTEPS  # elsewhere it is barrier, or refused
-    if scheme != "local" or shape not in (*LOOPS, *FED_BACK)  # which is refused
+    if scheme not in ("local", "partially_active") or shape not in (*LOOPS, *FED_BACK)  # which is refused
+    if scheme != "partially_active" or not shape.startswith(("coded", "copied"))  # likewise
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]
 
