@@ -68,7 +68,7 @@ class Client:
         self._ask({"type": "forget", "job": job})
 
     def agents(self) -> dict[str, Any]:
-        """The agents by host, each with instance, pid, address and the workers that run there."""
+        """The agents by host, each with instance, pid, address, labels and the workers that run there."""
         return dict(self._ask({"type": "agents"}))
 
     def cancel(self, job: str) -> None:

@@ -242,7 +242,7 @@ class Core:
         if name in self.unreadable:
             return describe_unreadable(name, self.unreadable[name], self.controller)
         job = self._job(name)
-        return job.final or describe(job, self.controller, self.cluster.clock)
+        return job.final or describe(job, self.controller, self.cluster)
 
     def list_jobs(self) -> list[dict[str, Any]]:
         """All jobs: name, phase, run directory, error, and the command that goes on with one that failed."""
@@ -262,12 +262,13 @@ class Core:
         return {name: str(job.phase) for name, job in self.jobs.items()} | aside
 
     def agents(self) -> dict[str, Any]:
-        """The agents that can be given work, by host."""
+        """The agents that can be given work, by host, with the labels of each."""
         result = {}
         for host, instance in self.cluster.usable_hosts().items():
             report = self.cluster.agents[instance].report
             workers = [f"{row.job}/{row.worker}" for row in report.rows if row.state != EXITED]
-            result[host] = {"instance": instance, "pid": report.pid, "address": report.address, "workers": workers}
+            about = {"instance": instance, "pid": report.pid, "address": report.address, "workers": workers}
+            result[host] = about | {"labels": dict(self.cluster.labels_of(host, instance))}
         return result
 
     def _job(self, name: str) -> LedJob:
@@ -324,7 +325,7 @@ class Core:
         if job.purging:
             return actions
         if job.phase in TERMINAL and job.final is None:
-            job.final = describe(job, self.controller, self.cluster.clock)
+            job.final = describe(job, self.controller, self.cluster)
         return [*actions, *self._make_durable(job, now), *self._end(job)]
 
     def _end(self, job: LedJob) -> list[Action]:

@@ -51,6 +51,10 @@ faults_file_option = click.option(
 
 out_option = click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
 
+label_option = click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A failure domain of this host; may be repeated."
+)
+
 from_option = click.option("--from", "start_from", metavar="DIR", help="Begin from a savepoint.")
 
 
