@@ -12,6 +12,7 @@ from riprap.codec.trust.paths import problem_with_path
 from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
+from riprap.controller.placement import Rules
 
 WORKERS_MAX = 4096
 
@@ -40,6 +41,8 @@ class JobSpec:
     """The commits that complete the job."""
     faults: tuple[Fault, ...] = ()
     """The faults to be injected."""
+    rules: Rules = field(default_factory=Rules)
+    """Demands on the hosts of its workers."""
 
     @property
     def sources(self) -> frozenset[str]:
@@ -86,8 +89,8 @@ class JobSpec:
             raise ConfigError(f"the run directory {run_dir!r}: {problem}", "name another with --out")
         workers = _workers(topology.get("stages"))
         limits, expected = JobLimits.from_topology(topology), Expected.from_topology(topology)
-        faults = _faults(topology, workers)
-        return cls(name, run_dir, topology, workers, _sinks(topology, workers), limits, submission, expected, faults)
+        faults, rules, sinks = _faults(topology, workers), Rules.of(topology), _sinks(topology, workers)
+        return cls(name, run_dir, topology, workers, sinks, limits, submission, expected, faults, rules)
 
 
 def _workers(stages: Any) -> tuple[WorkerId, ...]:

@@ -10,13 +10,15 @@ from riprap.codec.ids import WorkerId
 from riprap.controller.cluster import Cluster
 from riprap.controller.job import LedJob
 from riprap.controller.phases import Phase
+from riprap.controller.placement import unsatisfied
 
 
 def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
     """The answer to `status`. All moments are on the controller's clock, except failures and faults of another
     `clock`; `started_at` is None where that is another's.
 
-    `hosts` has the labels of each host that can be given work or has some; `past` holds the last statistics of dead
+    `hosts` has the labels of each host that can be given work or has some, `placement_unsatisfied` the shortcomings of
+    the spread that the topology asks for, a sentence each; `past` holds the last statistics of dead
     incarnations under `WORKER#INCARNATION`.
     """
     current = {(worker, task.assignment.incarnation) for worker, task in job.tasks.items()}
@@ -28,6 +30,7 @@ def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
         "controller": controller,
         "workers": {str(worker): _worker(job, worker) for worker in job.tasks},
         "hosts": _hosts(job, cluster),
+        "placement_unsatisfied": unsatisfied(job.spec.rules, cluster.hosts(), job.placed()),
         "past": {
             f"{worker}#{inc}": row.stats for (worker, inc), row in job.rows.items() if (worker, inc) not in current
         },

@@ -53,6 +53,7 @@ def job_text(status: Mapping[str, Any]) -> str:
             + (f"  in {worker['call']} for {worker['call_ms'] / 1000:.0f} s" if worker.get("call") else "")
         )
     lines += _host_lines(status)
+    lines += [f"  placement is not as asked for: {wrong}" for wrong in status.get("placement_unsatisfied") or ()]
     for failure in status.get("failures") or ():
         lines.append(f"  lost {failure['worker']}#{failure['incarnation']}: {failure['reason']}")
     return "\n".join(lines)
