@@ -60,8 +60,9 @@ BOUNDS |= {"greater_than": "more than {gt}", "less_than": "less than {lt}"}
 
 
 def general(path: FieldPath) -> FieldPath:
-    """`path` with names of stages and numbers of edges replaced by `*`."""
-    return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in ("stages", "edges") else path
+    """`path` with names of stages, and numbers, replaced by `*`."""
+    plain = tuple("*" if isinstance(part, int) else part for part in path)
+    return (plain[0], "*", *plain[2:]) if len(plain) > 1 and plain[0] == "stages" else plain
 
 
 def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:

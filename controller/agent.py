@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import time
 import uuid
@@ -24,6 +23,7 @@ from riprap.controller.children import Children
 from riprap.controller.deltas import Writer
 from riprap.controller.election import Leader
 from riprap.controller.inbox import Inbox
+from riprap.controller.labels import HOST_NAME
 from riprap.controller.membership import HostMembership
 from riprap.controller.messages import MESSAGE_BYTES_MAX, Message
 from riprap.controller.reports import AgentReport
@@ -32,7 +32,6 @@ from riprap.controller.wish import Wishes
 
 logger = logging.getLogger(__name__)
 
-HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 REPORT_S = 0.1
 CALM_REPORT_S = 0.3  # while no worker has said anything
 SPARES = 2
@@ -215,6 +214,8 @@ class Agent:
         if message["type"] == "kill":
             job, worker = messages.text(message, "job"), messages.text(message, "worker")
             self._children.kill(job, worker, messages.count(message, "incarnation"))
+        if message["type"] == "kill_agent":
+            self._children.die()
         if message["type"] == "next":
             return self._keep_next(messages.secret(message))
         if message["type"] == "forget_next":

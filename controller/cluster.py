@@ -60,6 +60,15 @@ class Cluster:
         """Hosts that can be given work, sorted, with the instance of their agent."""
         return {host: instance for host, instance in sorted(self.members.items()) if instance in self.agents}
 
+    def speaking(self, now: float) -> dict[str, HostLabels]:
+        """The hosts to give further work to, with their labels: members whose agents report, or all where none does.
+
+        One whose agent is silent may be lost, as ZooKeeper will say when its session ends.
+        """
+        hosts = self.hosts()
+        heard = {host: self.agents[instance].heard_at for host, instance in self.usable_hosts().items()}
+        return {host: hosts[host] for host, at in heard.items() if now - at <= SILENCE_S} or hosts
+
     def hosts(self) -> dict[str, HostLabels]:
         """The hosts that can be given work, with their labels."""
         return {host: self.labels_of(host, instance) for host, instance in self.usable_hosts().items()}

@@ -13,6 +13,7 @@ from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
 from riprap.controller.placement import Rules
+from riprap.controller.victims import check_group, is_group, names_hosts
 
 WORKERS_MAX = 4096
 
@@ -114,9 +115,23 @@ def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple
     faults = read_faults(topology)
     names = {str(worker) for worker in workers}
     for fault in faults:
-        if fault.target not in names:
+        if is_group(fault.target):
+            _check_group(fault, {worker.stage for worker in workers})
+        elif fault.target not in names:
             raise ConfigError(f"fault '{fault}': the job has no worker {fault.target}", "name one of its workers")
     return faults
+
+
+def _check_group(fault: Fault, stages: set[str]) -> None:
+    """Which hosts there will be, only the moment of the fault tells."""
+    if names_hosts(fault.target):
+        if fault.action != "kill":
+            raise ConfigError(
+                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
+                f"use kill:{fault.target}, or `riprap run --hosts`",
+            )
+    else:
+        check_group(fault.target, stages, {})
 
 
 def _sinks(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> frozenset[WorkerId]:

@@ -5,6 +5,7 @@ Hosts that have a label with the same value may fail together. Every host has th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from riprap.codec.errors import ConfigError, FrameError
 from riprap.codec.ids import LABEL_PART
 
 HOST = "host"
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 LABELS_MAX = 16
 
 HostLabels = Mapping[str, str]

@@ -163,7 +163,7 @@ class Pass(Moment):
         wanted = [(worker, task) for worker, task in job.tasks.items() if task.wanted]
         if not wanted or not instances:
             return
-        hosts = self.cluster.hosts()
+        hosts = self.cluster.speaking(self.now)
         losses = [task.lost_in for task in job.tasks.values() if task.lost_at is not None]
         deal = Deal(job.spec.rules, hosts, job.placed(), self.load, losses)
         for worker, task in wanted:

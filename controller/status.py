@@ -8,6 +8,7 @@ from typing import Any
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
 from riprap.controller.cluster import Cluster
+from riprap.controller.injection import hits_of
 from riprap.controller.job import LedJob
 from riprap.controller.phases import Phase
 from riprap.controller.placement import unsatisfied
@@ -35,7 +36,7 @@ def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
             f"{worker}#{inc}": row.stats for (worker, inc), row in job.rows.items() if (worker, inc) not in current
         },
         "failures": [dict(failure) for failure in job.failures],
-        "injected": [dict(order) for order in job.injected],
+        "injected": [hit for order in job.injected for hit in hits_of(order)],
         "checkpoint": job.durable_marks.completed if job.checkpoints is not None else None,
         "run_dir": job.spec.run_dir,
         "run": job.spec.topology.get("run", ""),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from riprap.codec.json_text import to_json
+
+if TYPE_CHECKING:
+    from riprap.engine.services.hosts import OwnHost
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for scripts.")
 
@@ -54,6 +57,22 @@ out_option = click.option("--out", metavar="DIR", help="The run directory (defau
 label_option = click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A failure domain of this host; may be repeated."
 )
+
+hosts_option = click.option(
+    "--hosts", type=click.IntRange(1, 64), default=1, show_default=True, help="Act as so many hosts, to try out losses."
+)
+
+domains_option = click.option(
+    "--domains", multiple=True, metavar="LABEL=N", help="Deal N values of a label over these hosts; may be repeated."
+)
+
+
+def read_hosts(count: int, domains: Sequence[str]) -> Sequence[OwnHost]:
+    """The hosts that `--hosts` and `--domains` make of this machine; none where it is itself. ConfigError."""
+    from riprap.engine.services.hosts import pretended_hosts
+
+    return pretended_hosts(count, domains) if count > 1 or domains else ()
+
 
 from_option = click.option("--from", "start_from", metavar="DIR", help="Begin from a savepoint.")
 

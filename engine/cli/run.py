@@ -12,13 +12,16 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.json_text import to_json
 from riprap.engine.cli.options import (
     begun_from,
+    domains_option,
     fault_option,
     faults_file_option,
     from_option,
+    hosts_option,
     json_option,
     no_verify_option,
     out_option,
     own_ensemble_option,
+    read_hosts,
     set_option,
 )
 
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
 @no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
+@hosts_option
+@domains_option
 @click.option("--until", metavar="items=N|seconds=S", help="Drain a stream without end then; it ends a little later.")
 @json_option
 def command(
@@ -52,6 +57,8 @@ def command(
     standby: int,
     no_verify: bool,
     profile: bool,
+    hosts: int,
+    domains: tuple[str, ...],
     until: str | None,
     as_json: bool,
 ) -> None:
@@ -64,12 +71,18 @@ def command(
       riprap run --resume runs/logistic_regression_higgs-20260101-120000
       riprap run configs/word_count.yaml --profile --out runs/words   # then open runs/words/profile.html
       riprap run configs/word_count.yaml --from savepoints/words --set stages.count.parallelism=4
+      riprap run configs/word_count.yaml --set fault_tolerance.scheme=mini_batch \\
+          --hosts 4 --domains rack=2 --fault kill:domain:rack=rack-1@50%
 
     \b
     A fault is ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
       ACTION   kill, stop (and continue after `for`), slow (a fraction of CPU)
-      TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper, backup
+      TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper, backup;
+               host:NAME or domain:LABEL=VALUE (their agents with all workers), stage:NAME, primaries (all workers)
       WHEN     epoch=N, items=N, seconds=S, N%
+
+    --hosts has this machine act as several, host-1, host-2, ..., with labels dealt round (rack=rack-1, rack=rack-2), to
+    try out the loss of a host or of a failure domain (docs/domains.md).
 
     Whatever ended a job before it completed, --resume goes on with it from the last epoch that was made durable, and
     gives the model that an undisturbed run would have given. A job that has completed is only summed up again.
@@ -81,11 +94,13 @@ def command(
     from riprap.engine.run.until import Until
     from riprap.engine.run_directory.directory import read_summary
 
-    ends = Until.parse(until) if until else None
+    ends, own_hosts = Until.parse(until) if until else None, read_hosts(hosts, domains)
     if resume is None:
         if topology is None:
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
-        start = start_anew(topology, (*sets, *begun_from(start_from)), faults, faults_file, out, verify=not no_verify)
+        start = start_anew(
+            topology, (*sets, *begun_from(start_from)), faults, faults_file, out, not no_verify, own_hosts
+        )
     else:
         _check_alone(topology, (*sets, *begun_from(start_from)), out, no_verify)
         run_dir = Path(resume).resolve()
@@ -93,7 +108,7 @@ def command(
             click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
             _print(summary, run_dir, as_json)
             return
-        start = start_again(run_dir, faults, faults_file)
+        start = start_again(run_dir, faults, faults_file, own_hosts)
     if ends is not None and start.job.items is not None:
         start.lock.close()
         raise ConfigError(

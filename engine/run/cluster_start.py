@@ -11,6 +11,8 @@ from riprap.codec.errors import ConfigError
 from riprap.controller.client import Client
 from riprap.controller.ensemble import file_in_use
 from riprap.controller.phases import ENDED
+from riprap.controller.victims import is_group, names_hosts
+from riprap.engine.run.host_checks import on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.start import committed_epochs, refuse_to_resume
 from riprap.engine.run.window_output import check_output_is_free
@@ -65,6 +67,7 @@ def submit_again(
     with Attempts(run_dir) as attempts:
         job = check_job(str(run_dir / TOPOLOGY), (), faults, faults_file, verify=verify)
         check_faults(job)
+        job = on_cluster(job, client)
         phase = client.jobs().get(job.topology.job, "CANCELLED")
         if phase not in ENDED:
             raise ConfigError(
@@ -81,13 +84,24 @@ def submit_again(
 
 
 def check_faults(job: CheckedJob) -> None:
-    """ConfigError for a fault in anything but a worker: agents hit none but their own workers."""
+    """ConfigError for a fault in a service: agents hit none but their own workers, and themselves with all of them."""
     workers = {str(worker) for worker in job.topology.workers()}
     for fault in job.faults:
-        if fault.target not in workers:
+        if fault.action != "kill" and names_hosts(fault.target):
             raise ConfigError(
-                f"fault '{fault}': in a job of a cluster only workers can be hit", "name a worker, or use `riprap run`"
+                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
+                f"use kill:{fault.target}, or `riprap run --hosts`",
             )
+        if fault.target not in workers and not is_group(fault.target):
+            raise ConfigError(
+                f"fault '{fault}': in a job of a cluster only workers and hosts can be hit",
+                "name a worker or a group of them, or use `riprap run`",
+            )
+
+
+def on_cluster(job: CheckedJob, client: Client) -> CheckedJob:
+    """The job beside the hosts of the cluster, as `on_hosts`."""
+    return on_hosts(job, {host: about["labels"] for host, about in client.agents().items()})
 
 
 def find_run_directory(job: str, client: Client) -> Path:

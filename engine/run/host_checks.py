@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.topology import Topology
+from riprap.controller.faults import Fault
 from riprap.controller.labels import HOST, HostLabels
 from riprap.controller.placement import REMEDY, Rules, dealt, unsatisfied
+from riprap.controller.victims import check_group, is_group
 from riprap.engine.run.preflight import CheckedJob
 
 Hosts = Mapping[str, HostLabels]
@@ -27,10 +29,14 @@ class Shortage(NamedTuple):
 
 
 def on_hosts(job: CheckedJob, hosts: Hosts) -> CheckedJob:
-    """The job with cautions about these hosts; ConfigError where it is not to start on them.
+    """The job with cautions about these hosts; ConfigError where it is not to start on them, or a fault names none of
+    them.
 
-    Nothing is said where there are none: the controller then waits for some.
+    Of its placement nothing is said where there are none: the controller then waits for some.
     """
+    for fault in job.faults:
+        if is_group(fault.target):
+            _check_fault(fault, job.topology, hosts)
     if not hosts:
         return job
     lacking = placement_shortages(job.topology, hosts)
@@ -38,6 +44,13 @@ def on_hosts(job: CheckedJob, hosts: Hosts) -> CheckedJob:
         raise ConfigError("\n".join(f"placement: {one.found}" for one in lacking), REMEDY)
     told = (*map(str, lacking), *map(str, coding_shortages(job.topology, hosts)))
     return replace(job, cautions=(*job.cautions, *told))
+
+
+def _check_fault(fault: Fault, topology: Topology, hosts: Hosts) -> None:
+    try:
+        check_group(fault.target, topology.stages, hosts)
+    except ConfigError as error:
+        raise ConfigError(f"fault '{fault}': {error.args[0]}", error.remedy) from error
 
 
 def placement_shortages(topology: Topology, hosts: Hosts) -> list[Shortage]:
@@ -62,7 +75,7 @@ def coding_shortages(topology: Topology, hosts: Hosts) -> Iterator[Shortage]:
             held: Counter[tuple[str, int]] = Counter()
             for worker in topology.tasks(stage):
                 held[hosts[placed[worker]].get(label, "none"), rules.row_of(worker)[1]] += 1
-            (domain, _), most = max(held.items(), key=lambda item: item[1])
+            (domain, _), most = max(sorted(held.items()), key=lambda item: item[1])
             bearable = _bearable(topology, stage)
             if most > bearable:
                 yield _shortage(topology, stage, f"{label} {domain}", most, row)

@@ -144,7 +144,7 @@ class Services:
     def _count_restart(self, name: str, code: int) -> None:
         now = time.monotonic()
         self._restarted_at = [at for at in self._restarted_at if at > now - RESTARTS_WINDOW_S] + [now]
-        if len(self._restarted_at) > RESTARTS_MAX:
+        if len(self._restarted_at) > RESTARTS_MAX * len(self.agents):  # all hosts of a domain may fail at once
             log = self._folder / f"{name}.log"
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             if speaks_of_full_disk(tail):

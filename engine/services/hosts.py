@@ -10,8 +10,6 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.ids import LABEL_PART
 from riprap.controller.labels import HOST, HostLabels, labelled
 
-HOSTS_MAX = 64
-
 
 @dataclass(frozen=True)
 class OwnHost:
