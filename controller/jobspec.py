@@ -123,7 +123,7 @@ def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple
 
 
 def _check_group(fault: Fault, stages: set[str]) -> None:
-    """Which hosts there will be, only the moment of the fault tells."""
+    """Refuse a stage that is not there, and what no agent can do. Hosts are known only when the moment has come."""
     if names_hosts(fault.target):
         if fault.action != "kill":
             raise ConfigError(

@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from riprap.codec.json_text import to_json
-
-if TYPE_CHECKING:
-    from riprap.engine.services.hosts import OwnHost
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for scripts.")
 
@@ -58,20 +55,20 @@ label_option = click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A failure domain of this host; may be repeated."
 )
 
-hosts_option = click.option(
-    "--hosts", type=click.IntRange(1, 64), default=1, show_default=True, help="Act as so many hosts, to try out losses."
-)
 
-domains_option = click.option(
-    "--domains", multiple=True, metavar="LABEL=N", help="Deal N values of a label over these hosts; may be repeated."
-)
+def hosts_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that make several hosts of this machine; a command gets them as `hosts`, empty where it is itself."""
 
+    @functools.wraps(function)
+    def command(*args: Any, hosts: int, domains: Sequence[str], **options: Any) -> Any:
+        from riprap.engine.services.hosts import pretended_hosts
 
-def read_hosts(count: int, domains: Sequence[str]) -> Sequence[OwnHost]:
-    """The hosts that `--hosts` and `--domains` make of this machine; none where it is itself. ConfigError."""
-    from riprap.engine.services.hosts import pretended_hosts
+        return function(*args, hosts=pretended_hosts(hosts, domains) if hosts > 1 or domains else (), **options)
 
-    return pretended_hosts(count, domains) if count > 1 or domains else ()
+    count, help = click.IntRange(1, 64), "Act as so many hosts, to try out their loss."
+    named = click.option("--hosts", type=count, default=1, show_default=True, help=help)
+    domains_help = "Deal N values of a label over these hosts; may be repeated."
+    return named(click.option("--domains", multiple=True, metavar="LABEL=N", help=domains_help)(command))
 
 
 from_option = click.option("--from", "start_from", metavar="DIR", help="Begin from a savepoint.")

@@ -12,21 +12,23 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.json_text import to_json
 from riprap.engine.cli.options import (
     begun_from,
-    domains_option,
     fault_option,
     faults_file_option,
     from_option,
-    hosts_option,
+    hosts_options,
     json_option,
     no_verify_option,
     out_option,
     own_ensemble_option,
-    read_hosts,
     set_option,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from riprap.engine.run.start import Start
+    from riprap.engine.run.until import Until
+    from riprap.engine.services.hosts import OwnHost
 
 
 @click.command("run")
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
 @no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
-@hosts_option
-@domains_option
+@hosts_options
 @click.option("--until", metavar="items=N|seconds=S", help="Drain a stream without end then; it ends a little later.")
 @json_option
 def command(
@@ -57,8 +58,7 @@ def command(
     standby: int,
     no_verify: bool,
     profile: bool,
-    hosts: int,
-    domains: tuple[str, ...],
+    hosts: Sequence[OwnHost],
     until: str | None,
     as_json: bool,
 ) -> None:
@@ -92,29 +92,40 @@ def command(
     """
     from riprap.engine.run.start import start_again, start_anew
     from riprap.engine.run.until import Until
-    from riprap.engine.run_directory.directory import read_summary
 
-    ends, own_hosts = Until.parse(until) if until else None, read_hosts(hosts, domains)
+    ends, changes = Until.parse(until) if until else None, (*sets, *begun_from(start_from))
     if resume is None:
         if topology is None:
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
-        start = start_anew(
-            topology, (*sets, *begun_from(start_from)), faults, faults_file, out, not no_verify, own_hosts
-        )
+        start = start_anew(topology, changes, faults, faults_file, out, not no_verify, hosts)
     else:
-        _check_alone(topology, (*sets, *begun_from(start_from)), out, no_verify)
-        run_dir = Path(resume).resolve()
-        if (summary := read_summary(run_dir)).get("completed"):
-            click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
-            _print(summary, run_dir, as_json)
+        _check_alone(topology, changes, out, no_verify)
+        if _is_over(run_dir := Path(resume).resolve(), as_json):
             return
-        start = start_again(run_dir, faults, faults_file, own_hosts)
+        start = start_again(run_dir, faults, faults_file, hosts)
+    _check_end(start, ends)
+    _run(replace(start, profile=profile, until=ends), zookeeper, standby, as_json)
+
+
+def _is_over(run_dir: Path, as_json: bool) -> bool:
+    """True for a job that has completed; its summary is printed once more."""
+    from riprap.engine.run_directory.directory import read_summary
+
+    summary = read_summary(run_dir)
+    if not summary.get("completed"):
+        return False
+    click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
+    _print(summary, run_dir, as_json)
+    return True
+
+
+def _check_end(start: Start, ends: Until | None) -> None:
+    """A stream that ends by itself is not drained before."""
     if ends is not None and start.job.items is not None:
         start.lock.close()
         raise ConfigError(
             "--until is for streams without end", "set input.repeat to forever, or input.follow; or use input.limit"
         )
-    _run(replace(start, profile=profile, until=ends), zookeeper, standby, as_json)
 
 
 def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, no_verify: bool) -> None:

@@ -31,7 +31,7 @@ def plan_faults(faults: Sequence[Fault], topology: Topology, total_items: int | 
 def _definite_target(fault: Fault, topology: Topology, draw: random.Random, drawn: set[str]) -> str:
     """A worker, a service or a group of this job; random ones differ as long as there are workers left.
 
-    Which hosts there are, host_checks.py knows.
+    Hosts are looked at in host_checks.py.
     """
     if fault.action == "cut":
         raise ConfigError(

@@ -13,6 +13,7 @@ from riprap.controller.faults import Fault
 from riprap.controller.labels import HOST, HostLabels
 from riprap.controller.placement import REMEDY, Rules, dealt, unsatisfied
 from riprap.controller.victims import check_group, is_group
+from riprap.engine.run.checkup import FAIL, OK, WARN, Check
 from riprap.engine.run.preflight import CheckedJob
 
 Hosts = Mapping[str, HostLabels]
@@ -74,10 +75,10 @@ def coding_shortages(topology: Topology, hosts: Hosts) -> Iterator[Shortage]:
         for label in dict.fromkeys((HOST, *rules.spread)) if len(hosts) > 1 else ():
             held: Counter[tuple[str, int]] = Counter()
             for worker in topology.tasks(stage):
-                held[hosts[placed[worker]].get(label, "none"), rules.row_of(worker)[1]] += 1
-            (domain, _), most = max(sorted(held.items()), key=lambda item: item[1])
-            bearable = _bearable(topology, stage)
-            if most > bearable:
+                if (domain := hosts[placed[worker]].get(label)) is not None:
+                    held[domain, rules.row_of(worker)[1]] += 1
+            (domain, _), most = max(sorted(held.items()), key=lambda item: item[1], default=(("", 0), 0))
+            if most > _bearable(topology, stage):
                 yield _shortage(topology, stage, f"{label} {domain}", most, row)
 
 
@@ -103,3 +104,18 @@ def _shortage(topology: Topology, stage: str, domain: str, most: int, row: int) 
         " all copies are lost at once, and the job pauses until they are back"
     )
     return Shortage(found, f"have at least 2 values of {word}")
+
+
+def checks_of(topology: Topology, hosts: Hosts) -> Iterator[Check]:
+    """The lines of `riprap doctor` about a job beside these hosts."""
+    rules, several = Rules.of(topology.to_dict()), f"{len(hosts)} host{'' if len(hosts) == 1 else 's'}"
+    lacking = placement_shortages(topology, hosts)
+    for one in lacking:
+        yield Check("placement", FAIL, one.found, REMEDY) if rules.strict else Check("placement", WARN, *one)
+    if rules.spread and not lacking:
+        yield Check("placement", OK, f"spread over {', '.join(rules.spread)} on {several}")
+    shortages = list(coding_shortages(topology, hosts))
+    yield from (Check("loss of a host", WARN, *one) for one in shortages)
+    if rules.rows and not shortages:
+        found = "no host holds more of a row than may be lost" if len(hosts) > 1 else "all tasks are on it"
+        yield Check("loss of a host", OK, f"{several}: {found}")

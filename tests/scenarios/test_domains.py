@@ -101,6 +101,13 @@ def test_what_the_hosts_do_not_allow_is_refused_before_anything_starts(
     assert not (cli.directory / "refused").exists() and not cli.processes()
 
 
+@pytest.mark.parametrize(("hosts", "level"), [("2", "warn"), ("3", "ok")])
+def test_the_doctor_sees_a_job_beside_its_hosts(cli: Cli, hosts: str, level: str) -> None:
+    done = cli.answer("doctor", "job.yaml", "--hosts", hosts, "--json")
+    (check,) = [one for one in json.loads(done.stdout) if one["name"] == "loss of a host"]
+    assert check["level"] == level and bool(check["remedy"]) == (level == "warn"), check
+
+
 def test_best_effort_starts_and_says_so(cli: Cli) -> None:
     gentle = "placement={spread: [rack], when_unsatisfiable: best_effort}"
     done = cli.run("run", "job.yaml", "--set", gentle, "--hosts", "2", "--out", "gentle")
@@ -112,7 +119,7 @@ def test_best_effort_starts_and_says_so(cli: Cli) -> None:
 def test_all_agents_end_with_a_launcher_that_is_killed(cli: Cli) -> None:
     write_words(cli, "mini_batch")
     launcher = cli.start("run", "words.yaml", *FOUR, "--set", "input.repeat=forever", "--out", "endless")
-    epochs = cli.directory / "endless" / "epochs.csv"
+    epochs = cli.directory / "endless" / "epochs.0.csv"
     await_that(lambda: epochs.exists() and len(epochs.read_text().splitlines()) > 2, 120, lambda: "it did not start")
     assert len(cli.pids_of("agent")) >= 4
     launcher.kill()

@@ -12,7 +12,7 @@ from riprap.codec.errors import ConfigError
 from riprap.configs.sections import PlacementOptions
 from riprap.configs.topology import Topology
 from riprap.engine.run.faults import parse_fault
-from riprap.engine.run.host_checks import coding_shortages, on_hosts, placement_shortages
+from riprap.engine.run.host_checks import checks_of, coding_shortages, on_hosts, placement_shortages
 from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.run.preflight import CheckedJob
 from riprap.engine.services.hosts import OwnHost, pretended_hosts
@@ -98,6 +98,20 @@ def test_a_fault_in_hosts_that_do_not_exist_is_refused(topology: Topology, fault
 def test_hosts_of_a_cluster_without_agents_cannot_be_hit(topology: Topology) -> None:
     with pytest.raises(ConfigError, match="there are: none now"):
         on_hosts(checked(topology, "kill:host:h1@epoch=1"), {})
+
+
+def test_the_doctor_says_the_same(topology: Topology) -> None:
+    def lines(topology: Topology, hosts: dict[str, Any]) -> list[tuple[str, str]]:
+        return [(check.name, check.level) for check in checks_of(topology, hosts)]
+
+    one = named(pretended_hosts(1, []))
+    assert lines(topology, TWO) == [("loss of a host", "warn")]
+    assert lines(topology, one) == lines(topology, FOUR) == [("loss of a host", "ok")]
+    assert lines(spread(topology, "rack"), TWO) == [("placement", "FAIL"), ("loss of a host", "warn")]
+    assert lines(spread(topology, "rack", best_effort=True), TWO)[0] == ("placement", "warn")
+    assert lines(spread(topology, "host"), FOUR) == [("placement", "ok"), ("loss of a host", "ok")]
+    plain = replace(topology, fault_tolerance=MappingProxyType({"scheme": "none"}))
+    assert lines(plain, TWO) == [], "nothing is coded"
 
 
 def test_a_placement_is_submitted_as_it_was_read(topology: Topology) -> None:
