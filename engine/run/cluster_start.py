@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,17 @@ from riprap.controller.client import Client
 from riprap.controller.ensemble import file_in_use
 from riprap.controller.phases import ENDED
 from riprap.controller.victims import is_group, names_hosts
-from riprap.engine.run.host_checks import on_hosts
+from riprap.engine.run.host_checks import asks_for_hosts, on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.start import committed_epochs, refuse_to_resume
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
 from riprap.engine.run_directory.checkpoints import last_checkpoint
 from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
+
+FIRST_AGENT_S = 10.0
+"""The wait for an agent, which may have been started a moment ago."""
+LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -100,8 +105,11 @@ def check_faults(job: CheckedJob) -> None:
 
 
 def on_cluster(job: CheckedJob, client: Client) -> CheckedJob:
-    """The job beside the hosts of the cluster, as `on_hosts`."""
-    return on_hosts(job, {host: about["labels"] for host, about in client.agents().items()})
+    """The job beside the hosts of the cluster, as `on_hosts`; one that asks for hosts waits for a first agent."""
+    deadline = time.monotonic() + (FIRST_AGENT_S if asks_for_hosts(job) else 0.0)
+    while not (agents := client.agents()) and time.monotonic() < deadline:
+        time.sleep(LOOK_EVERY_S)
+    return on_hosts(job, {host: about["labels"] for host, about in agents.items()})
 
 
 def find_run_directory(job: str, client: Client) -> Path:

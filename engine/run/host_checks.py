@@ -12,7 +12,7 @@ from riprap.configs.topology import Topology
 from riprap.controller.faults import Fault
 from riprap.controller.labels import HOST, HostLabels
 from riprap.controller.placement import REMEDY, Rules, dealt, unsatisfied
-from riprap.controller.victims import check_group, is_group
+from riprap.controller.victims import check_group, is_group, names_hosts
 from riprap.engine.run.checkup import FAIL, OK, WARN, Check
 from riprap.engine.run.preflight import CheckedJob
 
@@ -45,6 +45,11 @@ def on_hosts(job: CheckedJob, hosts: Hosts) -> CheckedJob:
         raise ConfigError("\n".join(f"placement: {one.found}" for one in lacking), REMEDY)
     told = (*map(str, lacking), *map(str, coding_shortages(job.topology, hosts)))
     return replace(job, cautions=(*job.cautions, *told))
+
+
+def asks_for_hosts(job: CheckedJob) -> bool:
+    """True for a job that is refused on some hosts."""
+    return Rules.of(job.topology.to_dict()).strict or any(names_hosts(fault.target) for fault in job.faults)
 
 
 def _check_fault(fault: Fault, topology: Topology, hosts: Hosts) -> None:

@@ -143,6 +143,14 @@ def test_a_rack_in_which_several_were_lost_is_avoided_as_a_whole() -> None:
     assert Deal(Rules(), hosts, {}, Counter(), losses).place(WorkerId("count", 0), "h1") == "h1", "nobody named racks"
 
 
+def test_the_spread_that_was_asked_for_comes_before_the_old_host_and_fresh_losses() -> None:
+    hosts, moved = hosts_of("r1", "r2"), WorkerId("count", 2)
+    kept = {WorkerId("count", 0): "h1", WorkerId("count", 1): "h1"}
+    assert Deal(over("rack"), hosts, kept, Counter()).place(moved, "h1") == "h2"
+    assert Deal(over("rack"), hosts, kept, Counter(), [hosts["h2"]] * 2).place(moved, "h2") == "h2"
+    assert Deal(over("rack", skew=3), hosts, kept, Counter()).place(moved, "h1") == "h1", "the skew allows it"
+
+
 def test_where_every_domain_has_losses_or_the_others_hold_pieces_the_old_host_is_taken() -> None:
     hosts = hosts_of("", "")
     losses = [*hosts.values()] * 2
