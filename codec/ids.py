@@ -23,6 +23,8 @@ BLOCKS_MAX = 255
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 COPY_NUMBER = re.compile(r"[1-9][0-9]?")
+LABEL_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""The key, or the value, of a label of a host."""
 TASK_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 ATTEMPT_SHIFT = 32
 

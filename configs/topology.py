@@ -11,7 +11,15 @@ from typing import Annotated, Any
 from riprap.codec.ids import JOB_NAME, WorkerId
 from riprap.configs.declared import Bounds, TopologySection, Written
 from riprap.configs.limits import JobLimits
-from riprap.configs.sections import BackupOptions, Input, LinkOptions, Output, Scheme, StageOptions
+from riprap.configs.sections import (
+    BackupOptions,
+    Input,
+    LinkOptions,
+    Output,
+    PlacementOptions,
+    Scheme,
+    StageOptions,
+)
 from riprap.configs.shape import EdgeSection, Shape, StageEdge, StageName, placed
 
 SECTIONS: dict[str, type[TopologySection]] = {
@@ -20,6 +28,7 @@ SECTIONS: dict[str, type[TopologySection]] = {
     "backup": BackupOptions,
     "cluster": JobLimits,
     "output": Output,
+    "placement": PlacementOptions,
 }
 """The sections that stand right under a key."""
 STAGES_MAX, EDGES_MAX = 256, 1024
@@ -49,6 +58,8 @@ class Topology(TopologySection):
     backup: BackupOptions = field(default_factory=BackupOptions)
     cluster: JobLimits = field(default_factory=JobLimits)
     output: Output | None = None
+    placement: PlacementOptions | None = None
+    """The failure domains that tasks are spread over; None: over hosts, where a code or copies have a use for it."""
     start_from: str | None = None
     """The directory of a savepoint that the job begins from (riprap savepoint)."""
 
@@ -141,7 +152,7 @@ class Topology(TopologySection):
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers: what is submitted, saved, and sent to workers."""
         values = self.to_plain()
-        for name in ("output", "start_from"):
+        for name in ("output", "placement", "start_from"):
             if values[name] is None:
                 del values[name]
         values["sinks"] = [str(worker) for stage in self.sinks for worker in self.tasks(stage)]

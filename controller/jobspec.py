@@ -12,6 +12,8 @@ from riprap.codec.trust.paths import problem_with_path
 from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
+from riprap.controller.placement import Rules
+from riprap.controller.victims import check_group, is_group, names_hosts
 
 WORKERS_MAX = 4096
 
@@ -40,6 +42,8 @@ class JobSpec:
     """The commits that complete the job."""
     faults: tuple[Fault, ...] = ()
     """The faults to be injected."""
+    rules: Rules = field(default_factory=Rules)
+    """Demands on the hosts of its workers."""
 
     @property
     def sources(self) -> frozenset[str]:
@@ -87,8 +91,8 @@ class JobSpec:
         workers = _workers(topology.get("stages"))
         workers += _copies(topology.get("copies", []), workers)
         limits, expected = JobLimits.from_topology(topology), Expected.from_topology(topology)
-        faults = _faults(topology, workers)
-        return cls(name, run_dir, topology, workers, _sinks(topology, workers), limits, submission, expected, faults)
+        faults, rules, sinks = _faults(topology, workers), Rules.of(topology), _sinks(topology, workers)
+        return cls(name, run_dir, topology, workers, sinks, limits, submission, expected, faults, rules)
 
 
 def _workers(stages: Any) -> tuple[WorkerId, ...]:
@@ -126,9 +130,23 @@ def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple
     faults = read_faults(topology)
     names = {str(worker) for worker in workers}
     for fault in faults:
-        if fault.target not in names:
+        if is_group(fault.target):
+            _check_group(fault, {worker.stage for worker in workers})
+        elif fault.target not in names:
             raise ConfigError(f"fault '{fault}': the job has no worker {fault.target}", "name one of its workers")
     return faults
+
+
+def _check_group(fault: Fault, stages: set[str]) -> None:
+    """Refuse a stage that is not there, and what no agent can do. Hosts are known only when the moment has come."""
+    if names_hosts(fault.target):
+        if fault.action != "kill":
+            raise ConfigError(
+                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
+                f"use kill:{fault.target}, or `riprap run --hosts`",
+            )
+    else:
+        check_group(fault.target, stages, {})
 
 
 def _sinks(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> frozenset[WorkerId]:

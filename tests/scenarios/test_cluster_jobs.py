@@ -148,9 +148,9 @@ def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("target", ["agent", "controller", "backup", "zookeeper"])
-def test_only_workers_of_a_submitted_job_are_hit(cli: Cli, target: str) -> None:
+def test_only_workers_and_hosts_of_a_submitted_job_are_hit(cli: Cli, target: str) -> None:
     refused = cli.run("submit", "job.yaml", "--fault", f"kill:{target}@epoch=1")
-    assert refused.returncode == 2 and "only workers can be hit" in refused.stderr
+    assert refused.returncode == 2 and "only workers and hosts can be hit" in refused.stderr
 
 
 def backed_up(cli: Cli) -> int:
