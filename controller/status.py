@@ -15,7 +15,7 @@ def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
     """The answer to `status`. All moments are on the controller's clock, except failures and faults of another
     `clock`; `started_at` is None where that is another's.
 
-    `past` holds the last statistics of dead incarnations under `WORKER#INCARNATION`.
+    `round` counts the rollbacks. `past` holds the last statistics of dead incarnations under `WORKER#INCARNATION`.
     """
     current = {(worker, task.assignment.incarnation) for worker, task in job.tasks.items()}
     return {
@@ -30,6 +30,7 @@ def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
         },
         "failures": [dict(failure) for failure in job.failures],
         "injected": [dict(order) for order in job.injected],
+        "round": job.round,
         "checkpoint": job.durable_marks.completed if job.checkpoints is not None else None,
         "run_dir": job.spec.run_dir,
         "run": job.spec.topology.get("run", ""),

@@ -152,6 +152,15 @@ cdef class Cells:
             with nogil:
                 entries_replace(&self.at, <const Cell *>&values[0], self.kind)
 
+    def fill(self, values, size_t room):
+        """Hold these values alone, all of them saved, with room for more."""
+        cdef size_t count = len(values)
+        room = max(count, room)
+        unchanged = np.zeros(room, np.uint8)
+        self.hold(grown(values, room, count), grown(values, room, count), unchanged, np.empty(room, np.int64))
+        self.at.count, self.at.listed = count, 0
+        self.settle()
+
     def draw_line(self, double most, double promised):
         """Of divergence maximum: do not count as changed what differs by at most `most` from the last backup, unless it
         differs by more than the part `promised` of its value there; then the divergence is infinite, too.
@@ -243,6 +252,11 @@ cdef class KeyTable:
 
     def __len__(self):
         return self.at.count
+
+    @property
+    def room(self):
+        """For so many keys."""
+        return self.at.room
 
     @property
     def contents(self):

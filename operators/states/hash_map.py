@@ -120,9 +120,10 @@ class HashMap(CellsState):
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
         keys, values = self._checked(arrays)
         table, cells = self._fresh(len(values))
-        table.update(cells, keys, values, math.inf, True)
+        table.add(keys, 0, math.inf)
         if len(table) != len(values):
             raise ValueError("the backup has a key twice")
+        cells.fill(values, table.room)
         self._table, self._cells = table, cells
 
     def _merge(self, arrays: Sequence[np.ndarray]) -> None:
