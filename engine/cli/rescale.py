@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
@@ -38,7 +39,7 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
     from riprap.engine.run.cluster_start import check_is_of_cluster, find_run_directory, submit_anew
     from riprap.engine.run.preflight import check_job
     from riprap.engine.run.savepoint_checks import check_rescaling
-    from riprap.engine.run_directory.directory import TOPOLOGY
+    from riprap.engine.run_directory.directory import TOPOLOGY, check_is_free
     from riprap.engine.services.cluster import open_client
     from riprap.engine.services.state import find_backups
 
@@ -50,6 +51,8 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
         before = check_job(topology, (), verify=False).topology
         checked = check_job(topology, sets, verify=not no_verify)
         check_rescaling(before, checked.topology)
+        if out is not None:
+            check_is_free(Path(out))
         servers, path = find_backups(zookeeper), run_dir / "savepoints" / time.strftime("%Y%m%d-%H%M%S")
         savepoint = make_savepoint(client, job, path, stop=True, timeout_s=TIMEOUT_S)
         try:
