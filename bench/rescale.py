@@ -38,7 +38,7 @@ ENTRY_BYTES = 16
 FILL = 10_000
 """Keys that a line of the beginning sends, each of them new; a later line sends EACH that are there."""
 EACH = 100
-RATE, SECONDS = 2_000, 30
+RATE, SECONDS = 2_000, 60
 STEPS = (2, 4, 3)
 SETTLED_S = 4.0
 """Of output before each command."""
