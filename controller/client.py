@@ -117,9 +117,13 @@ class Client:
         return [str(host) for host in answer["hosts"]]
 
     def wait(
-        self, job: str, timeout_s: float | None = None, until: Callable[[dict[str, Any]], bool] | None = None
+        self,
+        job: str,
+        timeout_s: float | None = None,
+        until: Callable[[dict[str, Any]], bool] | None = None,
+        poll_s: float = POLL_S,
     ) -> dict[str, Any]:
-        """The job's status once it has ended, or as soon as `until(status)` holds.
+        """The job's status once it has ended, or as soon as `until(status)` holds; asked every `poll_s`.
 
         Raises JobFailed with the job's error when it failed, and RiprapError when it takes longer than `timeout_s`.
         """
@@ -136,7 +140,7 @@ class Client:
                 raise RiprapError(
                     f"job {job} is still {status['phase']} after {timeout_s:g} s", f"see {status['run_dir']}"
                 )
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
 
     def close(self) -> None:
         """End the session."""

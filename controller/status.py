@@ -19,8 +19,8 @@ def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
     `clock`; `started_at` is None where that is another's.
 
     `hosts` has the labels of each host that can be given work or has some, `placement_unsatisfied` the shortcomings of
-    the spread that the topology asks for, a sentence each; `past` holds the last statistics of dead
-    incarnations under `WORKER#INCARNATION`.
+    the spread that the topology asks for, a sentence each; `round` counts the rollbacks; `past` holds the last
+    statistics of dead incarnations under `WORKER#INCARNATION`.
     """
     current = {(worker, task.assignment.incarnation) for worker, task in job.tasks.items()}
     return {
@@ -37,6 +37,7 @@ def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
         },
         "failures": [dict(failure) for failure in job.failures],
         "injected": [hit for order in job.injected for hit in hits_of(order)],
+        "round": job.round,
         "checkpoint": job.durable_marks.completed if job.checkpoints is not None else None,
         "run_dir": job.spec.run_dir,
         "run": job.spec.topology.get("run", ""),

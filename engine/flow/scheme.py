@@ -179,6 +179,10 @@ class Scheme:
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
 
+    def on_begun(self, nbytes: int) -> None:
+        """The state, of about so many bytes, is that of the savepoint from which each incarnation begins; before all
+        other calls, and before what this worker has saved itself, if anything, is restored."""
+
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         """Take over what a former incarnation saved; returns the entries to process again, in their order."""
         return []

@@ -124,6 +124,7 @@ class Task:
         """Begin from a savepoint; an incarnation that has saved something of its own goes on from that (`restore`)."""
         vars(self.progress).update(vars(beginning.progress))
         beginning.load(self.layout.me.stage, self.operator.state)
+        self.scheme.on_begun(beginning.nbytes)
         if isinstance(self.operator, TransactionalSink):
             for name in beginning.names:
                 self.operator.commit(name)
