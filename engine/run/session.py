@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
@@ -129,7 +130,8 @@ class Session:
             finally:
                 poller.stop()
             if self._zookeeper and self.status.get("phase") == "COMPLETED":
-                client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
+                with suppress(ConfigError):  # its answer was lost, and the job is gone when it is asked for again
+                    client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
 
     def _discard_backups(self) -> None:
         """A completed job needs its backups no more, wherever they are."""
