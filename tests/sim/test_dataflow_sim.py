@@ -22,7 +22,7 @@ from riprap.engine.flow.task import Task
 from riprap.engine.schemes.mini_batch import MiniBatch
 from riprap.engine.schemes.registry import SCHEMES, upstream_backup
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 CHECKPOINTS = {"interval_ms": 20, "min_pause_ms": 0, "timeout_ms": 500, "tolerated_failures": 3}

@@ -19,7 +19,7 @@ from test_dataflow_sim import EXACT, FAULTS, run
 
 from riprap.engine.flow.task import Task
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 HARD = ("many", "rollbacks")
