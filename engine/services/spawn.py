@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Never, Protocol
 
+from riprap.codec.trust.keys import own_authority
 from riprap.controller.processes import die_with_parent, kill_by_pidfd, show_command
 
 PROGRAM = "riprap.engine.cli.main"
@@ -125,6 +126,7 @@ def _become(words: Sequence[str], output: int, parent: int) -> Never:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         gc.freeze()  # a collection would touch, and so copy, every page that it shares with its parent
+        own_authority.cache_clear()  # the keys of a process are those that are in the folder as it starts
         _take_streams(output)
         if not sys.flags.safe_path:
             del sys.path[0]  # as -P has it: nothing beside the launcher's script or in its directory replaces ours

@@ -172,7 +172,10 @@ class Cli:
         return subprocess.CompletedProcess(arguments, code, said.getvalue(), complained.getvalue())
 
     def call(self, *arguments: str, environment: Mapping[str, str] | None = None) -> int:
-        """Run a command in this process, which costs no start of an interpreter; its exit code."""
+        """Run a command in this process, which costs no start of an interpreter; its exit code.
+
+        The keys of a process are those that it has read first: a command under others needs a process of its own.
+        """
         handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
         imported, path = set(sys.modules), list(sys.path)
         before, own, mask = os.getcwd(), dict(os.environ), os.umask(0o022)

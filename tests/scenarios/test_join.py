@@ -22,15 +22,15 @@ def test_a_token_lets_another_host_in_until_it_is_revoked(cli: Cli) -> None:
     up = cli.run("up")
     assert up.returncode == 0, up.stderr
     try:
-        without = cli.answer("jobs", environment=there)
+        without = cli.run("jobs", environment=there)
         assert without.returncode == 2 and "belongs to others, or is open to them" in without.stderr
         text = cli.ask("token").strip()
-        conflicting = cli.answer("join", text, environment=there)
+        conflicting = cli.run("join", text, environment=there)
         assert conflicting.returncode == 2 and "is that of another cluster" in conflicting.stderr
         there = {"RIPRAP_KEYS": str(cli.directory / "a new folder")}
-        joined = cli.answer("join", text, environment=there)
+        joined = cli.run("join", text, environment=there)
         assert joined.returncode == 0 and "riprap agent --zookeeper" in joined.stdout, joined.stderr
-        within = cli.answer("jobs", environment=there)
+        within = cli.run("jobs", environment=there)
         assert within.returncode == 0, within.stderr
         assert cli.ask("token", "--revoke") == "revoked: 1\n"
         with pytest.raises(RiprapError, match="has expired or was revoked"):
@@ -52,10 +52,10 @@ def test_without_security_whoever_wants_none_gets_in_and_is_told(cli: Cli) -> No
         done = cli.directory / "out" / "summary.json"
         await_that(done.exists, 120, lambda: "the job has not ended")
         assert json.loads(done.read_text())["completed"]
-        strict = cli.answer("jobs")
+        strict = cli.run("jobs")
         assert strict.returncode == 2 and "belongs to others, or is open to them" in strict.stderr
         assert warning not in strict.stderr
-        token = cli.answer("token", environment=off)
+        token = cli.run("token", environment=off)
         assert token.returncode == 1 and "no keys to be handed out" in token.stderr
     finally:
         assert cli.run("down", environment=off).returncode == 0
@@ -66,16 +66,16 @@ def test_a_reader_sees_how_jobs_are_and_can_do_nothing_else(cli: Cli) -> None:
     there = {"RIPRAP_KEYS": str(cli.directory / "keys of the reader")}
     zookeeper = json.loads(cli.ask("up", "--json"))["zookeeper"]
     try:
-        token = cli.answer("token", "--reader")
-        joined = cli.answer("join", token.stdout.strip(), environment=there)
+        token = cli.run("token", "--reader")
+        joined = cli.run("join", token.stdout.strip(), environment=there)
         assert joined.returncode == 0 and f"now: riprap status --zookeeper {zookeeper}" in joined.stdout, joined.stderr
         cli.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
         await_that((cli.directory / "out/epochs.csv").exists, 120, lambda: "the job has not begun")
         for words in (("jobs",), ("status",), ("status", "trial")):
-            asked = cli.answer(*words, environment=there)
+            asked = cli.run(*words, environment=there)
             assert asked.returncode == 0 and "trial" in asked.stdout, asked.stderr
         for words in (("cancel", "trial"), ("kill", "trial", "sink.0"), ("token",)):
-            refused = cli.answer(*words, environment=there)
+            refused = cli.run(*words, environment=there)
             assert refused.returncode == 1 and "a reader's keys allow to ask how jobs are" in refused.stderr
         for words in (("agent", "--zookeeper", zookeeper), ("controller", "--zookeeper", zookeeper)):
             refused = cli.run(*words, environment=there)

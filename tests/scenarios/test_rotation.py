@@ -173,9 +173,9 @@ def keys_of(runtime: Path) -> str:
 
 def test_where_there_is_nothing_to_rotate_it_is_said(cli: Cli) -> None:
     cli.environment[FOLDER_VARIABLE] = str(cli.directory / "keys")
-    nothing = cli.answer("token", "--rotate")
+    nothing = cli.run("token", "--rotate")
     assert nothing.returncode == 2 and "no cluster runs on this host" in nothing.stderr
-    off = cli.answer("token", "--rotate", environment={FOLDER_VARIABLE: "off"})
+    off = cli.run("token", "--rotate", environment={FOLDER_VARIABLE: "off"})
     assert off.returncode == 2 and "security is off" in off.stderr
-    both = cli.answer("token", "--rotate", "--revoke")
+    both = cli.run("token", "--rotate", "--revoke")
     assert both.returncode == 2 and "goes with no other option" in both.stderr

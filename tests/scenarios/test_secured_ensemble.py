@@ -112,7 +112,7 @@ def test_up_remembers_how_its_ensemble_is_entered(cli: Cli, words: tuple[str, ..
     other = {ensemble.VARIABLE: "/of/another/ensemble.yaml"}
     assert cli.answer("status", "trial", environment=other).returncode == 0, "the cluster of `up` has its own"
     token = cli.answer("token").stdout.strip()
-    joined = cli.answer("join", token, environment={FOLDER_VARIABLE: str(cli.directory / "elsewhere")})
+    joined = cli.run("join", token, environment={FOLDER_VARIABLE: str(cli.directory / "elsewhere")})
     assert f"riprap agent --zookeeper {words[1]} --zookeeper-auth FILE" in joined.stdout, joined.stderr
     await_that(lambda: "COMPLETED" in cli.answer("status", "trial").stdout, 120, lambda: cli.answer("status").stdout)
     assert cli.answer("forget", "trial").returncode == 0

@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 
+from riprap.codec.trust.keys import open_authority
+
 SERVICE = """\
 import json, os, signal, sys
+from riprap.codec.trust.keys import own_authority
 
 def main(words):
     found = {fd: f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")}
     fds = {fd: os.readlink(place) for fd, place in found.items() if os.path.exists(place)}
     seen = {"words": words, "shown": open("/proc/self/cmdline").read().rstrip(chr(0)).split(chr(0)), "fds": fds}
+    seen |= {"keys": own_authority().id}
     seen |= {"session": os.getsid(0) == os.getpid(), "path": sys.path, "pid": os.getpid(), "parent": os.getppid()}
     print(json.dumps(seen), flush=True)
     if words[0] == "end":
@@ -29,16 +33,19 @@ def main(words):
 LAUNCHER = """\
 import json, os, sys, threading, time
 from pathlib import Path
+from riprap.codec.trust.keys import own_authority
 from riprap.engine.services import spawn
 
 spawn.PROGRAM = "service"
 kept = open("kept", "w")
 kept.write("not yet written")
 sys.stdout.write("once ")
+former = own_authority().id
+os.environ["RIPRAP_KEYS"] = os.path.abspath("keys that have followed")
 log = Path("service.log")
 
 ended = spawn.spawn(["end", "7"], log)
-report = {"pid": os.getpid(), "code": ended.wait(30), "again": ended.poll(), "ended": ended.pid}
+report = {"pid": os.getpid(), "code": ended.wait(30), "again": ended.poll(), "ended": ended.pid, "former": former}
 asked = spawn.spawn(["stay", "first"], log)
 try:
     asked.wait(0.01)
@@ -98,6 +105,11 @@ def test_a_fork_has_none_of_its_launchers_descriptors_output_and_path(seen: dict
     assert set(service["fds"].values()) == {os.devnull}
     assert seen["before"] == "once " and (Path(seen["folder"]) / "kept").read_text() == ""
     assert service["path"].count(seen["folder"]) == 1, "that of PYTHONPATH, not the launcher's directory"
+
+
+def test_a_fork_has_the_keys_that_are_there_when_it_starts(seen: dict[str, Any]) -> None:
+    present = open_authority(Path(seen["folder"]) / "keys that have followed").id
+    assert seen["services"]["7"]["keys"] == present != seen["former"]
 
 
 def test_a_fork_is_waited_for_and_ended_as_other_children(seen: dict[str, Any]) -> None:
