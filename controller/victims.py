@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from riprap.codec.errors import ConfigError
-from riprap.codec.ids import LABEL_PART, STAGE_NAME
+from riprap.codec.ids import LABEL_PART, STAGE_NAME, WorkerId
 from riprap.configs.problems import suggestion
 from riprap.controller.labels import HOST, HOST_NAME, HostLabels
 
@@ -64,5 +64,5 @@ def workers_in(target: str, workers: Mapping[str, str], hosts: Mapping[str, Host
 
 
 def primaries(workers: Iterable[str]) -> list[str]:
-    """Those that process the job, as opposed to standing by for others."""
-    return list(workers)
+    """Those that process the job, as opposed to active replicas, which stand by for others."""
+    return [worker for worker in workers if not WorkerId.parse(worker).copy]

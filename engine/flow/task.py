@@ -233,8 +233,7 @@ class Task:
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
 
     def _forget_held(self, link: LinkKey, sender: WorkerId) -> None:
-        """A sender's next incarnation, or a copy, sends again what waits here; but not what this task was restored
-        with."""
+        """A next incarnation, or a copy, sends again what waits here; not what this task was restored with."""
         if kept := deque(entry for entry in self.held.pop(link, ()) if entry.sender != sender):
             self.held[link] = kept
 

@@ -133,7 +133,8 @@ class Session:
             finally:
                 poller.stop()
             if self._zookeeper and self.status.get("phase") == "COMPLETED":
-                client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
+                with suppress(ConfigError):  # its answer was lost, and the job is gone when it is asked for again
+                    client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
 
     def _discard_backups(self) -> None:
         """A completed job needs its backups no more, wherever they are."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,9 +14,9 @@ from riprap.codec.files import full_disk, speaks_of_full_disk
 from riprap.controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.hosts import OwnHost, this_host
+from riprap.engine.services.spawn import Process, spawn
 from riprap.engine.services.state import ZOOKEEPER_DATA
 
-RIPRAP = (sys.executable, "-P", "-m", "riprap.engine.cli.main")  # -P: nothing in the current directory replaces ours
 AGENT = "agent"
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
@@ -41,13 +40,13 @@ class Services:
         address: str = "",
         hosts: Sequence[OwnHost] | None = None,
         on_restart: Callable[[str, int], None] = lambda name, code: None,
-        launcher: Sequence[str] = RIPRAP,
+        spawn: Callable[[Sequence[str], Path], Process] = spawn,
         backups: Sequence[BackupServer] = (),
     ) -> None:
         self._folder = folder
         self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port, address or ADDRESS)
         self._zookeeper = zookeeper or ""
-        self._launcher = launcher
+        self._spawn = spawn
         self._backups = {_numbered("backup", n): server.command() for n, server in enumerate(backups)}
         hosts = hosts or (this_host(),)
         reached_at = address if len(hosts) == 1 else address or ADDRESS  # workers of two hosts talk over tcp
@@ -56,7 +55,7 @@ class Services:
         self._commands = {self.agents[host.name]: _agent_command(host, reached_at) for host in hosts}
         controller = ["controller", "--address", address or ADDRESS]
         self._commands |= {_numbered("controller", n): controller for n in range(standby + 1)}
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, Process] = {}
         self._on_restart = on_restart
         self._restarted_at: list[float] = []
 
@@ -132,14 +131,7 @@ class Services:
 
     def _start(self, name: str) -> None:
         command = self._backups.get(name) or [*self._commands[name], "--zookeeper", self.zookeeper]
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._children[name] = subprocess.Popen(
-                [*self._launcher, *command, "--die-with-parent", str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # the terminal's Ctrl-C is ours to handle
-            )
+        self._children[name] = self._spawn(command, self._folder / f"{name}.log")
 
     def _count_restart(self, name: str, code: int) -> None:
         now = time.monotonic()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,14 @@ from riprap.engine.services.hosts import pretended_hosts
 def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[str]]:
     """Services all of whose commands are this program, and the list of those that were started again."""
     restarted: list[str] = []
-    launcher = (sys.executable, "-S", "-c", program)
+
+    def spawn(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        with log.open("ab") as stream:
+            return subprocess.Popen([sys.executable, "-S", "-c", program, *words], stdout=stream, stderr=stream)
+
     servers = [BackupServer(f"ipc://@{number}", str(folder)) for number in range(backups)]
     note = lambda name, code: restarted.append(name)  # noqa: E731
-    return Services(folder, "127.0.0.1:1", on_restart=note, launcher=launcher, backups=servers), restarted
+    return Services(folder, "127.0.0.1:1", on_restart=note, spawn=spawn, backups=servers), restarted
 
 
 def ended(pid: int) -> None:

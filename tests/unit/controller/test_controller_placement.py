@@ -56,6 +56,19 @@ def test_pieces_of_a_row_share_no_host_where_another_is_free(count: int, pieces:
     assert sum(load.values()) == sum(tasks for n, tasks in busy.items() if n < count) + pieces
 
 
+@given(st.integers(2, 6), st.integers(1, 12), st.lists(st.integers(0, 20), min_size=6, max_size=6))
+def test_a_replica_shares_no_host_with_its_primary_where_another_is_free(
+    count: int, parallelism: int, busy: list[int]
+) -> None:
+    hosts = hosts_of(*[""] * count)
+    deal = Deal(Rules(), hosts, {}, Counter(dict(zip(hosts, busy, strict=False))))
+    primaries = tasks("count", parallelism)
+    placed = {worker: deal.place(worker) for worker in [*primaries, *(one._replace(copy=1) for one in primaries)]}
+    assert all(placed[worker] != placed[worker._replace(copy=1)] for worker in primaries)
+    again = Deal(Rules(), hosts, {worker: host for worker, host in placed.items() if worker.copy}, Counter())
+    assert all(again.place(worker, placed[worker]) == placed[worker] for worker in primaries)
+
+
 @given(st.integers(2, 8), st.integers(1, 8), st.data())
 def test_copies_of_a_block_share_no_host_also_after_any_loss(count: int, groups: int, data: st.DataObject) -> None:
     hosts = hosts_of(*[""] * count)

@@ -37,6 +37,12 @@ def test_a_group_names_its_workers_and_its_hosts(target: str, workers: list[str]
     assert names_hosts(target) == target.startswith(("host", "domain"))
 
 
+def test_a_replica_is_no_primary_and_is_of_the_stage() -> None:
+    placed = {"count.0": "h1", "count.0~1": "h2"}
+    assert workers_in("primaries", placed, HOSTS) == ["count.0"]
+    assert workers_in("stage:count", placed, HOSTS) == [*placed]
+
+
 @pytest.mark.parametrize(
     "target", ["count.0", "agent", "host:", "host:a b", "domain:rack", "domain:=x", "stage:A", "random:a"]
 )
