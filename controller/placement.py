@@ -87,6 +87,8 @@ class Deal:
         self._rules, self._hosts, self._load = rules, hosts, load
         self._mates: Counter[tuple[Row, str]] = Counter()
         self._tasks: Counter[tuple[str, str, str]] = Counter()
+        self._copies: Counter[tuple[WorkerId, str, str]] = Counter()
+        """Of each task, by label and value, its primary and replicas."""
         fitting = [labels for labels in hosts.values() if all(label in labels for label in rules.spread)]
         self._values = {label: {labels[label] for labels in fitting} for label in rules.spread}
         self._hurt = set(_hurt(rules, hosts, losses))
@@ -95,28 +97,37 @@ class Deal:
 
     def place(self, worker: WorkerId, before: str = "") -> str:
         """The host of a task that was on `before`, if it was anywhere."""
-        stage, lowest = worker.stage, {}
+        group, lowest = _group_of(worker), {}
         for label, values in self._values.items():
-            lowest[label] = min((self._tasks[stage, label, value] for value in values), default=0)
+            lowest[label] = min((self._tasks[group, label, value] for value in values), default=0)
         host = min(self._hosts, key=lambda name: self._cost(worker, name, before, lowest))
         self._count(worker, host)
         self._load[host] += 1
         return host
 
     def _cost(self, worker: WorkerId, host: str, before: str, lowest: Mapping[str, int]) -> tuple[Any, ...]:
-        """The first that differs decides: the spread, pieces of the row, fresh losses, its own host, even numbers."""
+        """The first that differs decides: copies of the task, the spread, pieces of the row, fresh losses, the host where
+        it was, even numbers."""
         labels, rules = self._hosts[host], self._rules
         lacking = sum(label not in labels for label in rules.spread)
-        counts = [self._tasks[worker.stage, label, labels.get(label, "")] for label in rules.spread]
+        counts = [self._tasks[_group_of(worker), label, labels.get(label, "")] for label in rules.spread]
         most = rules.asked.max_skew if rules.asked is not None else 0
         excess = sum(max(0, count + 1 - lowest[label] - most) for label, count in zip(rules.spread, counts))
         mates = self._mates[rules.row_of(worker), host]
-        return lacking, excess, mates, host in self._hurt, host != before, *counts, self._load[host], host
+        copies = sum(self._copies[worker.primary, label, labels.get(label, "")] for label in rules.spread)
+        return lacking, copies, excess, mates, host in self._hurt, host != before, *counts, self._load[host], host
 
     def _count(self, worker: WorkerId, host: str) -> None:
         self._mates[self._rules.row_of(worker), host] += 1
         for label in self._rules.spread:
-            self._tasks[worker.stage, label, self._hosts.get(host, {}).get(label, "")] += 1
+            value = self._hosts.get(host, {}).get(label, "")
+            self._tasks[_group_of(worker), label, value] += 1
+            self._copies[worker.primary, label, value] += 1
+
+
+def _group_of(worker: WorkerId) -> str:
+    """The tasks that are spread together: those of a stage, and for themselves their replicas."""
+    return str(worker._replace(index=0))
 
 
 def _hurt(rules: Rules, hosts: Mapping[str, HostLabels], losses: Iterable[HostLabels]) -> Iterator[str]:
@@ -137,12 +148,12 @@ def dealt(rules: Rules, workers: Iterable[WorkerId], hosts: Mapping[str, HostLab
 def unsatisfied(rules: Rules, hosts: Mapping[str, HostLabels], placed: Mapping[WorkerId, str]) -> list[str]:
     """The stages and labels whose spread is not as demanded: what there is, and what is needed, a sentence each.
 
-    One task needs no spread; several need two values of the label at least.
+    One task needs no spread; several need two values of the label at least. Replicas go where their primaries are not.
     """
     if rules.asked is None:
         return []
     by_stage: dict[str, list[str]] = {}
-    for worker, host in placed.items():
+    for worker, host in ((worker, host) for worker, host in placed.items() if not worker.copy):
         by_stage.setdefault(worker.stage, []).append(host)
     asked, several = rules.asked, ((stage, on) for stage, on in by_stage.items() if len(on) > 1)
     found = (_wrong(asked, hosts, stage, on, label) for stage, on in several for label in asked.spread)

@@ -69,6 +69,17 @@ def test_a_replica_shares_no_host_with_its_primary_where_another_is_free(
     assert all(again.place(worker, placed[worker]) == placed[worker] for worker in primaries)
 
 
+@given(st.integers(1, 6), st.integers(2, 3))
+def test_a_replica_shares_no_rack_with_its_primary(parallelism: int, racks: int) -> None:
+    hosts = hosts_of(*[f"r{n % racks}" for n in range(2 * racks)])
+    deal = Deal(over("rack"), hosts, {}, Counter())
+    primaries = tasks("count", parallelism)
+    placed = {worker: deal.place(worker) for worker in [*primaries, *(one._replace(copy=1) for one in primaries)]}
+    racks_of = {worker: hosts[host]["rack"] for worker, host in placed.items()}
+    together = [worker for worker in primaries if racks_of[worker] == racks_of[worker._replace(copy=1)]]
+    assert not together
+
+
 @given(st.integers(2, 8), st.integers(1, 8), st.data())
 def test_copies_of_a_block_share_no_host_also_after_any_loss(count: int, groups: int, data: st.DataObject) -> None:
     hosts = hosts_of(*[""] * count)
