@@ -106,8 +106,8 @@ class Deal:
         return host
 
     def _cost(self, worker: WorkerId, host: str, before: str, lowest: Mapping[str, int]) -> tuple[Any, ...]:
-        """The first that differs decides: copies of the task, the spread, pieces of the row, fresh losses, the host where
-        it was, even numbers."""
+        """The first that differs decides: copies of the task, the spread, pieces of the row, fresh losses, the former
+        host, even numbers."""
         labels, rules = self._hosts[host], self._rules
         lacking = sum(label not in labels for label in rules.spread)
         counts = [self._tasks[_group_of(worker), label, labels.get(label, "")] for label in rules.spread]
