@@ -147,7 +147,10 @@ def test_large_states_are_saved_in_rounds_of_slices(scheme: str, shape: str, mon
     monkeypatch.setattr(TrackedState, "recover_chain", noting)
     for seed in range(FIRST, FIRST + 2 * SEEDS):
         simulation = Counting(
-            DataflowCase(EXACT[scheme], shape, **LONG | {"kills": 6, "kill_until_s": 1.2}, log=[]), seed
+            DataflowCase(
+                EXACT[scheme], shape, **LONG | {"items": 1600, "windows": 40, "kills": 6, "kill_until_s": 1.2}, log=[]
+            ),
+            seed,
         )
         run_or_replay(simulation, __file__, f"slices and {scheme} and {shape}")
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"

@@ -32,8 +32,7 @@ SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 MORE = 8
 """Seeds beside these, until a savepoint held a window."""
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
-LONG = {"items": 800, "windows": 20} if IS_WHOLE else {"items": 480, "windows": 12}
-LONG |= {"disk_s": 0.001}
+LONG = {"items": 800, "windows": 20, "disk_s": 0.001}
 
 
 class Saving(DataflowSimulation):
