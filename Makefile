@@ -73,6 +73,7 @@ test-wheel: build $(VENV)/.test ## build a wheel, and run the unit tests on its 
 
 sim: build $(VENV)/.test ## run the schemes through thousands of simulated faults (SEEDS=40 a case), and explore the larger cases
 	RIPRAP_SIM_SEEDS=$(or $(SEEDS),40) $(BIN)/python -m pytest -q --timeout 3600 tests/sim
+	RIPRAP_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 3600 -m hypothesis tests/unit tests/conformance
 
 fuzz: build $(VENV)/.test ## send a million malformed messages through the gate of a worker, and as many to the sockets of jobs
 	$(BIN)/python tests/fuzz/fuzz_frames.py --count 1000000 --seed 1

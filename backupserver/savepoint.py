@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MANIFEST = "savepoint.json"
+ALIGNED, FILLING = 8, "filling"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Savepoint:
         """The part of a task. DataError when it is not there, or is not as it was written."""
         path = _path(self.directory, worker)
         try:
-            meta, arrays = unpack_body(_body(path, checked=True))
+            meta, arrays = _unpacked(path, checked=True)
         except (OSError, FrameError) as error:
             raise DataError(f"{path} is no part of a savepoint: {error}", "use a savepoint that is whole") from error
         if meta.get("checkpoint") != self.checkpoint:
@@ -69,7 +70,7 @@ class Savepoint:
         """The fields of a task's part, whose arrays are not read. DataError as `part`."""
         path = _path(self.directory, worker)
         try:
-            return unpack_body(_body(path, checked=False))[0]
+            return _unpacked(path, checked=False)[0]
         except (OSError, FrameError) as error:
             raise DataError(f"{path} is no part of a savepoint: {error}", "use a savepoint that is whole") from error
 
@@ -81,8 +82,13 @@ class Savepoint:
 
 
 def write_part(directory: Path, worker: WorkerId, meta: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write a task's part, on disk and under its name in one step. OSError where that cannot be."""
-    body = pack_body(meta, arrays)
+    """Write a task's part, on disk and under its name in one step. OSError where that cannot be.
+
+    Its fields are filled up so that the first array begins at a multiple of eight bytes: who maps it need not copy it.
+    """
+    begin = HEADER.size + len(str(worker).encode())
+    body = pack_body({**meta, FILLING: b""}, arrays)
+    body = pack_body({**meta, FILLING: bytes(-(begin + len(body[0]) + len(body[1])) % ALIGNED)}, arrays)
     directory.mkdir(parents=True, exist_ok=True)
     with replacing(_path(directory, worker)) as file:
         for buffer in pack(Head("checkpoint", str(worker), 0, 0, meta["checkpoint"]), body):
@@ -109,6 +115,13 @@ def read_savepoint(directory: Path) -> Savepoint:
 
 def _path(directory: Path, worker: WorkerId) -> Path:
     return directory / f"{worker}.part"
+
+
+def _unpacked(path: Path, checked: bool) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Fields and arrays of the record in a file; FrameError as `_body`."""
+    meta, arrays = unpack_body(_body(path, checked))
+    meta.pop(FILLING, None)
+    return meta, arrays
 
 
 def _body(path: Path, checked: bool) -> memoryview:

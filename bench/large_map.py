@@ -1,4 +1,4 @@
-"""A destination with a map of many keys, of which each item changes one; and a source that only counts lines."""
+"""A map of many keys, of which each item changes one, at a destination or in between; a source that counts lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
-from riprap.operators.states import HashMap
+from riprap.operators.states import HashMap, Number
 from riprap.operators.states.base import Backup
 
 KeyCount = Annotated[int, Option("Keys of the map, all of which are there from the first item on", low=1)]
@@ -70,3 +70,23 @@ class SavedWhole(LargeMap):
 
     def make(self) -> HashMap:
         return WholeMap(values="int64")
+
+
+class PassingMap(LargeMap):
+    """The same between two stages: hands its items on."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        done = super().process_data(items, first, out)
+        out.send(items.arrays, items.count)
+        return done
+
+
+class Counted(DataflowOperator):
+    """Destination: counts items."""
+
+    def __init__(self) -> None:
+        self.state: Number = Number()
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        self.state.add(np.array([float(items.count - first)]))
+        return items.count

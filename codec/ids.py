@@ -22,6 +22,9 @@ BLOCKS_MAX = 255
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+COPY_NUMBER = re.compile(r"[1-9][0-9]?")
+LABEL_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""The key, or the value, of a label of a host."""
 TASK_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 ATTEMPT_SHIFT = 32
 
@@ -42,18 +45,28 @@ def fence_of(attempt: int, incarnation: int) -> int:
 
 
 class WorkerId(NamedTuple):
-    """One task of a stage; written `processor.3`."""
+    """One task of a stage, written `processor.3`, or an active replica of it: `processor.3~1` (PPA III)."""
 
     stage: str
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    copy: int = 0
+    """0 for the primary."""
 
     def __str__(self) -> str:
-        return f"{self.stage}.{self.index}"
+        return f"{self.stage}.{self.index}~{self.copy}" if self.copy else f"{self.stage}.{self.index}"
+
+    @property
+    def primary(self) -> WorkerId:
+        """The worker that this is a copy of; itself if it is none."""
+        return WorkerId(self.stage, self.index)
 
     @classmethod
     def parse(cls, text: str) -> WorkerId:
-        """Read `stage.index`; ValueError says what was expected."""
-        stage, dot, index = text.rpartition(".")
+        """Read `stage.index` or `stage.index~copy`; ValueError says what was expected."""
+        task, tilde, copy = text.partition("~")
+        stage, dot, index = task.rpartition(".")
         if not dot or not STAGE_NAME.fullmatch(stage) or not TASK_INDEX.fullmatch(index):
             raise ValueError(f"{text!r} is not a worker id; expected STAGE.INDEX, for example processor.3")
-        return cls(stage, int(index))
+        if tilde and not COPY_NUMBER.fullmatch(copy):
+            raise ValueError(f"{text!r} is not a worker id; expected a number of 1 to 99 behind ~, or no ~")
+        return cls(stage, int(index), int(copy or 0))

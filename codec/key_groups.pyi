@@ -20,3 +20,5 @@ def dealt(groups: np.ndarray, tasks: int) -> tuple[np.ndarray, np.ndarray]:
 
 def taken(data: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The byte strings of these places, one behind the other: (bytes, offsets). The places are trusted."""
+
+def places_of_integers(keys: np.ndarray, first: int, stop: int) -> np.ndarray: ...

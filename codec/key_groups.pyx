@@ -76,6 +76,21 @@ cdef _of_strings(data, offsets):
     return groups
 
 
+def places_of_integers(keys, int64_t first, int64_t stop):
+    """The places of the int64 keys whose group is from `first` up to `stop`."""
+    cdef const int64_t[::1] given = np.ascontiguousarray(keys).view(np.int64)
+    cdef Py_ssize_t i, n = given.shape[0], count = 0
+    places = np.empty(n + 1, np.int64)
+    cdef int64_t[::1] to = places
+    cdef int64_t group
+    with nogil:
+        for i in range(n):
+            group = <int64_t>(mixed(<uint64_t>given[i]) >> (64 - GROUP_BITS))
+            to[count] = i
+            count += first <= group < stop
+    return places[:count].copy()
+
+
 def dealt(const uint8_t[::1] groups, int64_t tasks):
     """Places of the keys in the order of their tasks, those of a task in their own order; and each task's bounds in it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from riprap.configs.problems import FieldPath, Problem
-from riprap.configs.schemes import Checkpoints, CodesProcessors, Erasure, Replication, SchemeOptions
+from riprap.configs.schemes import CodesProcessors, Erasure, Replication, SchemeOptions
 from riprap.configs.shape import Shape
 
 BYTE_CODES = ("gf256", "xor")
@@ -26,11 +26,10 @@ def stage_scheme_problems(
                 "no scheme of a stage's own",
                 "set fault_tolerance to a scheme that goes by stages, for example approximate or upstream_backup",
             )
-        elif isinstance(job, Checkpoints) or isinstance(scheme, Checkpoints):
-            whole = job if isinstance(job, Checkpoints) else scheme
+        elif whole := next((one for one in (job, scheme) if one is not None and one.together), None):
             yield Problem(
                 at,
-                f"is given, but {whole.model_dump()['scheme']} takes checkpoints of all stages together",
+                f"is given, but {whole.model_dump()['scheme']} {whole.together}",
                 "one scheme for the job",
                 "leave it out, or set fault_tolerance to a scheme that goes by stages, for example upstream_backup",
             )

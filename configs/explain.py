@@ -12,7 +12,7 @@ from riprap.configs.declared import TopologySection
 from riprap.configs.limits import JobLimits
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
 from riprap.configs.schemes import CODES, SCHEMES
-from riprap.configs.sections import BackupOptions, Input, LinkOptions, StageOptions
+from riprap.configs.sections import BackupOptions, Input, LinkOptions, PlacementOptions, StageOptions
 from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import Topology
 
@@ -24,6 +24,7 @@ SECTIONS: dict[FieldPath, type[TopologySection]] = {
     ("links",): LinkOptions,
     ("backup",): BackupOptions,
     ("cluster",): JobLimits,
+    ("placement",): PlacementOptions,
 }
 """The section class that describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
 
@@ -34,6 +35,7 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("fault_tolerance", "code"): "one of vandermonde, stable, xor, gf256, or MODULE:CLASS, a code of your own",
     ("edges", "*", "from"): "the name of a stage",
     ("edges", "*", "to"): "the name of a stage",
+    ("placement", "spread", "*"): "the key of a label, for example rack or host",
 }
 """Sentences that people read in place of a regular expression."""
 
@@ -58,8 +60,9 @@ BOUNDS |= {"greater_than": "more than {gt}", "less_than": "less than {lt}"}
 
 
 def general(path: FieldPath) -> FieldPath:
-    """`path` with names of stages and numbers of edges replaced by `*`."""
-    return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in ("stages", "edges") else path
+    """`path` with names of stages, and numbers, replaced by `*`."""
+    plain = tuple("*" if isinstance(part, int) else part for part in path)
+    return (plain[0], "*", *plain[2:]) if len(plain) > 1 and plain[0] == "stages" else plain
 
 
 def known_keys(path: FieldPath, values: Mapping[str, Any]) -> list[str] | None:

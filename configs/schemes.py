@@ -11,8 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.base import Section
+from riprap.configs.plan_file import PlanFile
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.roles import role_problems
 from riprap.configs.shape import Shape, StageEdge
@@ -32,6 +34,8 @@ class SchemeOptions(Section):
 
     needs_backup: ClassVar[bool] = False
     """True when it cannot do without backup servers."""
+    together: ClassVar[str] = ""
+    """For what it has to be the scheme of all stages; empty where each may have one of its own."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Conflicts of this scheme with `shape`; called only when all stages and edges are well formed."""
@@ -220,8 +224,77 @@ class UpstreamBackupOptions(Keeping):
     scheme: Literal["upstream_backup"]
 
 
+class PartiallyActiveOptions(Keeping):
+    """Each task saves its state by itself, senders keep what that lacks, and all take blocks in one order (PPA)."""
+
+    together: ClassVar[str] = "has all stages take blocks in one order"
+
+    scheme: Literal["partially_active"]
+    checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
+    """The state is saved at the first end of a window after so many seconds."""
+    replicate: list[str] = Field(default_factory=list, max_length=4096)
+    """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
+    plan: str | None = None
+    """The plan.json that names them instead (riprap plan). Its destinations have none, for they write the output."""
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """No edge leads back: what it brings has no place in the order of windows."""
+        for edge in shape.edges:
+            if edge.feedback:
+                yield Problem(
+                    ("fault_tolerance", "scheme"),
+                    f"is partially_active, and {edge.name} leads back: feedback has no place in the order of windows",
+                    "an exact scheme for that",
+                    "set fault_tolerance.scheme to barrier, for example",
+                )
+        for position, name in enumerate(self.replicate):
+            yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
+        if self.plan is not None:
+            yield from self._plan_problems(self.plan, shape)
+
+    def chosen(self, shape: Shape) -> dict[str, Any]:
+        """The replicas of the plan."""
+        if self.plan is None:
+            return {}
+        planned = [task for task in PlanFile(self.plan).tasks if task.partition(".")[0] not in shape.sinks]
+        return {"replicate": planned, "plan": None}
+
+    def _plan_problems(self, path: str, shape: Shape) -> Iterator[Problem]:
+        """A file that is no plan, or one for another topology."""
+        at, fix = ("fault_tolerance", "plan"), "plan once more for this topology: riprap plan TOPOLOGY --budget N"
+        if self.replicate:
+            yield Problem(at, "is given beside replicate", "one of the two")
+            return
+        try:
+            plan = PlanFile(path)
+        except ConfigError as error:
+            yield Problem(at, f"{path} {error.args[0]}", "a plan.json of this topology", error.remedy)
+            return
+        if differences := list(plan.differences(shape)):
+            yield Problem(at, f"{path} is of another topology: {'; '.join(differences)}", "a plan of this one", fix)
+        for task in plan.tasks if not differences else ():
+            stage, _, index = task.partition(".")
+            if index not in map(str, range(shape.parallelism.get(stage, 0))):
+                yield Problem(at, f"{path} names {task}, and there is no such task", "a plan of this topology", fix)
+
+    def _replica_problems(self, at: FieldPath, name: str, shape: Shape) -> Iterator[Problem]:
+        """A name of nobody, or of who writes the job's output."""
+        able = [stage for stage in shape.parallelism if stage not in shape.sinks]
+        stage, _, index = name.partition(".")
+        if stage in able and (not index or index in map(str, range(shape.parallelism[stage]))):
+            return
+        example = f"{able[0]} or {able[0]}.0" if able else "nothing"
+        if stage in shape.sinks:
+            wrong = f"is {name}, which writes the job's output: one process does that"
+        else:
+            wrong = f"is {name}, and there is no such stage or task"
+        yield Problem(at, wrong, f"stages or tasks of {', '.join(able)}: {example}")
+
+
 class Checkpoints(Saving):
     """Consistent checkpoints of the whole job, to which all go back after a loss. Times are in milliseconds."""
+
+    together: ClassVar[str] = "takes checkpoints of all stages together"
 
     interval_ms: float = Field(default=1000, gt=0, le=86_400_000, allow_inf_nan=False)
     min_pause_ms: float = Field(default=0, ge=0, le=86_400_000, allow_inf_nan=False)
@@ -295,6 +368,7 @@ FaultTolerance = Annotated[
     | UpstreamBackupOptions
     | BarrierOptions
     | OptimisticOptions
+    | PartiallyActiveOptions
     | StopTheWorldOptions,
     Field(discriminator="scheme"),
 ]

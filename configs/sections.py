@@ -13,10 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
+from riprap.codec.ids import LABEL_PART
 from riprap.configs.declared import Bounds, TopologySection, Written, plain
 
 OperatorPath = Annotated[str, Bounds(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 ServerAddress = Annotated[str, Bounds(pattern=r"^(tcp|ipc)://\S+$")]
+LabelKey = Annotated[str, Bounds(pattern=f"^{LABEL_PART.pattern}$")]
 Text = Annotated[str, Bounds(min_length=1)]
 CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
 
@@ -146,6 +148,25 @@ class BackupOptions(TopologySection):
     def addresses(self) -> tuple[str, ...]:
         """The servers that can be reached; none before the launcher has started them."""
         return () if isinstance(self.servers, int) else tuple(self.servers)
+
+
+@dataclass(frozen=True)
+class PlacementOptions(TopologySection):
+    """The spread of the tasks of each stage over hosts, in the words of Kubernetes' topologySpreadConstraints."""
+
+    spread: Annotated[
+        tuple[str, ...], Written(lambda: Annotated[list[LabelKey], Bounds(min_length=1, max_length=8)], tuple)
+    ] = ("host",)
+    """The labels of hosts (riprap agent --label) over whose values tasks are spread; `host` is each host's name."""
+    max_skew: Annotated[int, Bounds(ge=1, le=1024)] = 1
+    """The most by which the numbers of a stage's tasks may differ between two values of a label."""
+    when_unsatisfiable: Literal["fail", "best_effort"] = "fail"
+    """Do not start where the hosts do not allow that, or come as near as can be."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The section that `to_plain` wrote."""
+        return super().of({**values, "spread": tuple(values.get("spread", ("host",)))})
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -11,7 +11,15 @@ from typing import Annotated, Any
 from riprap.codec.ids import JOB_NAME, WorkerId
 from riprap.configs.declared import Bounds, TopologySection, Written
 from riprap.configs.limits import JobLimits
-from riprap.configs.sections import BackupOptions, Input, LinkOptions, Output, Scheme, StageOptions
+from riprap.configs.sections import (
+    BackupOptions,
+    Input,
+    LinkOptions,
+    Output,
+    PlacementOptions,
+    Scheme,
+    StageOptions,
+)
 from riprap.configs.shape import EdgeSection, Shape, StageEdge, StageName, placed
 
 SECTIONS: dict[str, type[TopologySection]] = {
@@ -20,6 +28,7 @@ SECTIONS: dict[str, type[TopologySection]] = {
     "backup": BackupOptions,
     "cluster": JobLimits,
     "output": Output,
+    "placement": PlacementOptions,
 }
 """The sections that stand right under a key."""
 STAGES_MAX, EDGES_MAX = 256, 1024
@@ -49,6 +58,8 @@ class Topology(TopologySection):
     backup: BackupOptions = field(default_factory=BackupOptions)
     cluster: JobLimits = field(default_factory=JobLimits)
     output: Output | None = None
+    placement: PlacementOptions | None = None
+    """The failure domains that tasks are spread over; None: over hosts, where a code or copies have a use for it."""
     start_from: str | None = None
     """The directory of a savepoint that the job begins from (riprap savepoint)."""
 
@@ -121,17 +132,31 @@ class Topology(TopologySection):
         """The workers of one stage, by index; KeyError for an unknown stage."""
         return [WorkerId(stage, index) for index in range(self.stages[stage].parallelism)]
 
+    @cached_property
+    def copies(self) -> tuple[WorkerId, ...]:
+        """The active replicas, by their primaries in the topology's order (PPA III)."""
+        named = set(self.fault_tolerance.get("replicate", ()))
+        primaries = (worker for stage in self.stages for worker in self.tasks(stage))
+        chosen = (worker for worker in primaries if not named.isdisjoint((str(worker), worker.stage)))
+        return tuple(worker._replace(copy=1) for worker in chosen)
+
+    def copies_of(self, primaries: Iterable[WorkerId]) -> tuple[WorkerId, ...]:
+        """The active replicas of these."""
+        wanted = set(primaries)
+        return tuple(worker for worker in self.copies if worker.primary in wanted) if self.copies else ()
+
     def workers(self) -> list[WorkerId]:
-        """All workers, stage by stage in the topology's order."""
-        return [worker for stage in self.stages for worker in self.tasks(stage)]
+        """All workers, stage by stage in the topology's order, and behind them the active replicas."""
+        return [*(worker for stage in self.stages for worker in self.tasks(stage)), *self.copies]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers: what is submitted, saved, and sent to workers."""
         values = self.to_plain()
-        for name in ("output", "start_from"):
+        for name in ("output", "placement", "start_from"):
             if values[name] is None:
                 del values[name]
-        return values | {"sinks": [str(worker) for stage in self.sinks for worker in self.tasks(stage)]}
+        values["sinks"] = [str(worker) for stage in self.sinks for worker in self.tasks(stage)]
+        return values | {"copies": [str(worker) for worker in self.copies]} if self.copies else values
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Topology:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import zmq
 
@@ -23,6 +23,7 @@ from riprap.controller.children import Children
 from riprap.controller.deltas import Writer
 from riprap.controller.election import Leader
 from riprap.controller.inbox import Inbox
+from riprap.controller.labels import HOST_NAME
 from riprap.controller.membership import HostMembership
 from riprap.controller.messages import MESSAGE_BYTES_MAX, Message
 from riprap.controller.reports import AgentReport
@@ -31,7 +32,6 @@ from riprap.controller.wish import Wishes
 
 logger = logging.getLogger(__name__)
 
-HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 REPORT_S = 0.1
 CALM_REPORT_S = 0.3  # while no worker has said anything
 SPARES = 2
@@ -44,13 +44,15 @@ def run_agent(
     entry: str = "riprap.engine.worker.worker:main",
     *,
     root: str = "/",
+    labels: Mapping[str, str] = MappingProxyType({}),
     spares: int = SPARES,
     die_with_parent: bool | int = False,
 ) -> None:
     """Be the agent of `host` (default: this machine's name) until SIGTERM or SIGINT; call it on the main thread.
 
     `address` is where workers of other hosts reach this one (None: the one that reaches ZooKeeper; ONE_HOST: nobody
-    does), `entry` the workers' function, `root` the folder under which jobs may write, `spares` how many interpreters
+    does), `entry` the workers' function, `root` the folder under which jobs may write, `labels` the failure domains of
+    this host besides its name (labels.py), `spares` how many interpreters
     wait with its module imported, `die_with_parent` as in `processes.die_with_parent`. When the agent ends, in whatever
     way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not answer, an agent of that
     name is there, or the workers of the others could not reach ours.
@@ -60,11 +62,13 @@ def run_agent(
     address = address_towards(zookeeper) if address is None else own_address(address) if address else ONE_HOST
     if not HOST_NAME.fullmatch(host):
         raise ConfigError(f"{host!r} cannot name a host", "use letters, digits, dots, - and _, at most 253 of them")
-    report = AgentReport(host, uuid.uuid4().hex, address=address, pid=os.getpid(), clock=clock_id())
+    report = AgentReport(
+        host, uuid.uuid4().hex, address=address, pid=os.getpid(), clock=clock_id(), labels=dict(labels)
+    )
     spawner = Spawner(entry, spares)
     inbox = Inbox()
     try:
-        about = {"instance": report.instance, "address": address, "pid": report.pid}
+        about = {"instance": report.instance, "address": address, "pid": report.pid, "labels": report.labels}
         membership = HostMembership(zookeeper, host, about, inbox)
         try:
             Agent(report, spawner, inbox, root, membership.learn_keys).run(ended)
@@ -210,6 +214,8 @@ class Agent:
         if message["type"] == "kill":
             job, worker = messages.text(message, "job"), messages.text(message, "worker")
             self._children.kill(job, worker, messages.count(message, "incarnation"))
+        if message["type"] == "kill_agent":
+            self._children.die()
         if message["type"] == "next":
             return self._keep_next(messages.secret(message))
         if message["type"] == "forget_next":

@@ -7,7 +7,9 @@ import errno
 import logging
 import os
 import select
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from riprap.codec.events import EventLog
@@ -39,10 +41,19 @@ STATUS_WAIT_S = 0.005  # the zygote tells the exit status within a millisecond o
 ORPHANS_WAIT_S = 1.0  # the kernel kills a dead zygote's workers at once
 
 
+def die_at_once() -> None:
+    """End this process as if its host had lost power; its workers end with it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Children:
     """Owned by the agent's thread; the leader's last wish is kept, so that each exit can bring the next start."""
 
-    def __init__(self, spawner: Spawner, host: str, address: str, root: str = "/") -> None:
+    def __init__(
+        self, spawner: Spawner, host: str, address: str, root: str = "/", die: Callable[[], None] = die_at_once
+    ) -> None:
+        self.die = die
+        """Ends the agent; for faults that hit a whole host."""
         self._spawner = spawner
         self._root = root
         self._servers = keyring().servers
@@ -61,7 +72,7 @@ class Children:
         self._zygote_dead = False
         self._logs_at = 0.0  # not before
         self._effects = Effects()
-        self._injected: set[tuple[str, int, int]] = set()  # job, number and incarnation of the faults that were
+        self._injected: set[tuple[str, str, int, int]] = set()  # job, worker, number and incarnation of those that were
 
     def want(self, jobs: dict[str, Wish]) -> None:
         """Take the leader's whole wish: jobs with the incarnations that may run here, views, and an order to stop."""
@@ -142,28 +153,34 @@ class Children:
         for key, child in self._alive.items():
             if key[2] != self._wish(key):
                 child.kill()
+        hits_agent = False
         for name, job in self._wanted.items():
             for worker, incarnation in job.workers.items():
                 key = (name, worker, incarnation)
                 child_or_none = self._alive.get(key)
                 if child_or_none is not None:
                     child_or_none.show(self._shown(job.view))
-                    self._inject(name, job, child_or_none)
+                    hits_agent |= self._inject(name, job, child_or_none)
                     if job.stopping:
                         child_or_none.stop()
                 elif not job.stopping and not self._lives(name, worker) and self._starts.may(*key):
                     self._start(key, job)
         self._forget()
+        if hits_agent:
+            self.die()
 
-    def _inject(self, name: str, job: Wish, child: Child) -> None:
-        """Carry out the faults that are ordered for a worker, each once."""
+    def _inject(self, name: str, job: Wish, child: Child) -> bool:
+        """Carry out the faults that are ordered for a worker, each once; True when one is for the agent as well."""
+        hits_agent = False
         for order in job.faults:
             mine = (order.fault.target, order.incarnation) == (child.report.worker, child.report.incarnation)
             victim = child.victim()
-            key = (name, order.number, order.incarnation)
+            key = (name, order.fault.target, order.number, order.incarnation)
             if mine and victim is not None and key not in self._injected:
                 self._injected.add(key)
                 self._effects.inject(order.fault, victim)
+                hits_agent |= order.with_agent
+        return hits_agent
 
     def _wish(self, key: Key) -> int | None:
         """The incarnation of that worker that may run here."""

@@ -68,7 +68,7 @@ class Client:
         self._ask({"type": "forget", "job": job})
 
     def agents(self) -> dict[str, Any]:
-        """The agents by host, each with instance, pid, address and the workers that run there."""
+        """The agents by host, each with instance, pid, address, labels and the workers that run there."""
         return dict(self._ask({"type": "agents"}))
 
     def cancel(self, job: str) -> None:
@@ -87,8 +87,11 @@ class Client:
         """
         self._ask({"type": "savepoint", "job": job, "directory": directory, "stop": stop})
 
-    def kill(self, job: str, worker: str) -> dict[str, int]:
-        """SIGKILL a worker's process through its agent; returns the incarnation and pid that were meant."""
+    def kill(self, job: str, worker: str) -> dict[str, Any]:
+        """SIGKILL a worker's process through its agent; returns the incarnation and pid that were meant.
+
+        Or all of a group (victims.py), with the agents where it names hosts; returns its `workers` and `hosts`.
+        """
         return dict(self._ask({"type": "kill", "job": job, "worker": worker}))
 
     def token(self, lifetime_s: int, reader: bool = False) -> str:
@@ -114,9 +117,13 @@ class Client:
         return [str(host) for host in answer["hosts"]]
 
     def wait(
-        self, job: str, timeout_s: float | None = None, until: Callable[[dict[str, Any]], bool] | None = None
+        self,
+        job: str,
+        timeout_s: float | None = None,
+        until: Callable[[dict[str, Any]], bool] | None = None,
+        poll_s: float = POLL_S,
     ) -> dict[str, Any]:
-        """The job's status once it has ended, or as soon as `until(status)` holds.
+        """The job's status once it has ended, or as soon as `until(status)` holds; asked every `poll_s`.
 
         Raises JobFailed with the job's error when it failed, and RiprapError when it takes longer than `timeout_s`.
         """
@@ -133,7 +140,7 @@ class Client:
                 raise RiprapError(
                     f"job {job} is still {status['phase']} after {timeout_s:g} s", f"see {status['run_dir']}"
                 )
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
 
     def close(self) -> None:
         """End the session."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from riprap.controller.labels import HostLabels, labelled
 from riprap.controller.record import Assignment
 from riprap.controller.reports import AgentReport
 
@@ -58,6 +59,24 @@ class Cluster:
     def usable_hosts(self) -> dict[str, str]:
         """Hosts that can be given work, sorted, with the instance of their agent."""
         return {host: instance for host, instance in sorted(self.members.items()) if instance in self.agents}
+
+    def speaking(self, now: float) -> dict[str, HostLabels]:
+        """The hosts to give further work to, with their labels: members whose agents report, or all where none does.
+
+        One whose agent is silent may be lost, as ZooKeeper will say when its session ends.
+        """
+        hosts = self.hosts()
+        heard = {host: self.agents[instance].heard_at for host, instance in self.usable_hosts().items()}
+        return {host: hosts[host] for host, at in heard.items() if now - at <= SILENCE_S} or hosts
+
+    def hosts(self) -> dict[str, HostLabels]:
+        """The hosts that can be given work, with their labels."""
+        return {host: self.labels_of(host, instance) for host, instance in self.usable_hosts().items()}
+
+    def labels_of(self, host: str, instance: str) -> HostLabels:
+        """The labels of a host as the agent there gave them, also for a while after that agent is lost."""
+        agent = self.agents.get(instance)
+        return labelled(host, agent.report.labels if agent is not None else {})
 
     def gone(self, assignment: Assignment, now: float) -> bool:
         """True when the agent process that holds this assignment is lost, as far as anyone can tell.

@@ -21,15 +21,17 @@ from riprap.controller.cluster import Cluster
 from riprap.controller.desired import hosted_by_agents, tell
 from riprap.controller.handover import Handover
 from riprap.controller.horizon import FIRST
+from riprap.controller.injection import victims
 from riprap.controller.job import LedJob
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.last_words import ReadLastWords, nothing_said
 from riprap.controller.phases import STOPPING, TERMINAL, Phase
 from riprap.controller.reconcile import Pass
 from riprap.controller.record import UNASSIGNED, JobRecord
-from riprap.controller.reports import EXITED, AgentReport
+from riprap.controller.reports import EXITED, AgentReport, WorkerReport
 from riprap.controller.status import describe, describe_unreadable
 from riprap.controller.steps import Plan, PlanFor, Step
+from riprap.controller.victims import check_group, hosts_in, is_group
 from riprap.controller.view import View
 
 logger = logging.getLogger(__name__)
@@ -220,8 +222,11 @@ class Core:
         return []
 
     def kill(self, ticket: Any, name: str, worker: str) -> list[Action]:
-        """Have the worker's agent SIGKILL its present incarnation; raises ConfigError when none runs."""
+        """Have the worker's agent SIGKILL its present incarnation; or those of a group (victims.py), with the agents
+        where it names hosts. ConfigError when none runs."""
         job = self._job(name)
+        if is_group(worker):
+            return self._kill_group(ticket, job, worker)
         try:
             row = job.row(WorkerId.parse(worker))
         except (ValueError, KeyError):
@@ -229,9 +234,18 @@ class Core:
         if row is None or row.state == EXITED:
             names = ", ".join(map(str, job.tasks))
             raise ConfigError(f"{worker} of job {name} does not run now", f"choose one of {names} that does")
-        message = {"type": "kill", "job": name, "worker": worker, "incarnation": row.incarnation}
-        instance = job.tasks[row.id].assignment.instance
-        return [Send(instance, message), Reply(ticket, {"incarnation": row.incarnation, "pid": row.pid})]
+        return [_kill(job, row), Reply(ticket, {"incarnation": row.incarnation, "pid": row.pid})]
+
+    def _kill_group(self, ticket: Any, job: LedJob, target: str) -> list[Action]:
+        hosts = self.cluster.hosts()
+        check_group(target, {worker.stage for worker in job.tasks}, hosts)
+        rows, agents = victims(job, target, self.cluster), hosts_in(target, hosts)
+        if not rows and not agents:
+            raise ConfigError(f"no worker of {target} of job {job.spec.name} runs now", "see `riprap status`")
+        usable = self.cluster.usable_hosts()
+        sends = [_kill(job, row) for row in rows]
+        sends += [Send(usable[host], {"type": "kill_agent"}) for host in agents]
+        return [*sends, Reply(ticket, {"workers": [row.worker for row in rows], "hosts": agents})]
 
     def rotate(self, ticket: Any, secret: bytes, now: float) -> None:
         """Have the agents keep the secret to come; a later tick answers, with `hosts` and those `without`."""
@@ -242,7 +256,7 @@ class Core:
         if name in self.unreadable:
             return describe_unreadable(name, self.unreadable[name], self.controller)
         job = self._job(name)
-        return job.final or describe(job, self.controller, self.cluster.clock)
+        return job.final or describe(job, self.controller, self.cluster)
 
     def list_jobs(self) -> list[dict[str, Any]]:
         """All jobs: name, phase, run directory, error, and the command that goes on with one that failed."""
@@ -262,12 +276,13 @@ class Core:
         return {name: str(job.phase) for name, job in self.jobs.items()} | aside
 
     def agents(self) -> dict[str, Any]:
-        """The agents that can be given work, by host."""
+        """The agents that can be given work, by host, with the labels of each."""
         result = {}
         for host, instance in self.cluster.usable_hosts().items():
             report = self.cluster.agents[instance].report
             workers = [f"{row.job}/{row.worker}" for row in report.rows if row.state != EXITED]
-            result[host] = {"instance": instance, "pid": report.pid, "address": report.address, "workers": workers}
+            about = {"instance": instance, "pid": report.pid, "address": report.address, "workers": workers}
+            result[host] = about | {"labels": dict(self.cluster.labels_of(host, instance))}
         return result
 
     def _job(self, name: str) -> LedJob:
@@ -324,7 +339,7 @@ class Core:
         if job.purging:
             return actions
         if job.phase in TERMINAL and job.final is None:
-            job.final = describe(job, self.controller, self.cluster.clock)
+            job.final = describe(job, self.controller, self.cluster)
         return [*actions, *self._make_durable(job, now), *self._end(job)]
 
     def _end(self, job: LedJob) -> list[Action]:
@@ -358,6 +373,11 @@ class Core:
             return []
         job.writing = record
         return [Persist(job.spec, record, create=job.durable is None)]
+
+
+def _kill(job: LedJob, row: WorkerReport) -> Send:
+    message = {"type": "kill", "job": job.spec.name, "worker": row.worker, "incarnation": row.incarnation}
+    return Send(job.tasks[row.id].assignment.instance, message)
 
 
 def _refusal(name: str, error: RiprapError) -> ConfigError:

@@ -25,7 +25,7 @@ class When:
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault as it was asked for. `target` is a worker id, a service, or `random:STAGE`.
+    """One fault as it was asked for. `target` is a worker id, a service, `random:STAGE`, or a group (victims.py).
 
     `backup.2` reads like a worker id; which of the two it is depends on the topology.
     """

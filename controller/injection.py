@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from riprap.codec.ids import WorkerId
+from riprap.controller.cluster import Cluster
 from riprap.controller.faults import Fault, JobProgress, is_due
 from riprap.controller.job import LedJob
 from riprap.controller.moment import Moment
-from riprap.controller.reports import EXITED
+from riprap.controller.reports import EXITED, WorkerReport
+from riprap.controller.victims import is_group, names_hosts, workers_in
 
 
 def order_faults(run: Moment) -> None:
-    """Order each fault once, when its moment has come and its target runs.
+    """Order each fault once, when its moment has come and its target runs; of a group, those of it that run then.
 
-    An order is durable before an agent gets it, so that a new leader does not give it again.
+    An order is durable before an agent gets it, so that a new leader does not give it again. It holds the incarnations
+    to be hit (`hits`) by the instances of their agents.
     """
     job = run.job
     given = {order["number"] for order in job.injected}
     for number, fault in enumerate(job.spec.faults):
         if number in given or not is_due(fault.when, progress_of(job, run.now)):
             continue
-        row = job.row(WorkerId.parse(fault.target))
-        if row is not None and row.pid and row.state != EXITED:
-            order = {"number": number, "worker": fault.target, "incarnation": row.incarnation, "at": run.now}
-            job.injected.append(order | {"clock": run.cluster.clock, "action": fault.action})
-            fields = {"fault": str(fault), "action": fault.action, "target": fault.target}
+        rows = victims(run.job, fault.target, run.cluster)
+        if not rows:
+            continue
+        hits: dict[str, dict[str, int]] = defaultdict(dict)
+        for row in rows:
+            hits[job.tasks[row.id].assignment.instance][row.worker] = row.incarnation
+            fields = {"fault": str(fault), "action": fault.action, "target": row.worker}
             run.log("fault_injected", incarnation=row.incarnation, **fields)
+        order = {"number": number, "action": fault.action, "at": run.now, "clock": run.cluster.clock}
+        job.injected.append(order | {"hits": dict(hits)})
+
+
+def victims(job: LedJob, target: str, cluster: Cluster) -> list[WorkerReport]:
+    """The last reports of those workers of a target that run."""
+    names = [target]
+    if is_group(target):
+        hosts = {str(worker): task.assignment.host for worker, task in job.tasks.items()}
+        names = workers_in(target, hosts, cluster.hosts())
+    rows = (job.row(WorkerId.parse(name)) for name in names)
+    return [row for row in rows if row is not None and row.pid and row.state != EXITED]
 
 
 def note_faults_that_never_came(run: Moment) -> None:
@@ -53,9 +73,18 @@ def orders_for(job: LedJob, instance: str) -> list[dict[str, Any]]:
         return []
     orders = []
     for order in job.durable.injected:
-        worker = WorkerId.parse(order["worker"])
-        assignment = job.tasks[worker].assignment
-        if (assignment.incarnation, assignment.instance) == (order["incarnation"], instance):
-            fault: Fault = job.spec.faults[order["number"]]
-            orders.append({"incarnation": order["incarnation"], "number": order["number"], "fault": fault.fields()})
+        fault: Fault = job.spec.faults[order["number"]]
+        for name, incarnation in order["hits"].get(instance, {}).items():
+            assignment = job.tasks[WorkerId.parse(name)].assignment
+            if (assignment.incarnation, assignment.instance) == (incarnation, instance):
+                given = {"incarnation": incarnation, "number": order["number"]}
+                given |= {"with_agent": True} if names_hosts(fault.target) else {}
+                orders.append(given | {"fault": replace(fault, target=name).fields()})
     return orders
+
+
+def hits_of(order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """An order as an answer to a client: an entry for each worker that it hits."""
+    head = {name: value for name, value in order.items() if name != "hits"}
+    for workers in order["hits"].values():
+        yield from (head | {"worker": worker, "incarnation": number} for worker, number in workers.items())

@@ -14,6 +14,7 @@ from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
 from riprap.controller.horizon import Granting
 from riprap.controller.jobspec import JobSpec
+from riprap.controller.labels import HostLabels
 from riprap.controller.phases import STOPPING, TERMINAL, Phase, check_move
 from riprap.controller.record import UNASSIGNED, Assignment, JobRecord
 from riprap.controller.reports import EXITED, WorkerReport
@@ -39,6 +40,8 @@ class DecidedTask:
     assigned_at: float = 0.0
     lost_at: float | None = None
     """The time since which it is being replaced; None while it is up, or before its first incarnation was lost."""
+    lost_in: HostLabels = field(default_factory=dict)
+    """The labels of the host on which it was last lost."""
     restarts: int = 0
     fruitless: deque[float] = field(default_factory=deque)
     """The times at which incarnations died without having processed an item, since the last that did."""
@@ -86,6 +89,8 @@ class LedJob:
         self.committed = -1
         """Epochs that the sinks have committed together, as far as was heard; `committed_at` is the last's time."""
         self.committed_at = now
+        self.misplaced = ""
+        """The shortcomings of its placement, as this leader last logged them."""
         self.tickets: list[tuple[Any, Any]] = []
         """Clients to answer, each with its result, when what is decided now is durable."""
         self.refresh_view()
@@ -119,6 +124,11 @@ class LedJob:
         if incarnation == task.assignment.incarnation and instance != task.assignment.instance:
             return
         self.rows[row.id, incarnation] = row
+
+    def placed(self) -> dict[WorkerId, str]:
+        """The hosts of the tasks that need no other one."""
+        decided = self.tasks.items()
+        return {worker: task.assignment.host for worker, task in decided if task.assignment.host and not task.wanted}
 
     def record(self) -> JobRecord:
         """The decisions so far."""

@@ -12,6 +12,8 @@ from riprap.codec.trust.paths import problem_with_path
 from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
+from riprap.controller.placement import Rules
+from riprap.controller.victims import check_group, is_group, names_hosts
 
 WORKERS_MAX = 4096
 
@@ -40,6 +42,8 @@ class JobSpec:
     """The commits that complete the job."""
     faults: tuple[Fault, ...] = ()
     """The faults to be injected."""
+    rules: Rules = field(default_factory=Rules)
+    """Demands on the hosts of its workers."""
 
     @property
     def sources(self) -> frozenset[str]:
@@ -85,9 +89,10 @@ class JobSpec:
         if problem := problem_with_path(run_dir):
             raise ConfigError(f"the run directory {run_dir!r}: {problem}", "name another with --out")
         workers = _workers(topology.get("stages"))
+        workers += _copies(topology.get("copies", []), workers)
         limits, expected = JobLimits.from_topology(topology), Expected.from_topology(topology)
-        faults = _faults(topology, workers)
-        return cls(name, run_dir, topology, workers, _sinks(topology, workers), limits, submission, expected, faults)
+        faults, rules, sinks = _faults(topology, workers), Rules.of(topology), _sinks(topology, workers)
+        return cls(name, run_dir, topology, workers, sinks, limits, submission, expected, faults, rules)
 
 
 def _workers(stages: Any) -> tuple[WorkerId, ...]:
@@ -107,21 +112,50 @@ def _workers(stages: Any) -> tuple[WorkerId, ...]:
     return tuple(workers)
 
 
+def _copies(named: Any, workers: tuple[WorkerId, ...]) -> tuple[WorkerId, ...]:
+    """The active replicas."""
+    try:
+        copies = tuple(map(WorkerId.parse, named))
+    except (TypeError, ValueError, AttributeError):
+        raise ConfigError("`copies` must be a list of worker ids", "correct the topology") from None
+    for copy in copies:
+        if not copy.copy or copy.primary not in workers:
+            raise ConfigError(f"`copies` names {copy}, which is no replica of a task", "correct the topology")
+    if len(workers) + len(copies) > WORKERS_MAX:
+        raise ConfigError(f"the topology has more than {WORKERS_MAX} workers", "name fewer replicas")
+    return tuple(dict.fromkeys(copies))
+
+
 def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple[Fault, ...]:
     faults = read_faults(topology)
     names = {str(worker) for worker in workers}
     for fault in faults:
-        if fault.target not in names:
+        if is_group(fault.target):
+            _check_group(fault, {worker.stage for worker in workers})
+        elif fault.target not in names:
             raise ConfigError(f"fault '{fault}': the job has no worker {fault.target}", "name one of its workers")
     return faults
 
 
+def _check_group(fault: Fault, stages: set[str]) -> None:
+    """Refuse a stage that is not there, and what no agent can do. Hosts are known only when the moment has come."""
+    if names_hosts(fault.target):
+        if fault.action != "kill":
+            raise ConfigError(
+                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
+                f"use kill:{fault.target}, or `riprap run --hosts`",
+            )
+    else:
+        check_group(fault.target, stages, {})
+
+
 def _sinks(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> frozenset[WorkerId]:
     """The workers that `sinks` names, by stage or by worker id; without it, the tasks of the last stage."""
-    named = topology.get("sinks") or [workers[-1].stage]
+    primaries = [worker for worker in workers if not worker.copy]
+    named = topology.get("sinks") or [primaries[-1].stage]
     if not isinstance(named, list):
         raise ConfigError("`sinks` must be a list of stages or worker ids", "correct the topology")
-    sinks = frozenset(worker for worker in workers if worker.stage in named or str(worker) in named)
+    sinks = frozenset(worker for worker in primaries if worker.stage in named or str(worker) in named)
     known = {worker.stage for worker in sinks} | {str(worker) for worker in sinks}
     unknown = [name for name in named if name not in known]
     if unknown:

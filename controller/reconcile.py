@@ -20,6 +20,7 @@ from riprap.controller.job import LedJob
 from riprap.controller.last_words import ReadLastWords
 from riprap.controller.moment import Moment
 from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, EndReason, FailureReason, Phase
+from riprap.controller.placement import REMEDY, Deal, dealt, unsatisfied
 from riprap.controller.record import Assignment
 from riprap.controller.reports import EXITED, UP
 
@@ -54,9 +55,14 @@ class Pass(Moment):
 
     def _submitted(self) -> None:
         timeout_s = self.job.spec.limits.startup_timeout_s
-        if self.cluster.usable_hosts():
+        hosts, spec = self.cluster.hosts(), self.job.spec
+        lacking = unsatisfied(spec.rules, hosts, dealt(spec.rules, spec.workers, hosts)) if hosts else []
+        is_late = self.now - self.job.phase_at > timeout_s
+        if hosts and not (lacking and spec.rules.strict):
             self.job.move(Phase.DEPLOYING, self.now)
-        elif self.now - self.job.phase_at > timeout_s:
+        elif is_late and hosts:
+            self.fail(EndReason.DEPLOYMENT, f"not placed within {timeout_s:g} s: {'; '.join(lacking)}", REMEDY)
+        elif is_late:
             self.fail(
                 EndReason.DEPLOYMENT,
                 f"no agent has joined within {timeout_s:g} s",
@@ -152,20 +158,25 @@ class Pass(Moment):
         return {worker: reason for worker, reason in suspicions.items() if not self.job.tasks[worker].fenced}
 
     def _assign(self) -> None:
-        """Give every worker that wants an incarnation to a host: the one it had, else the least loaded."""
-        hosts = self.cluster.usable_hosts()
-        for worker, task in self.job.tasks.items():
-            if not task.wanted or not hosts:
-                continue
-            host = task.assignment.host
-            if host not in hosts:
-                host = min(hosts, key=lambda name: (self.load[name], name))
+        """Give every worker that wants an incarnation to a host."""
+        job, instances = self.job, self.cluster.usable_hosts()
+        wanted = [(worker, task) for worker, task in job.tasks.items() if task.wanted]
+        if not wanted or not instances:
+            return
+        hosts = self.cluster.speaking(self.now)
+        losses = [task.lost_in for task in job.tasks.values() if task.lost_at is not None]
+        deal = Deal(job.spec.rules, hosts, job.placed(), self.load, losses)
+        for worker, task in wanted:
+            host = deal.place(worker, task.assignment.host)
             incarnation = Incarnation(task.assignment.incarnation + 1)
             task.restarts += bool(task.assignment.host)
-            task.assignment = Assignment(incarnation, host, hosts[host])
+            task.assignment = Assignment(incarnation, host, instances[host])
             task.wanted, task.fenced, task.assigned_at = False, False, self.now
-            self.load[host] += 1
-            self.job.detector.watch(worker, incarnation, hosts[host])
+            job.detector.watch(worker, incarnation, instances[host])
+        misplaced = "; ".join(unsatisfied(job.spec.rules, hosts, job.placed()))
+        if misplaced and misplaced != job.misplaced:
+            self.log("placement_unsatisfied", reason=misplaced)
+        job.misplaced = misplaced
 
     def _advance(self) -> None:
         job = self.job

@@ -51,6 +51,7 @@ def note(run: Moment, worker: WorkerId, reason: FailureReason) -> None:
     """Enter a loss among the job's failures, once, repaired or not."""
     job, task = run.job, run.job.tasks[worker]
     task.lost_at = run.now if task.lost_at is None else task.lost_at
+    task.lost_in = run.cluster.labels_of(task.assignment.host, task.assignment.instance)
     incarnation = task.assignment.incarnation
     if any(known["worker"] == str(worker) and known["incarnation"] == incarnation for known in job.failures):
         return  # by a former leader, say, that died before it could replace the worker

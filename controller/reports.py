@@ -9,6 +9,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller import messages
 from riprap.controller.deltas import State
+from riprap.controller.labels import check_labels
 
 STATS_BYTES_MAX = 32 * 1024  # of one incarnation, packed
 
@@ -124,7 +125,10 @@ _KINDS["peers"] = {list, type(None)}
 for _name in _MOMENTS:
     _KINDS[_name] = {*_KINDS[_name], int}
 
-_HEAD = ("host", "instance", "number", "address", "pid", "term", "sequence", "behind", "clock", "sent_at", "next_keys")
+_HEAD = (
+    "host", "instance", "number", "address", "pid", "term", "sequence", "behind", "clock", "sent_at", "next_keys",
+    "labels",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -150,6 +154,8 @@ class AgentReport:
     sent_at: float = 0.0
     next_keys: str = ""
     """The id of the keys announced as the cluster's next."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Those that it was given; its host's name is not among them."""
 
     def state(self) -> State:
         """The report as the wire carries it; rows under the names of their incarnations."""
@@ -175,6 +181,7 @@ class AgentReport:
             clock=messages.text(message, "clock", ""),
             sent_at=messages.moment(message, "sent_at"),
             next_keys=messages.text(message, "next_keys", ""),
+            labels=check_labels(messages.mapping(message, "labels")),
             revisions=revisions,
             rows=[WorkerReport.read(row) for row in rows.values()],
         )

@@ -7,15 +7,20 @@ from typing import Any
 
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
+from riprap.controller.cluster import Cluster
+from riprap.controller.injection import hits_of
 from riprap.controller.job import LedJob
 from riprap.controller.phases import Phase
+from riprap.controller.placement import unsatisfied
 
 
-def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
+def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
     """The answer to `status`. All moments are on the controller's clock, except failures and faults of another
     `clock`; `started_at` is None where that is another's.
 
-    `past` holds the last statistics of dead incarnations under `WORKER#INCARNATION`.
+    `hosts` has the labels of each host that can be given work or has some, `placement_unsatisfied` the shortcomings of
+    the spread that the topology asks for, a sentence each; `round` counts the rollbacks; `past` holds the last
+    statistics of dead incarnations under `WORKER#INCARNATION`.
     """
     current = {(worker, task.assignment.incarnation) for worker, task in job.tasks.items()}
     return {
@@ -25,17 +30,26 @@ def describe(job: LedJob, controller: str, clock: str) -> dict[str, Any]:
         "remedy": job.remedy,
         "controller": controller,
         "workers": {str(worker): _worker(job, worker) for worker in job.tasks},
+        "hosts": _hosts(job, cluster),
+        "placement_unsatisfied": unsatisfied(job.spec.rules, cluster.hosts(), job.placed()),
         "past": {
             f"{worker}#{inc}": row.stats for (worker, inc), row in job.rows.items() if (worker, inc) not in current
         },
         "failures": [dict(failure) for failure in job.failures],
-        "injected": [dict(order) for order in job.injected],
+        "injected": [hit for order in job.injected for hit in hits_of(order)],
+        "round": job.round,
         "checkpoint": job.durable_marks.completed if job.checkpoints is not None else None,
         "run_dir": job.spec.run_dir,
         "run": job.spec.topology.get("run", ""),
         "servers": list(_servers(job.spec.topology)),
-        "started_at": job.started_at if job.clock == clock else None,
+        "started_at": job.started_at if job.clock == cluster.clock else None,
     }
+
+
+def _hosts(job: LedJob, cluster: Cluster) -> dict[str, dict[str, str]]:
+    assigned = {task.assignment.host: task.assignment.instance for task in job.tasks.values() if task.assignment.host}
+    known = {**assigned, **cluster.usable_hosts()}
+    return {host: dict(cluster.labels_of(host, instance)) for host, instance in sorted(known.items())}
 
 
 def _servers(topology: Mapping[str, Any]) -> Sequence[str]:
@@ -48,7 +62,7 @@ def describe_unreadable(name: str, error: RiprapError, controller: str) -> dict[
     """The same of a job that was set aside."""
     why = {"error": f"set aside: {error.args[0]}", "remedy": error.remedy}
     known = {"job": name, "phase": str(Phase.UNREADABLE), **why, "controller": controller}
-    return {**known, "workers": {}, "past": {}, "failures": [], "run_dir": "", "started_at": None}
+    return {**known, "workers": {}, "hosts": {}, "past": {}, "failures": [], "run_dir": "", "started_at": None}
 
 
 def _worker(job: LedJob, worker: WorkerId) -> dict[str, Any]:

@@ -14,11 +14,15 @@ from riprap.controller.messages import Message
 
 
 class Order(NamedTuple):
-    """A fault to be injected into one incarnation; `number` tells the faults of a job apart."""
+    """A fault to be injected into one incarnation, and into its agent too if `with_agent`.
+
+    `number` tells the faults of a job apart.
+    """
 
     number: int
     incarnation: int
     fault: Fault
+    with_agent: bool = False
 
 
 class Wish(NamedTuple):
@@ -119,4 +123,5 @@ def _read_order(order: Any) -> Order:
         fault = Fault.read(order.get("fault"))
     except ConfigError as error:
         raise FrameError(str(error)) from error
-    return Order(messages.count(order, "number"), messages.count(order, "incarnation"), fault)
+    number, incarnation = messages.count(order, "number"), messages.count(order, "incarnation")
+    return Order(number, incarnation, fault, order.get("with_agent") is True)

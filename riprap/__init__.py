@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         mini_batch,
         none,
         optimistic,
+        partially_active,
         reactive,
         replication,
         resume,
@@ -58,8 +59,8 @@ _PUBLIC = {
     "riprap.codec.codes": ("make_code",),
     "riprap.codec.errors": ("ConfigError", "DataError", "JobFailed", "RiprapError"),
     "riprap.engine.api.compose": (
-        "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "optimistic", "reactive",
-        "replication", "resume", "scheme", "stop_the_world", "upstream_backup",
+        "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "optimistic",
+        "partially_active", "reactive", "replication", "resume", "scheme", "stop_the_world", "upstream_backup",
     ),
     "riprap.engine.api.progress": ("Progress",),
     "riprap.engine.api.run": ("Run",),
@@ -90,8 +91,9 @@ __all__ = [
     "ItemProcessor", "ItemSource", "Iterate", "Job", "JobFailed", "KeySet", "Matrix", "Number", "Option", "Panes",
     "Processor", "Progress", "RiprapError", "RiprapSGDClassifier", "RiprapSGDRegressor", "Run", "Sink", "Source",
     "Stage", "State", "Table", "TimedLines", "TransactionalSink", "Vector", "Windowed", "approximate", "barrier",
-    "erasure", "from_estimator", "load_model", "make_code", "mini_batch", "none", "optimistic", "predict",
-    "reactive", "replication", "resume", "save_model", "scheme", "stop_the_world", "to_estimator", "to_onnx",
+    "erasure", "from_estimator", "load_model", "make_code", "mini_batch", "none", "optimistic",
+    "partially_active",
+    "predict", "reactive", "replication", "resume", "save_model", "scheme", "stop_the_world", "to_estimator", "to_onnx",
     "upstream_backup", "write_shards",
 ]  # fmt: skip
 

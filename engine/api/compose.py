@@ -34,8 +34,21 @@ from riprap.operators.base import Operator
 from riprap.operators.names import short_name
 
 __all__ = [
-    "Job", "Stage", "approximate", "barrier", "erasure", "mini_batch", "none", "optimistic", "reactive", "replication",
-    "resume", "scheme", "stop_the_world", "upstream_backup",
+    "Job",
+    "Stage",
+    "approximate",
+    "barrier",
+    "erasure",
+    "mini_batch",
+    "none",
+    "optimistic",
+    "partially_active",
+    "reactive",
+    "replication",
+    "resume",
+    "scheme",
+    "stop_the_world",
+    "upstream_backup",
 ]  # fmt: skip
 
 Section = Mapping[str, Any]
@@ -59,6 +72,7 @@ optimistic = partial(scheme, "optimistic")
 stop_the_world = partial(scheme, "stop_the_world")
 mini_batch = partial(scheme, "mini_batch")
 upstream_backup = partial(scheme, "upstream_backup")
+partially_active = partial(scheme, "partially_active")
 erasure = partial(scheme, "erasure")
 replication = partial(scheme, "replication")
 reactive = partial(scheme, "reactive")

@@ -25,5 +25,5 @@ def begin(parent: int | None) -> None:
         processes.die_with_parent(parent)
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)  # in a fork too, whatever its parent logs
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # it repeats each lost connection many times over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -50,6 +50,26 @@ faults_file_option = click.option(
 )
 
 out_option = click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
+
+label_option = click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A failure domain of this host; may be repeated."
+)
+
+
+def hosts_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that make several hosts of this machine; a command gets them as `hosts`, empty where it is itself."""
+
+    @functools.wraps(function)
+    def command(*args: Any, hosts: int, domains: Sequence[str], **options: Any) -> Any:
+        from riprap.engine.services.hosts import pretended_hosts
+
+        return function(*args, hosts=pretended_hosts(hosts, domains) if hosts > 1 or domains else (), **options)
+
+    count, help = click.IntRange(1, 64), "Act as so many hosts, to try out their loss."
+    named = click.option("--hosts", type=count, default=1, show_default=True, help=help)
+    domains_help = "Deal N values of a label over these hosts; may be repeated."
+    return named(click.option("--domains", multiple=True, metavar="LABEL=N", help=domains_help)(command))
+
 
 from_option = click.option("--from", "start_from", metavar="DIR", help="Begin from a savepoint.")
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
-from riprap.codec.errors import ConfigError
+from riprap.codec.errors import ConfigError, RiprapError
 from riprap.engine.cli.options import no_verify_option, out_option, zookeeper_option
 
 TIMEOUT_S = 300.0
 """For a checkpoint to be whole, and for the job's workers to end."""
+POLL_S = 0.01
+"""From one look for their end to the next: meanwhile nobody works."""
 
 
 @click.command("rescale")
@@ -24,6 +27,8 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
 
     The job ends with a savepoint, in its run directory, and begins from it anew, in a run directory of its own: what
     was announced stands, and nothing is announced twice. The next one says where it began from, in its topology.
+    All that can be checked is checked before anything is stopped; should the next one not begin nevertheless, the
+    command that begins it is named.
 
     \b
     Example:
@@ -34,7 +39,7 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
     from riprap.engine.run.cluster_start import check_is_of_cluster, find_run_directory, submit_anew
     from riprap.engine.run.preflight import check_job
     from riprap.engine.run.savepoint_checks import check_rescaling
-    from riprap.engine.run_directory.directory import TOPOLOGY
+    from riprap.engine.run_directory.directory import TOPOLOGY, check_is_free
     from riprap.engine.services.cluster import open_client
     from riprap.engine.services.state import find_backups
 
@@ -43,13 +48,23 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
         run_dir = find_run_directory(job, client)
         check_is_of_cluster(run_dir)
         topology = str(run_dir / TOPOLOGY)
-        before, after = (check_job(topology, changes, verify=False).topology for changes in ((), sets))
-        check_rescaling(before, after)  # before anything is stopped
-        path = run_dir / "savepoints" / time.strftime("%Y%m%d-%H%M%S")
-        make_savepoint(client, job, path, stop=True, timeout_s=TIMEOUT_S)
-        client.wait(job, TIMEOUT_S)
-        job_after = check_job(topology, [*sets, f"start_from={path}"], verify=not no_verify)
-        hand_in(submit_anew(job_after, out, find_backups(zookeeper)), client, zookeeper, as_json=False)
+        before = check_job(topology, (), verify=False).topology
+        checked = check_job(topology, sets, verify=not no_verify)
+        check_rescaling(before, checked.topology)
+        if out is not None:
+            check_is_free(Path(out))
+        servers, path = find_backups(zookeeper), run_dir / "savepoints" / time.strftime("%Y%m%d-%H%M%S")
+        savepoint = make_savepoint(client, job, path, stop=True, timeout_s=TIMEOUT_S)
+        try:
+            start = submit_anew(checked.begun_from(savepoint), out, servers)
+            client.wait(job, TIMEOUT_S, poll_s=POLL_S)
+            hand_in(start, client, zookeeper, as_json=False)
+        except RiprapError as error:
+            named = " ".join(f"--set {change}" for change in sets)
+            raise RiprapError(
+                f"{job} has ended with the savepoint {path}, and the next one has not begun: {error.args[0]}",
+                f"once that is mended, begin it with: riprap submit {topology} --from {path} {named}",
+            ) from error
 
 
 def _parsed(text: str) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from riprap.engine.cli.options import (
     fault_option,
     faults_file_option,
     from_option,
+    hosts_options,
     json_option,
     no_verify_option,
     out_option,
@@ -23,7 +24,11 @@ from riprap.engine.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from riprap.engine.run.start import Start
+    from riprap.engine.run.until import Until
+    from riprap.engine.services.hosts import OwnHost
 
 
 @click.command("run")
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 @click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
 @no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
+@hosts_options
 @click.option("--until", metavar="items=N|seconds=S", help="Drain a stream without end then; it ends a little later.")
 @json_option
 def command(
@@ -52,6 +58,7 @@ def command(
     standby: int,
     no_verify: bool,
     profile: bool,
+    hosts: Sequence[OwnHost],
     until: str | None,
     as_json: bool,
 ) -> None:
@@ -64,12 +71,18 @@ def command(
       riprap run --resume runs/logistic_regression_higgs-20260101-120000
       riprap run configs/word_count.yaml --profile --out runs/words   # then open runs/words/profile.html
       riprap run configs/word_count.yaml --from savepoints/words --set stages.count.parallelism=4
+      riprap run configs/word_count.yaml --set fault_tolerance.scheme=mini_batch \\
+          --hosts 4 --domains rack=2 --fault kill:domain:rack=rack-1@50%
 
     \b
     A fault is ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
       ACTION   kill, stop (and continue after `for`), slow (a fraction of CPU)
-      TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper, backup
+      TARGET   a worker such as processor.2, random:STAGE, agent, controller, zookeeper, backup;
+               host:NAME or domain:LABEL=VALUE (their agents with all workers), stage:NAME, primaries (all workers)
       WHEN     epoch=N, items=N, seconds=S, N%
+
+    --hosts has this machine act as several, host-1, host-2, ..., with labels dealt round (rack=rack-1, rack=rack-2), to
+    try out the loss of a host or of a failure domain (docs/domains.md).
 
     Whatever ended a job before it completed, --resume goes on with it from the last epoch that was made durable, and
     gives the model that an undisturbed run would have given. A job that has completed is only summed up again.
@@ -79,27 +92,40 @@ def command(
     """
     from riprap.engine.run.start import start_again, start_anew
     from riprap.engine.run.until import Until
-    from riprap.engine.run_directory.directory import read_summary
 
-    ends = Until.parse(until) if until else None
+    ends, changes = Until.parse(until) if until else None, (*sets, *begun_from(start_from))
     if resume is None:
         if topology is None:
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
-        start = start_anew(topology, (*sets, *begun_from(start_from)), faults, faults_file, out, verify=not no_verify)
+        start = start_anew(topology, changes, faults, faults_file, out, not no_verify, hosts)
     else:
-        _check_alone(topology, (*sets, *begun_from(start_from)), out, no_verify)
-        run_dir = Path(resume).resolve()
-        if (summary := read_summary(run_dir)).get("completed"):
-            click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
-            _print(summary, run_dir, as_json)
+        _check_alone(topology, changes, out, no_verify)
+        if _is_over(run_dir := Path(resume).resolve(), as_json):
             return
-        start = start_again(run_dir, faults, faults_file)
+        start = start_again(run_dir, faults, faults_file, hosts)
+    _check_end(start, ends)
+    _run(replace(start, profile=profile, until=ends), zookeeper, standby, as_json)
+
+
+def _is_over(run_dir: Path, as_json: bool) -> bool:
+    """True for a job that has completed; its summary is printed once more."""
+    from riprap.engine.run_directory.directory import read_summary
+
+    summary = read_summary(run_dir)
+    if not summary.get("completed"):
+        return False
+    click.echo(f"job {summary['job']} has completed; there is nothing to go on with", err=True)
+    _print(summary, run_dir, as_json)
+    return True
+
+
+def _check_end(start: Start, ends: Until | None) -> None:
+    """A stream that ends by itself is not drained before."""
     if ends is not None and start.job.items is not None:
         start.lock.close()
         raise ConfigError(
             "--until is for streams without end", "set input.repeat to forever, or input.follow; or use input.limit"
         )
-    _run(replace(start, profile=profile, until=ends), zookeeper, standby, as_json)
 
 
 def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, no_verify: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ASK_AGAIN_S = 2.0
 """The pause between two requests: a leader that is lost forgets them."""
-LOOK_S = 0.05
+LOOK_S = 0.01
 
 
 @click.command("savepoint")
@@ -51,15 +51,15 @@ def command(job: str, directory: str, timeout: float, stop: bool, zookeeper: str
     path = Path(directory).resolve()
     with open_client(zookeeper) as client:
         savepoint = make_savepoint(client, job, path, stop, timeout)
+    savepoint.check()
     click.echo(f"savepoint {path}: checkpoint {savepoint.checkpoint} of {savepoint.job}")
 
 
 def make_savepoint(client: Client, job: str, path: Path, stop: bool, timeout_s: float) -> Savepoint:
-    """A savepoint of a job in a new or empty directory; RiprapError where it is not whole in time."""
+    """A savepoint of a job in a new or empty directory; RiprapError where it is not whole in time. Its parts are not
+    read again."""
     _make_directory(path)
-    savepoint = _await(client, job, path, stop, time.monotonic() + timeout_s)
-    savepoint.check()
-    return savepoint
+    return _await(client, job, path, stop, time.monotonic() + timeout_s)
 
 
 def _make_directory(path: Path) -> None:

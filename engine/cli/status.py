@@ -41,7 +41,8 @@ def jobs_text(jobs: Mapping[str, str]) -> str:
 
 
 def job_text(status: Mapping[str, Any]) -> str:
-    """The job's phase, then a line a worker, then a line a failure."""
+    """The job's phase, then a line a worker, a line a host where there are several or they have labels, and a line a
+    failure."""
     lines = [f"{status['job']}  {status['phase']}  {status.get('run_dir', '')}"]
     if status.get("error"):
         lines.append(f"  {status['error']}\n  remedy: {status.get('remedy') or 'see its logs'}")
@@ -51,6 +52,21 @@ def job_text(status: Mapping[str, Any]) -> str:
             f" epoch {worker['epoch']:<8} {worker['items']:>14,} items  {worker['restarts']} restarts"
             + (f"  in {worker['call']} for {worker['call_ms'] / 1000:.0f} s" if worker.get("call") else "")
         )
+    lines += _host_lines(status)
+    lines += [f"  placement is not as asked for: {wrong}" for wrong in status.get("placement_unsatisfied") or ()]
     for failure in status.get("failures") or ():
         lines.append(f"  lost {failure['worker']}#{failure['incarnation']}: {failure['reason']}")
     return "\n".join(lines)
+
+
+def _host_lines(status: Mapping[str, Any]) -> list[str]:
+    from riprap.controller.labels import in_words
+
+    hosts: Mapping[str, Mapping[str, str]] = status.get("hosts") or {}
+    if len(hosts) < 2 and not any(in_words(labels) for labels in hosts.values()):
+        return []
+    lines = []
+    for host, labels in hosts.items():
+        workers = [name for name, worker in status["workers"].items() if worker["host"] == host]
+        lines.append(f"  on {host:<13} {in_words(labels) or '-':<24} {' '.join(workers) or 'no worker'}")
+    return lines

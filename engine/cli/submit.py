@@ -52,8 +52,8 @@ def command(
     """Submit a topology to a running cluster, and return at once.
 
     With --resume a job that failed or was cancelled goes on from its last durable epoch, as `riprap run --resume` does;
-    JOB is its name, or its run directory. Faults are those of `riprap run` (see there), but hit workers alone; the
-    controller orders them and the agents of the workers carry them out.
+    JOB is its name, or its run directory. Faults are those of `riprap run` (see there), but hit workers, and hosts
+    with all their workers; the controller orders them and the agents carry them out.
 
     \b
     Example:
@@ -61,7 +61,7 @@ def command(
       riprap status kmeans_higgs
       riprap submit --resume kmeans_higgs
     """
-    from riprap.engine.run.cluster_start import check_faults, submit_anew
+    from riprap.engine.run.cluster_start import check_faults, on_cluster, submit_anew
     from riprap.engine.run.preflight import check_job
     from riprap.engine.services.cluster import open_client
     from riprap.engine.services.state import find_backups
@@ -77,7 +77,7 @@ def command(
         check_faults(job)
     with open_client(zookeeper) as client:
         if job is not None:
-            start: ClusterStart | None = submit_anew(job, out, find_backups(zookeeper))
+            start: ClusterStart | None = submit_anew(on_cluster(job, client), out, find_backups(zookeeper))
         else:
             start = _again(str(resume), client, faults, faults_file, verify)
         if start is not None:

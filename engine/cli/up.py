@@ -15,7 +15,7 @@ import click
 from riprap.codec.errors import RiprapError
 from riprap.codec.json_text import to_json
 from riprap.controller import ensemble
-from riprap.engine.cli.options import json_option, own_ensemble_option
+from riprap.engine.cli.options import json_option, label_option, own_ensemble_option
 from riprap.engine.services.state import (
     ServiceState,
     read_state,
@@ -38,11 +38,13 @@ SUPERVISE_EVERY_S = 0.2
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The embedded ZooKeeper's port (default: free).")
 @click.option("--address", default="", metavar="IP", help="Where other hosts reach this one (default: they do not).")
 @click.option("--backups", type=click.IntRange(0, 5), default=1, show_default=True, help="Backup servers.")
+@label_option
 @click.option("--foreground", is_flag=True, help="Stay in the foreground until interrupted.")
 @json_option
 def command(
-    zookeeper: str | None, standby: int, port: int, address: str, backups: int, foreground: bool, as_json: bool
-) -> None:
+    zookeeper: str | None, standby: int, port: int, address: str, backups: int, labels: tuple[str, ...],
+    foreground: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Start cluster services on this host: ZooKeeper, controllers, backup servers, an agent.
 
     Says what runs if they run already. Jobs of a cluster whose processes were lost, and not ended by `riprap down`, go
@@ -54,17 +56,21 @@ def command(
       riprap submit configs/svm_higgs.yaml
       riprap down
       riprap up --address 10.0.0.7 --port 2181   # and `riprap agent --zookeeper 10.0.0.7:2181` on further hosts
+      riprap up --address 10.0.0.7 --port 2181 --label rack=r1   # the failure domain of its agent (docs/domains.md)
     """
+    from riprap.controller.labels import read_labels
+
+    read_labels(labels)  # what is wrong with them is said here
     state = read_state()
     if state is None and zookeeper:
         _check_ensemble(zookeeper)
     if state is None and foreground:
-        _serve(zookeeper, standby, port, address, backups)
+        _serve(zookeeper, standby, port, address, backups, labels)
         return
     if state is None:
         address = _own_address(address, zookeeper)
     already = state is not None
-    state = state or _start(zookeeper, standby, port, address, backups)
+    state = state or _start(zookeeper, standby, port, address, backups, labels)
     if as_json:
         known = {"already": already, "zookeeper": state.zookeeper, "pid": state.pid, "backups": state.backups}
         click.echo(to_json(known))
@@ -93,13 +99,16 @@ def _own_address(given: str, zookeeper: str | None) -> str:
     return ONE_HOST if is_loopback(seen) else seen
 
 
-def _start(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> ServiceState:
+def _start(
+    zookeeper: str | None, standby: int, port: int, address: str, backups: int, labels: tuple[str, ...]
+) -> ServiceState:
     """Start the supervisor detached from this terminal, and wait until it has written its state."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     arguments = ["up", "--foreground", "--standby", str(standby), "--port", str(port), "--address", address]
     arguments += ["--backups", str(backups)]
     arguments += ["--zookeeper", zookeeper] if zookeeper else []
+    arguments += [part for label in labels for part in ("--label", label)]
     log_path = folder / "up.log"
     with log_path.open("wb") as log:
         supervisor = subprocess.Popen(
@@ -119,16 +128,19 @@ def _start(zookeeper: str | None, standby: int, port: int, address: str, backups
     return state
 
 
-def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups: int) -> None:
+def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups: int, labels: tuple[str, ...]) -> None:
     """Be the supervisor: services up, restarted when they die, down when interrupted."""
     from riprap.codec.trust.keys import own_authority
+    from riprap.controller.labels import read_labels
     from riprap.engine.services.backup_servers import servers_of_cluster
     from riprap.engine.services.host import Services
+    from riprap.engine.services.hosts import this_host
 
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     servers = servers_of_cluster(folder, backups, address)
-    services = Services(folder, zookeeper, standby, port, address, on_restart=_note_restart, backups=servers)
+    hosts = (this_host(read_labels(labels)),)
+    services = Services(folder, zookeeper, standby, port, address, hosts, on_restart=_note_restart, backups=servers)
     try:
         keys = own_authority().id
         services.start()

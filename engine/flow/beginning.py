@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from riprap.codec.errors import JobFailed
+from riprap.codec.key_groups import GROUPS
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.progress import TaskProgress
 from riprap.operators.states.base import Backup, State
@@ -24,6 +25,12 @@ class Beginning(NamedTuple):
     """At a destination: the items of all windows that are closed."""
     names: Sequence[str]
     """Of transactions that the savepoint commits, though its job may have ended before it did."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the state, where keys are dealt out evenly."""
+        backups, share = (self.backups[:1], 1.0) if self.groups is None else (self.backups, len(self.groups) / GROUPS)
+        return int(share * sum(array.nbytes for backup in backups for array in backup.arrays))
 
     def load(self, stage: str, state: State | None) -> None:
         """Have a new state take over what is its own. JobFailed where it cannot."""

@@ -29,7 +29,7 @@ class TaskGate:
         joints = (*layout.inputs, *layout.outputs)
         parts = [SegmentGate(segment.layout) for segment in layout.segments]
         joined = [
-            *(worker for joint in joints for worker in joint.workers),
+            *(worker for joint in joints for worker in joint.everybody),
             *(w for part in parts for w in part.workers),
         ]
         self.workers = tuple(dict.fromkeys(joined))
@@ -60,7 +60,14 @@ class TaskGate:
 
 
 def _check_reply(sender: WorkerId, block: Block) -> None:
-    if set(block.meta) != {"heard"} or not _is_heard(block.meta["heard"]) or not _are_turns(block.arrays):
+    if set(block.meta) == {"needed"} and are_counts([block.meta["needed"]], 1) and not block.arrays:
+        return
+    if (
+        set(block.meta) - {"silent"} != {"heard"}
+        or block.meta.get("silent", True) is not True
+        or not _is_heard(block.meta["heard"])
+        or not _are_turns(block.arrays)
+    ):
         raise FrameError("a REPLY with odd fields")
 
 

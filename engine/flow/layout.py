@@ -31,6 +31,17 @@ class Joint:
     """True when its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
     from_source: bool = False
     """True when the sending stage reads the job's input."""
+    copies: tuple[WorkerId, ...] = ()
+    """Active replicas of those workers: what is sent to one goes to them too, and any of them may send its output."""
+
+    @property
+    def everybody(self) -> tuple[WorkerId, ...]:
+        """The workers at its other end, and their replicas."""
+        return (*self.workers, *self.copies)
+
+    def with_copies(self, worker: WorkerId) -> list[WorkerId]:
+        """One of the workers, and its replicas."""
+        return [worker, *(copy for copy in self.copies if copy.primary == worker)]
 
 
 @dataclass(frozen=True)
@@ -68,13 +79,20 @@ class Layout:
                 workers = tuple(WorkerId(edge.upstream, i) for i in origins)
                 source = edge.upstream in topology.sources
                 inputs.append(
-                    Joint(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited, source)
+                    Joint(
+                        *(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited, source),
+                        topology.copies_of(workers),
+                    )
                 )
             if edge.upstream == me.stage:
                 reached = (WorkerId(edge.downstream, j) for j in targets(edge, *pair, me.index))
                 workers = tuple(worker for worker in reached if worker != me)
+                copies = topology.copies_of(workers)
                 outputs.append(
-                    Joint(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, awaited)
+                    Joint(
+                        *(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, awaited),
+                        copies=copies,
+                    )
                 )
         for segment in segments:
             to = (segment.layout.partner,) if not segment.computes else ()
@@ -104,8 +122,8 @@ class Layout:
 
     def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
         """The edges that end here, with the workers at their other end."""
-        found = {joint.edge: joint.workers for joint in self.inputs}
-        found |= {joint.reply: joint.workers for joint in self.outputs}
+        found = {joint.edge: joint.everybody for joint in self.inputs}
+        found |= {joint.reply: joint.everybody for joint in self.outputs}
         for segment in self.segments:
             found.pop(segment.link, None)
             found |= segment.layout.incoming()
@@ -120,7 +138,7 @@ class Layout:
 
     def receivers(self) -> list[WorkerId]:
         """All workers that this one sends to, by any edge."""
-        joined = [worker for joint in (*self.outputs, *self.inputs) for worker in joint.workers]
+        joined = [worker for joint in (*self.outputs, *self.inputs) for worker in joint.everybody]
         parts = chain.from_iterable(segment.layout.receivers() for segment in self.segments)
         return list(dict.fromkeys([*joined, *parts]))
 

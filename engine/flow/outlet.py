@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.clock import opened
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.layout import Joint, Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.progress import NOWHERE, WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key, number_of
@@ -49,8 +51,17 @@ class OutletLink:
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
         self.retains = False
         """True when all that left stays held, acknowledged or not, until `forget`. A scheme says so at the start."""
+        self.is_silent = False
+        """True when the receiver hears another copy of this task: what is put out waits, until it asks for it."""
+        self.twins: tuple[OutletLink, ...] = ()
+        """The links to active replicas of the receiver, which get the same blocks under the same numbers."""
         self._counts: deque[int] = deque()
         self._items = self._newer = 0
+
+    @property
+    def may_send(self) -> bool:
+        """True when what waits may go, as far as the receiver is concerned."""
+        return self.placed and not self.is_silent
 
     def has_come(self, block: Block, cause: LinkKey, made: tuple[int, int]) -> bool:
         """True when the receiver has this already, from a former incarnation: what a block of the cause made, by its
@@ -88,11 +99,13 @@ class OutletLink:
             self.held.clear()
 
     def forget(self, number: int, checkpoint: int) -> None:
-        """Let go of all that was retained up to a block, and to the barrier of a checkpoint."""
-        while self.held and (
-            self.held[0].epoch <= checkpoint if self.held[0].kind == Kind.BARRIER else number_of(self.held[0]) <= number
-        ):
-            self.held.popleft()
+        """Let go of all that was retained up to a block, and to the barrier of a checkpoint; nor does what a silent
+        link has not sent have to leave any more."""
+        for kept in (self.held, *([self.waiting] if self.is_silent else [])):
+            while kept and (
+                kept[0].epoch <= checkpoint if kept[0].kind == Kind.BARRIER else number_of(kept[0]) <= number
+            ):
+                kept.popleft()
 
     def take_back(self, kept: Sequence[Block]) -> None:
         """The receiver died, and these were on the way: they wait for its next incarnation, with what is not safe."""
@@ -144,6 +157,9 @@ class Outlet:
     def __init__(self, layout: Layout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
         self.links = {link_key(j.edge, to): OutletLink(j, to) for j in layout.outputs for to in j.workers}
+        for joint in layout.outputs:
+            for to in joint.copies:
+                self.links[link_key(joint.edge, to)].twins += (OutletLink(joint, to),)
         self.epoch = Epoch(0)
         self._files = files
         self._forward = [joint for joint in layout.outputs if not joint.feedback]
@@ -270,12 +286,18 @@ class Outlet:
         self._siblings[link.key] = sibling
         if (number, sibling) <= link.logged.get(cause, (-1, -1)):
             return
-        muted = link.has_come(block, cause, (number, sibling))
+        made = (number, sibling)
+        muted = link.has_come(block, cause, made)
         at = self.progress.sent.get(link.key, NOWHERE)
         if not muted:
             at = max(at, link.came)
         block.meta["cause"] = Cause(*cause, number, sibling)
         self.progress.sent[link.key] = at.put(block, self.layout.me.index, link.to.index)
+        for twin in link.twins:
+            self._put_on(twin, block, twin.has_come(block, cause, made))
+        self._put_on(link, block, muted)
+
+    def _put_on(self, link: OutletLink, block: Block, muted: bool) -> None:
         if block.kind != Kind.DATA:
             link.last = block
         if self.on_put is not None:
@@ -289,28 +311,45 @@ class Outlet:
 
     # what the task calls
     @property
+    def all_links(self) -> Iterator[OutletLink]:
+        """Those to replicas of receivers too."""
+        for link in self.links.values():
+            yield link
+            yield from link.twins
+
+    def link_to(self, edge: Edge, worker: WorkerId) -> OutletLink:
+        """The link on an edge to a worker."""
+        link = self.links[link_key(edge, worker)]
+        return link if link.to == worker else next(twin for twin in link.twins if twin.to == worker)
+
+    @property
     def placed(self) -> bool:
-        """True when all receivers have said how far they are."""
-        return all(link.placed for link in self.links.values())
+        """True when of all receivers one copy has said how far it is."""
+        return all(any(one.placed for one in (link, *link.twins)) for link in self.links.values())
 
     @property
     def blocked(self) -> bool:
         """True when too much waits on a data link. For a receiver that is down nothing may: whoever runs ahead of it
-        takes the processors from its next incarnation, for which all will wait."""
-        most = self.scheme.waiting_max
+        takes the processors from its next incarnation, for which all will wait. A copy that lags, or is down, holds
+        nobody up while another copy does not."""
         for link in self.links.values():
-            if (link.is_over or len(link.waiting) > (most if link.placed else 0)) and not link.joint.feedback:
+            if not link.joint.feedback and self._is_blocked(link) and all(map(self._is_blocked, link.twins)):
                 return True
         return False
 
+    def _is_blocked(self, link: OutletLink) -> bool:
+        if link.is_silent:
+            return False
+        return link.is_over or len(link.waiting) > (self.scheme.waiting_max if link.placed else 0)
+
     def flush(self) -> None:
         """Send what waits, in order, as far as the links and the scheme allow."""
-        for link in self.links.values():
+        for link in self.all_links:
             if link.held:
                 link.release(self.port.unacknowledged(link.joint.edge, link.to))
             if link.is_over:
                 link.is_over = self.port.unacknowledged(link.joint.edge, link.to) > self.scheme.window.blocks
-            while link.waiting and link.placed:
+            while link.waiting and link.may_send:
                 block = link.waiting[0]
                 if not self.scheme.may_leave(link, block) or not self._sent(link, block):
                     break
@@ -329,7 +368,7 @@ class Outlet:
 
     def of_worker(self, worker: WorkerId) -> Iterator[OutletLink]:
         """The links to a worker."""
-        return (link for link in self.links.values() if link.to == worker)
+        return (link for link in self.all_links if link.to == worker)
 
     def lost(self, worker: WorkerId) -> None:
         """A receiver died: what it had not acknowledged waits for its next incarnation."""
@@ -341,8 +380,9 @@ class Outlet:
         for key, link in self.links.items():
             self.links[key] = OutletLink(link.joint, link.to)
 
-    def place(self, link: OutletLink, heard: Heard) -> None:
-        """The receiver has said what came: the rest is sent (again), and nothing comes twice."""
+    def place(self, link: OutletLink, heard: Heard, is_silent: bool = False) -> None:
+        """The receiver has said what came: the rest is sent (again), and nothing comes twice; or kept until it asks."""
+        link.is_silent = is_silent
         link.place(heard)
         self._repeat_last(link, heard)
 
@@ -355,17 +395,19 @@ class Outlet:
 
     def pending(self) -> Iterator[tuple[LinkKey, Block]]:
         """Blocks put out and not acknowledged, in order: a new incarnation must be able to send them again."""
-        for link in self.links.values():
-            on_the_way = self.port.kept(link.joint.edge, link.to) if link.placed else []
+        for link in (min((link, *link.twins), key=_first_kept) for link in self.links.values()):
+            is_kept_there = link.placed and not link.retains  # what retains has it in `held` too
+            on_the_way = self.port.kept(link.joint.edge, link.to) if is_kept_there else []
             for block in chain(link.held, on_the_way, link.waiting):
                 yield link.key, block
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
         """Restore a former incarnation's output; each receiver says what of it has come."""
         for key, block in pending:
-            self.links[key].waiting.append(block)
-            if block.kind != Kind.DATA:
-                self.links[key].last = block
+            for link in (self.links[key], *self.links[key].twins):
+                link.waiting.append(block)
+                if block.kind != Kind.DATA:
+                    link.last = block
 
     def mute_put_out(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
         """Of what was put back, causes that the restored state does not include come again, perhaps behind others than
@@ -390,3 +432,8 @@ class Outlet:
             for link in self.links.values()
             if not link.joint.feedback
         )
+
+
+def _first_kept(link: OutletLink) -> float:
+    """The number from which on a link has kept its blocks; infinite where it has none."""
+    return min((number_of(queue[0]) for queue in (link.held, link.waiting) if queue), default=math.inf)

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from riprap.codec.blocks import Kind
-from riprap.codec.ids import Epoch, Incarnation, Seq
+from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.progress import LinkKey, link_key
@@ -19,7 +19,7 @@ class End(NamedTuple):
     """A window's punctuation as it came; its number is one of the sender's incarnation."""
 
     epoch: Epoch
-    incarnation: Incarnation
+    sender: tuple[WorkerId | None, Incarnation]
     seq: Seq
 
 
@@ -45,7 +45,7 @@ class Receipts:
     def note(self, entry: Entry, closed: int) -> None:
         """A block came in, when this window and those before it were closed: perhaps by a former incarnation."""
         if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources and entry.block.epoch > closed:
-            self._ends[entry.link].append(End(entry.block.epoch, entry.incarnation, entry.seq))
+            self._ends[entry.link].append(End(entry.block.epoch, (entry.sender, entry.incarnation), entry.seq))
 
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""
@@ -53,7 +53,7 @@ class Receipts:
         if edge is None or sender is None or entry.incarnation != self._port.incarnation(sender):
             return  # on the sender's next connection, numbers mean other blocks
         ends = self._ends[entry.link]
-        while ends and ends[0].incarnation != entry.incarnation:
+        while ends and ends[0].sender != (sender, entry.incarnation):
             ends.popleft()
         seq = entry.seq
         if ends and seq >= ends[0].seq:

@@ -76,6 +76,9 @@ class Scheme:
     for_loops = False
     """True when it differs from other schemes within loops alone."""
 
+    forward_only = False
+    """True when it takes no edge that leads back."""
+
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""
 
@@ -159,6 +162,9 @@ class Scheme:
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
         """The receiver of a link has said how far it is, and what else it was told (`told`)."""
 
+    def on_needed(self, link: OutletLink, number: int) -> None:
+        """The receiver of a link needs nothing up to this number any more, whoever dies."""
+
     def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
         """All else that a new incarnation of the sender of a link must know."""
         return ()
@@ -172,6 +178,10 @@ class Scheme:
 
     def on_durable(self, number: int) -> None:
         """Everything saved up to this number is safe."""
+
+    def on_begun(self, nbytes: int) -> None:
+        """The state, of about so many bytes, is that of the savepoint from which each incarnation begins; before all
+        other calls, and before what this worker has saved itself, if anything, is restored."""
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         """Take over what a former incarnation saved; returns the entries to process again, in their order."""

@@ -124,6 +124,7 @@ class Task:
         """Begin from a savepoint; an incarnation that has saved something of its own goes on from that (`restore`)."""
         vars(self.progress).update(vars(beginning.progress))
         beginning.load(self.layout.me.stage, self.operator.state)
+        self.scheme.on_begun(beginning.nbytes)
         if isinstance(self.operator, TransactionalSink):
             for name in beginning.names:
                 self.operator.commit(name)
@@ -173,15 +174,17 @@ class Task:
     # what comes in
     def admits(self, block: Block) -> bool:
         """True when a peer of ours can have sent this."""
-        return block.kind != Kind.REPLY or set(block.meta) == {"heard"}
+        return block.kind != Kind.REPLY or set(block.meta) - {"silent"} in ({"heard"}, {"needed"})
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A block came in, in order on its link."""
         if block.kind == Kind.REPLY:
             self.port.ack(edge, sender, block.seq)
-            link = self.outlet.links[link_key(self._replies[edge].edge, sender)]
+            link = self.outlet.link_to(self._replies[edge].edge, sender)
+            if "needed" in block.meta:
+                return self.scheme.on_needed(link, block.meta["needed"])
             heard = Heard.unpack(block.meta["heard"])
-            self.outlet.place(link, heard)
+            self.outlet.place(link, heard, "silent" in block.meta)
             self.scheme.on_placed(link, heard, block.arrays)
             return
         link_of = link_key(edge, sender)
@@ -225,13 +228,13 @@ class Task:
         self.outlet.lost(worker)
         self._answers.forgive(worker)
         for joint in self.layout.inputs:
-            if worker in joint.workers:
-                self._forget_held(link_key(joint.edge, worker))
+            if worker in joint.everybody:
+                self._forget_held(link_key(joint.edge, worker), worker)
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
 
-    def _forget_held(self, link: LinkKey) -> None:
-        """A sender's next incarnation sends again what waits here; but not what this task was restored with."""
-        if kept := deque(entry for entry in self.held.pop(link, ()) if entry.edge is None):
+    def _forget_held(self, link: LinkKey, sender: WorkerId) -> None:
+        """A next incarnation, or a copy, sends again what waits here; not what this task was restored with."""
+        if kept := deque(entry for entry in self.held.pop(link, ()) if entry.sender != sender):
             self.held[link] = kept
 
     def on_worker_restored(self, worker: WorkerId) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,18 @@ from riprap.codec.errors import ConfigError
 from riprap.controller.client import Client
 from riprap.controller.ensemble import file_in_use
 from riprap.controller.phases import ENDED
+from riprap.controller.victims import is_group, names_hosts
+from riprap.engine.run.host_checks import asks_for_hosts, on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.start import committed_epochs, refuse_to_resume
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
 from riprap.engine.run_directory.checkpoints import last_checkpoint
 from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
+
+FIRST_AGENT_S = 10.0
+"""The wait for an agent, which may have been started a moment ago."""
+LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ def submit_again(
     with Attempts(run_dir) as attempts:
         job = check_job(str(run_dir / TOPOLOGY), (), faults, faults_file, verify=verify)
         check_faults(job)
+        job = on_cluster(job, client)
         phase = client.jobs().get(job.topology.job, "CANCELLED")
         if phase not in ENDED:
             raise ConfigError(
@@ -81,13 +89,27 @@ def submit_again(
 
 
 def check_faults(job: CheckedJob) -> None:
-    """ConfigError for a fault in anything but a worker: agents hit none but their own workers."""
+    """ConfigError for a fault in a service: agents hit none but their own workers, and themselves with all of them."""
     workers = {str(worker) for worker in job.topology.workers()}
     for fault in job.faults:
-        if fault.target not in workers:
+        if fault.action != "kill" and names_hosts(fault.target):
             raise ConfigError(
-                f"fault '{fault}': in a job of a cluster only workers can be hit", "name a worker, or use `riprap run`"
+                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
+                f"use kill:{fault.target}, or `riprap run --hosts`",
             )
+        if fault.target not in workers and not is_group(fault.target):
+            raise ConfigError(
+                f"fault '{fault}': in a job of a cluster only workers and hosts can be hit",
+                "name a worker or a group of them, or use `riprap run`",
+            )
+
+
+def on_cluster(job: CheckedJob, client: Client) -> CheckedJob:
+    """The job beside the hosts of the cluster, as `on_hosts`; one that asks for hosts waits for a first agent."""
+    deadline = time.monotonic() + (FIRST_AGENT_S if asks_for_hosts(job) else 0.0)
+    while not (agents := client.agents()) and time.monotonic() < deadline:
+        time.sleep(LOOK_EVERY_S)
+    return on_hosts(job, {host: about["labels"] for host, about in agents.items()})
 
 
 def find_run_directory(job: str, client: Client) -> Path:

@@ -10,6 +10,7 @@ from riprap.codec.ids import WorkerId
 from riprap.configs.problems import suggestion
 from riprap.configs.topology import Topology
 from riprap.controller.faults import Fault, When
+from riprap.controller.victims import is_group
 from riprap.engine.run.faults import SERVICES
 
 
@@ -28,7 +29,10 @@ def plan_faults(faults: Sequence[Fault], topology: Topology, total_items: int | 
 
 
 def _definite_target(fault: Fault, topology: Topology, draw: random.Random, drawn: set[str]) -> str:
-    """A worker or a service of this job; random ones differ from one another as long as there are workers left."""
+    """A worker, a service or a group of this job; random ones differ as long as there are workers left.
+
+    Hosts are looked at in host_checks.py.
+    """
     if fault.action == "cut":
         raise ConfigError(
             f"fault '{fault}': traffic cannot be cut here: the workers of `riprap run` share one network, and cut needs"
@@ -38,7 +42,9 @@ def _definite_target(fault: Fault, topology: Topology, draw: random.Random, draw
         )
     if fault.target.partition(".")[0] == "backup" and "backup" not in topology.stages:
         return _backup_server(fault, topology)
-    if fault.target in SERVICES:
+    if fault.target.startswith("stage:"):
+        _check_stage(fault, fault.target.removeprefix("stage:"), topology)
+    if fault.target in SERVICES or is_group(fault.target):
         return fault.target
     if fault.target.startswith("random:"):
         stage = fault.target.removeprefix("random:")
@@ -52,6 +58,11 @@ def _definite_target(fault: Fault, topology: Topology, draw: random.Random, draw
     tasks = topology.stages[worker.stage].parallelism
     if worker.index >= tasks:
         raise ConfigError(f"fault '{fault}': {worker.stage} has only {tasks} tasks", f"choose an index below {tasks}")
+    if worker.copy and worker not in topology.copies:
+        has = ", ".join(map(str, topology.copies)) or "none"
+        raise ConfigError(
+            f"fault '{fault}': {worker.primary} has no such replica; the job has {has}", "name one of these"
+        )
     return str(worker)
 
 

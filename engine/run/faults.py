@@ -10,11 +10,13 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.problems import suggestion
 from riprap.controller.faults import Fault, When
+from riprap.controller.victims import PRIMARIES, is_group
 
 GRAMMAR = """\
 ACTION:TARGET@WHEN[,for=DURATION][,cpu=FRACTION]
     ACTION   kill (SIGKILL), stop (SIGSTOP, and SIGCONT after `for`), slow (a fraction of CPU)
-    TARGET   a worker such as processor.2, random:STAGE, agent, controller, backup (backup.2, ...), zookeeper
+    TARGET   a worker such as processor.2, random:STAGE, agent, controller, backup (backup.2, ...), zookeeper;
+             host:NAME or domain:LABEL=VALUE (their agents with all workers), stage:NAME, primaries (all workers)
     WHEN     epoch=N (N epochs are committed), items=N, seconds=S (since the first item), N% (of all items)
     DURATION 500ms, 5s, 2m"""
 EXAMPLE = "write for example kill:processor.2@epoch=3 or stop:random:processor@25%,for=3s"
@@ -70,12 +72,12 @@ def _parse_when(text: str, when: str) -> When:
 
 
 def _parse_target(text: str, target: str) -> str:
-    if target in SERVICES or re.fullmatch(r"random:[a-z][a-z0-9_]*", target):
+    if target in SERVICES or is_group(target) or re.fullmatch(r"random:[a-z][a-z0-9_]*", target):
         return target
     try:
         return str(WorkerId.parse(target))
     except ValueError:
-        raise _wrong(text, f"{target!r} is not a target", suggestion(target, SERVICES)) from None
+        raise _wrong(text, f"{target!r} is not a target", suggestion(target, (*SERVICES, PRIMARIES))) from None
 
 
 def _parse_options(text: str, options: Iterable[str]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from riprap.codec.events import EventLog
-from riprap.controller.effects import TICK_S, Effect, Victim, begin
+from riprap.controller.effects import TICK_S, Effect, begin
 from riprap.controller.faults import Fault, JobProgress, When, is_due
 from riprap.engine.run.summary import Injected
 from riprap.engine.run.targets import Targets
@@ -58,8 +58,7 @@ class Injector(threading.Thread):
         """SIGKILL a target now, on whatever thread; False when none of that name is running."""
         began = self.first_item_at
         moment = When("seconds", round(time.monotonic() - began, 3) if began is not None else 0.0)
-        victim = self._targets.find(target)
-        return victim is not None and self._inject(Fault("kill", target, moment), victim)
+        return self._inject(Fault("kill", target, moment))
 
     def step(self, now: float) -> None:
         """One look at the progress; faults whose target is not running yet stay pending."""
@@ -68,27 +67,23 @@ class Injector(threading.Thread):
         progress = JobProgress(self._committed.epoch, self._committed.items, seconds)
         for fault in [fault for fault in self.pending if is_due(fault.when, progress)]:
             self._due.add(str(fault))
-            victim = self._targets.find(fault.target)
-            if victim and self._inject(fault, victim):
+            if self._inject(fault):
                 self.pending.remove(fault)
         self._effects = [effect for effect in self._effects if effect.step(now)]
 
-    def _inject(self, fault: Fault, victim: Victim) -> bool:
-        at = time.monotonic()
-        done, effect = begin(fault, victim, at)
-        if not done:
-            return False
-        self._effects += [effect] if effect is not None else []
-        self.injected.append(Injected(fault.target, victim.incarnation, fault.action, at))
-        self._note(
-            "fault_injected",
-            monotonic=at,
-            fault=str(fault),
-            action=fault.action,
-            target=fault.target,
-            incarnation=victim.incarnation,
-        )
-        return True
+    def _inject(self, fault: Fault) -> bool:
+        """Hit all processes of the target that run, one right after the other; False when there are none."""
+        hits = []
+        for name, victim in self._targets.find(fault.target).items():
+            at = time.monotonic()
+            done, effect = begin(fault, victim, at)
+            hits += [Injected(name, victim.incarnation, fault.action, at)] if done else []
+            self._effects += [effect] if effect is not None else []
+        for hit in hits:
+            self.injected.append(hit)
+            words = {"fault": str(fault), "action": fault.action, "target": hit.target}
+            self._note("fault_injected", monotonic=hit.at, incarnation=hit.incarnation, **words)
+        return bool(hits)
 
     def _note(self, event: str, **fields: Any) -> None:
         """Log an event; on a full disk the job ends by itself, and says why."""

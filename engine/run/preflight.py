@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from bdb import BdbQuit
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from riprap.backupserver.savepoint import Savepoint
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.importing import own_line
 from riprap.configs.document import read_document
@@ -67,6 +68,11 @@ class CheckedJob:
     def columns(self) -> dict[str, Any]:
         """The columns of the input and its label, as far as they are known."""
         return {"columns": list(self.schema.columns), "label": self.schema.label}
+
+    def begun_from(self, savepoint: Savepoint) -> CheckedJob:
+        """The same job, which goes on where another, with the same operators, ended with this savepoint."""
+        topology = replace(self.topology, start_from=str(savepoint.directory))
+        return replace(self, topology=topology, checkpoints_before=savepoint.checkpoint)
 
     def submission(self, run: str, attempt: int, backups: Sequence[str], checkpoint: int = 0) -> dict[str, Any]:
         """The topology as it is submitted, with what workers would else have to ask the source or the launcher.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
@@ -29,6 +30,7 @@ from riprap.engine.services.backup_servers import discard_storage
 from riprap.engine.services.cluster import open_client
 from riprap.engine.services.forgetting import forget_backups
 from riprap.engine.services.host import Services
+from riprap.engine.services.hosts import this_host
 from riprap.engine.services.own_part import OwnPart
 from riprap.engine.services.state import ZOOKEEPER_DATA
 from riprap.engine.worker.profiling import PROFILE
@@ -59,9 +61,10 @@ class Session:
         logs, backups = run_dir / LOGS, start.backups
         self._part = OwnPart(zookeeper, start.attempt.run, start.attempt.number) if zookeeper else None
         ensemble = self._part.connect_string if self._part else None
-        self._services = Services(logs, ensemble, standby, on_restart=self._note_restart, backups=backups)
+        hosts = start.hosts or (this_host(),)
+        self._services = Services(logs, ensemble, standby, hosts=hosts, on_restart=self._note_restart, backups=backups)
         self._service_failures: list[dict[str, Any]] = []
-        self._targets = Targets()
+        self._targets = Targets({host.name: host.labels for host in hosts}, self._services.agents)
         self._leads: tuple[str, int | None] = ("", None)
         sinks = sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks)
         self._committed = Committed(run_dir, sinks)
@@ -115,6 +118,7 @@ class Session:
         for caution in self._job.cautions:
             self._events.write("caution", text=caution)
         with open_client(self._services.zookeeper, ANSWER_TIMEOUT_S) as client:
+            self._await_hosts(client)
             self._submit(client)
             poller = Poller(client, self._job.topology.job, LOOK_EVERY_S)
             poller.start()
@@ -129,7 +133,8 @@ class Session:
             finally:
                 poller.stop()
             if self._zookeeper and self.status.get("phase") == "COMPLETED":
-                client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
+                with suppress(ConfigError):  # its answer was lost, and the job is gone when it is asked for again
+                    client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
 
     def _discard_backups(self) -> None:
         """A completed job needs its backups no more, wherever they are."""
@@ -137,6 +142,20 @@ class Session:
         if self._job.topology.backup.addresses:
             for server in forget_backups(self.status):
                 self._events.write("backups_not_forgotten", server=server)
+
+    def _await_hosts(self, client: Client) -> None:
+        """Wait for the agents of all hosts, where there are several: the first to come would be dealt all tasks."""
+        deadline, hosts = time.monotonic() + SILENCE_MAX_S, self._services.agents.keys()
+        lacking = set(hosts) if len(hosts) > 1 else set()
+        while lacking:
+            self._services.supervise()
+            with suppress(RiprapError):  # the first controller is being elected
+                lacking = hosts - client.agents().keys()
+            if lacking and time.monotonic() > deadline:
+                raise RiprapError(
+                    f"no agent has joined for {', '.join(sorted(lacking))}", f"see {self._run_dir / LOGS}"
+                )
+            time.sleep(LOOK_EVERY_S if lacking else 0)
 
     def _submit(self, client: Client) -> None:
         """Submit until a controller takes the job: the first one is being elected."""
@@ -192,8 +211,8 @@ class Session:
         self._note_restored(answered_at)
         pids = self._services.pids()
         self._targets.update_services(pids | self._leader(pids))
-        if "agent" in pids:
-            self._targets.update_workers(status, pids["agent"])
+        agents = self._services.agents.items()
+        self._targets.update_workers(status, {host: pids[name] for host, name in agents if name in pids})
         stats = [one for found in stats_by_worker(status).values() for one in found]
         emitted = (moment for moment in times(stats, "first_emit_at") if moment >= self._started_at)
         known = self._injector.first_item_at  # another controller may not know of the incarnations before

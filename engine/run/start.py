@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riprap.codec.errors import ConfigError
+from riprap.engine.run.host_checks import on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.until import Until
 from riprap.engine.run.window_output import check_output_is_free
@@ -14,6 +15,7 @@ from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, su
 from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
 from riprap.engine.run_directory.epochs import Committed
 from riprap.engine.services.backup_servers import BackupServer, servers_of_run
+from riprap.engine.services.hosts import OwnHost, this_host
 from riprap.operators import by_value
 
 
@@ -30,20 +32,25 @@ class Start:
     """True when workers record where their time goes."""
     until: Until | None = None
     """The moment when a stream without end is to be drained."""
+    hosts: Sequence[OwnHost] = ()
+    """The hosts that this machine has agents for; empty: itself alone."""
 
 
 def start_anew(
     topology: str, sets: Sequence[str], faults: Sequence[str], faults_file: str | None, out: str | None,
-    verify: bool = True,
+    verify: bool = True, hosts: Sequence[OwnHost] = (),
 ) -> Start:  # fmt: skip
-    """The first attempt at a job; ConfigError for whatever is wrong with it or with `out`, DataError for its input."""
-    job = check_job(topology, sets, faults, faults_file, verify)
+    """The first attempt at a job; ConfigError for whatever is wrong with it or with `out`, DataError for its input.
+
+    `hosts` get an agent each; without any, this machine has one.
+    """
+    job = _on_own_hosts(check_job(topology, sets, faults, faults_file, verify), hosts)
     check_output_is_free(job.topology)
     run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
-    return _begin(job, run_dir, Attempts(run_dir))
+    return _begin(job, run_dir, Attempts(run_dir), hosts)
 
 
-def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -> Start:
+def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None, hosts: Sequence[OwnHost] = ()) -> Start:
     """The next attempt at the job of a run directory, from its last committed epoch that was made durable.
 
     ConfigError, with no attempt counted, when it is none, is in use, or what is needed to go on is gone.
@@ -53,19 +60,24 @@ def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None) -
     attempts = Attempts(run_dir)
     try:
         _check_is_no_clusters(run_dir, attempts)
-        job = check_job(str(run_dir / TOPOLOGY), (), faults, faults_file)
-        return _begin(job, run_dir, attempts)
+        job = _on_own_hosts(check_job(str(run_dir / TOPOLOGY), (), faults, faults_file), hosts)
+        return _begin(job, run_dir, attempts, hosts)
     except BaseException:
         attempts.close()
         raise
 
 
-def _begin(job: CheckedJob, run_dir: Path, attempts: Attempts) -> Start:
+def _on_own_hosts(job: CheckedJob, hosts: Sequence[OwnHost]) -> CheckedJob:
+    return on_hosts(job, {host.name: host.labels for host in hosts or (this_host(),)})
+
+
+def _begin(job: CheckedJob, run_dir: Path, attempts: Attempts, hosts: Sequence[OwnHost]) -> Start:
     before = committed_epochs(job, run_dir)
     if any(before):
         _check_can_go_on(job, run_dir, attempts)
     attempt = attempts.begin(before)
-    return Start(job, run_dir, attempt, servers_of_run(job.topology, run_dir, attempt.run), attempts)
+    servers = servers_of_run(job.topology, run_dir, attempt.run)
+    return Start(job, run_dir, attempt, servers, attempts, hosts=tuple(hosts))
 
 
 def committed_epochs(job: CheckedJob, run_dir: Path) -> list[int]:

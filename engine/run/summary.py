@@ -104,6 +104,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "bytes_per_item": sum(bytes_sent.values()) / items_now if items_now else 0.0,
         "faults_not_injected": dict(facts.not_injected),
         "failures": match_failures(facts.injected, facts.status.get("failures") or ()),
+        "rollbacks": int(facts.status.get("round") or 0),
         **{name: _total(every, name) for name in COUNTED},
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "backups": {name: _total(every, name) for name in BACKUPS},

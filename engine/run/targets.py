@@ -10,32 +10,46 @@ from typing import Any
 import psutil
 
 from riprap.controller.effects import Victim
+from riprap.controller.labels import HostLabels
+from riprap.controller.victims import hosts_in, is_group, workers_in
 
 
 class Targets:
-    """The processes of a job by name. One thread tells it the controller's answers, another one asks."""
+    """The processes of a job by name. One thread tells it the controller's answers, another one asks.
 
-    def __init__(self) -> None:
+    `hosts` are the labels of the hosts, `agents` the names of the services that are their agents.
+    """
+
+    def __init__(self, hosts: Mapping[str, HostLabels] | None = None, agents: Mapping[str, str] | None = None) -> None:
+        self._hosts, self._agents = hosts or {}, agents or {}
+        self._placed: dict[str, str] = {}
         self._lock = threading.Lock()
         self._victims: dict[str, Victim] = {}
 
-    def update_workers(self, status: Mapping[str, Any], agent_pid: int) -> None:
-        """Take in the controller's answer about a job whose workers are children of this agent."""
-        for worker, state in (status.get("workers") or {}).items():
-            pid, incarnation = state.get("pid") or 0, state.get("incarnation") or 0
-            if pid:
-                self._update(worker, pid, incarnation, agent_pid)
+    def update_workers(self, status: Mapping[str, Any], agent_pids: Mapping[str, int]) -> None:
+        """Take in the controller's answer about a job whose workers are children of these agents, by host."""
+        workers = status.get("workers") or {}
+        for worker, state in workers.items():
+            pid, incarnation, host = state.get("pid") or 0, state.get("incarnation") or 0, state.get("host") or ""
+            if pid and host in agent_pids:
+                self._update(worker, pid, incarnation, agent_pids[host])
+        with self._lock:
+            self._placed = {worker: state.get("host") or "" for worker, state in workers.items()}
 
     def update_services(self, pids: Mapping[str, int]) -> None:
         """Take in the process ids of our own children, which cannot be recycled before we reap them."""
         for name, pid in pids.items():
             self._update(name, pid, 0, os.getpid())
 
-    def find(self, name: str) -> Victim | None:
-        """The living process of that name, if one is known."""
+    def find(self, target: str) -> dict[str, Victim]:
+        """The living processes of a worker, a service or a group, as far as they are known, by name: agents last, for
+        their workers end with them."""
         with self._lock:
-            victim = self._victims.get(name)
-        return victim if victim and victim.alive() else None
+            names, victims = [target], dict(self._victims)
+            if is_group(target):
+                names = workers_in(target, self._placed, self._hosts)
+                names += [self._agents[host] for host in hosts_in(target, self._hosts)]
+        return {name: victims[name] for name in names if name in victims and victims[name].alive()}
 
     def _update(self, name: str, pid: int, incarnation: int, ancestor: int) -> None:
         old = self._victims.get(name)

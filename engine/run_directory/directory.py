@@ -21,8 +21,15 @@ LOGS = "logs"
 SCHEMA = "schema.json"
 SUMMARY = "summary.json"
 TOPOLOGY = "topology.yaml"
-COMPUTED = ("sinks",)
+COMPUTED = ("sinks", "copies")
 """Fields that a resolved topology adds, and no topology file may hold."""
+
+
+def check_is_free(path: Path) -> None:
+    """ConfigError where a run directory that was asked for by name holds something already."""
+    if path.is_dir() and any(path.iterdir()):
+        resume = f", or go on there with `{resume_command(path)}`" if (path / ATTEMPTS).exists() else ""
+        raise ConfigError(f"--out {path}: the directory is not empty", f"name a new one{resume}")
 
 
 def make_run_directory(
@@ -38,9 +45,7 @@ def make_run_directory(
     try:
         path = path if out else _make_fresh(path)
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            resume = f", or go on there with `{resume_command(path)}`" if (path / ATTEMPTS).exists() else ""
-            raise ConfigError(f"--out {path}: the directory is not empty", f"name a new one{resume}")
+        check_is_free(path)
         (path / LOGS).mkdir()
         with replacing(path / TOPOLOGY) as stream:
             _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)

@@ -67,8 +67,8 @@ class Cut:
     """Of transactions that are not committed, each with the checkpoint that it came before."""
     aligned_s: float
     copy_s: float
-    is_apart: bool = False
-    """True when it was written to the directory of a savepoint."""
+    whole: Sliced | None = None
+    """All of the state, until it is written to the directory of a savepoint; None where there is none to write."""
     saved_as: int = 0
     nbytes: int = 0
 
@@ -232,9 +232,11 @@ class Barrier(Scheme):
         ]
         notes = bench.journal.notes() if bench.journal is not None else {}
         line.cut = cut = Cut(
-            progress, self._chain.copy(bool(line.savepoint)), came, leaving, self._links - line.came, notes,
+            progress, self._chain.copy(), came, leaving, self._links - line.came, notes,
             list(self._names), began - line.begun_at, 0.0,
         )  # fmt: skip
+        if line.savepoint:
+            cut.whole = cut.copy if cut.copy.backup.full else self._chain.copy_whole()
         cut.copy_s = now() - began
         bench.outlet.put_barrier(line.number, line.unaligned, line.savepoint)
         self._closed[line.number] = bench.progress.epoch
@@ -275,26 +277,31 @@ class Barrier(Scheme):
         cut = line.cut if line is not None else None
         if line is None or cut is None or cut.awaited or cut.saved_as:
             return
-        arrays = list(cut.copy.arrays)
-        moving = []
-        for link, block, stage in (*cut.came, *cut.leaving):
-            moving.append([list(link), stage, len(block.arrays), *fields_of(block)])
-            arrays += block.arrays
-        meta = {
-            "progress": cut.progress, "state": len(cut.copy.arrays), **self._chain.fields(cut.copy),
-            "came": len(cut.came), "moving": moving, "types": [type_of(array) for array in arrays],
-            "notes": cut.notes, "names": cut.names,
-        }  # fmt: skip
-        arrays = [plain(array) for array in arrays]
-        cut.nbytes = sum(array.nbytes for array in arrays)
-        if line.savepoint and not cut.is_apart:
-            cut.is_apart = True
+        if cut.whole is not None:
+            meta, arrays = self._record(cut, cut.whole)
             self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
+            cut.whole = None
+        meta, arrays = self._record(cut, cut.copy)
+        cut.nbytes = sum(array.nbytes for array in arrays)
         cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
         if cut.saved_as:
             self._chain.note_saved(line.number, cut.copy)
             self.bench.port.count("checkpoints")
             self.bench.port.count("checkpoint_bytes", cut.nbytes)
+
+    def _record(self, cut: Cut, state: Sliced) -> tuple[dict[str, Any], list[np.ndarray]]:
+        """Fields and arrays of a part that holds this copy of the state."""
+        arrays = list(state.arrays)
+        moving = []
+        for link, block, stage in (*cut.came, *cut.leaving):
+            moving.append([list(link), stage, len(block.arrays), *fields_of(block)])
+            arrays += block.arrays
+        meta = {
+            "progress": cut.progress, "state": len(state.arrays), **self._chain.fields(state),
+            "came": len(cut.came), "moving": moving, "types": [type_of(array) for array in arrays],
+            "notes": cut.notes, "names": cut.names,
+        }  # fmt: skip
+        return meta, [plain(array) for array in arrays]
 
     def on_durable(self, number: int) -> None:
         line = self._line
@@ -305,6 +312,9 @@ class Barrier(Scheme):
         self._line = None
 
     # a new incarnation
+    def on_begun(self, nbytes: int) -> None:
+        self._chain.begin(nbytes)
+
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         bench, progress = self.bench, self.bench.progress
         entries: list[Entry] = []

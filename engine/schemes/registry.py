@@ -16,6 +16,7 @@ from riprap.engine.schemes import (
     mini_batch,
     none,
     optimistic,
+    partially_active,
     upstream_backup,
 )
 from riprap.engine.schemes.plans import SPREAD
@@ -30,6 +31,7 @@ SCHEMES: dict[str, type[Scheme]] = {
     "erasure": committing.Committing,
     "mini_batch": mini_batch.MiniBatch,
     "optimistic": optimistic.Optimistic,
+    "partially_active": partially_active.PartiallyActive,
     "reactive": mini_batch.MiniBatch,
     "replication": committing.Committing,
     "stop_the_world": barrier.StopTheWorld,
@@ -62,4 +64,9 @@ def names_for(general: bool, needs_order: bool = False) -> list[str]:
     if not general:
         return [name for name, scheme in SCHEMES.items() if not scheme.for_loops]
     names = [name for name in SCHEMES if name == "none" or name not in SPREAD]
-    return [name for name in names if not (needs_order and (SCHEMES[name].reorders or SCHEMES[name].for_loops))]
+    return [name for name in names if not (needs_order and _begins_loops_anew(SCHEMES[name]))]
+
+
+def _begins_loops_anew(scheme: type[Scheme]) -> bool:
+    """True when it cannot go on with a loop that depends on the order of blocks."""
+    return scheme.reorders or scheme.for_loops or scheme.forward_only

@@ -1,11 +1,10 @@
-"""The services of one host (ZooKeeper, backup servers, controllers, agent) as children that are restarted."""
+"""The services of one machine (ZooKeeper, backup servers, controllers, agents) as children that are restarted."""
 
 from __future__ import annotations
 
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,9 +13,10 @@ from riprap.codec.errors import RiprapError
 from riprap.codec.files import full_disk, speaks_of_full_disk
 from riprap.controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
 from riprap.engine.services.backup_servers import BackupServer
+from riprap.engine.services.hosts import OwnHost, this_host
+from riprap.engine.services.spawn import Process, spawn
 from riprap.engine.services.state import ZOOKEEPER_DATA
 
-RIPRAP = (sys.executable, "-P", "-m", "riprap.engine.cli.main")  # -P: nothing in the current directory replaces ours
 AGENT = "agent"
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
@@ -27,8 +27,8 @@ class Services:
     """Starts, watches and stops them; only for the main thread, to whose life the kernel ties the children.
 
     `folder` gets the logs and, for an embedded ZooKeeper, its data. `zookeeper` is the user's ensemble, or None for an
-    embedded one on `port`. Other hosts reach this one at `address`; empty means that there are none. `backups` are the
-    backup servers to start here.
+    embedded one on `port`. Other hosts reach this one at `address`; empty means that there are none. `hosts` get an
+    agent each (None: this machine alone), `backups` are the backup servers to start here.
     """
 
     def __init__(
@@ -38,19 +38,24 @@ class Services:
         standby: int = 0,
         port: int = 0,
         address: str = "",
+        hosts: Sequence[OwnHost] | None = None,
         on_restart: Callable[[str, int], None] = lambda name, code: None,
-        launcher: Sequence[str] = RIPRAP,
+        spawn: Callable[[Sequence[str], Path], Process] = spawn,
         backups: Sequence[BackupServer] = (),
     ) -> None:
         self._folder = folder
         self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port, address or ADDRESS)
         self._zookeeper = zookeeper or ""
-        self._launcher = launcher
+        self._spawn = spawn
         self._backups = {_numbered("backup", n): server.command() for n, server in enumerate(backups)}
-        self._commands = {AGENT: ["agent", "--host", socket.gethostname(), "--address", address]}
+        hosts = hosts or (this_host(),)
+        reached_at = address if len(hosts) == 1 else address or ADDRESS  # workers of two hosts talk over tcp
+        self.agents = {host.name: _numbered(AGENT, n) for n, host in enumerate(hosts)}
+        """The service that is the agent of each host."""
+        self._commands = {self.agents[host.name]: _agent_command(host, reached_at) for host in hosts}
         controller = ["controller", "--address", address or ADDRESS]
         self._commands |= {_numbered("controller", n): controller for n in range(standby + 1)}
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, Process] = {}
         self._on_restart = on_restart
         self._restarted_at: list[float] = []
 
@@ -94,10 +99,10 @@ class Services:
     def renew(self) -> None:
         """End controllers and backup servers and start them again, under the keys that are in the folder then.
 
-        Nothing is lost: jobs go on without a leader, and workers send again what was not acknowledged. The agent stays,
-        for its workers die with it.
+        Nothing is lost: jobs go on without a leader, and workers send again what was not acknowledged. Agents stay,
+        for their workers die with them.
         """
-        names = [name for name in self._children if name != AGENT]
+        names = [name for name in self._children if name not in self.agents.values()]
         self._end(names)
         for name in names:
             self._start(name)
@@ -126,25 +131,23 @@ class Services:
 
     def _start(self, name: str) -> None:
         command = self._backups.get(name) or [*self._commands[name], "--zookeeper", self.zookeeper]
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._children[name] = subprocess.Popen(
-                [*self._launcher, *command, "--die-with-parent", str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # the terminal's Ctrl-C is ours to handle
-            )
+        self._children[name] = self._spawn(command, self._folder / f"{name}.log")
 
     def _count_restart(self, name: str, code: int) -> None:
         now = time.monotonic()
         self._restarted_at = [at for at in self._restarted_at if at > now - RESTARTS_WINDOW_S] + [now]
-        if len(self._restarted_at) > RESTARTS_MAX:
+        if len(self._restarted_at) > RESTARTS_MAX * len(self.agents):  # all hosts of a domain may fail at once
             log = self._folder / f"{name}.log"
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             if speaks_of_full_disk(tail):
                 raise full_disk(self._folder / f"what the {name} writes")
             raise RiprapError(f"the {name} keeps dying (last with code {code})\n{tail}", f"see {log}")
         self._on_restart(name, code)
+
+
+def _agent_command(host: OwnHost, address: str) -> list[str]:
+    labels = [part for key, value in host.given.items() for part in ("--label", f"{key}={value}")]
+    return ["agent", "--host", host.name, "--address", address, *labels]
 
 
 def _numbered(name: str, index: int) -> str:

@@ -152,6 +152,15 @@ cdef class Cells:
             with nogil:
                 entries_replace(&self.at, <const Cell *>&values[0], self.kind)
 
+    def fill(self, values, size_t room):
+        """Hold these values alone, all of them saved, with room for more."""
+        cdef size_t count = len(values)
+        room = max(count, room)
+        unchanged = np.zeros(room, np.uint8)
+        self.hold(grown(values, room, count), grown(values, room, count), unchanged, np.empty(room, np.int64))
+        self.at.count, self.at.listed = count, 0
+        self.settle()
+
     def draw_line(self, double most, double promised):
         """Of divergence maximum: do not count as changed what differs by at most `most` from the last backup, unless it
         differs by more than the part `promised` of its value there; then the divergence is infinite, too.
@@ -190,19 +199,22 @@ cdef class KeyTable:
     cdef Keys at
     cdef object slots, integers, offsets, bytes_
 
-    def __init__(self, bint packed, uint64_t seed):
-        """`packed`: the keys are byte strings. `seed` goes into the hashes, so that nobody can foresee collisions."""
+    def __init__(self, bint packed, uint64_t seed, size_t room=0):
+        """`packed`: the keys are byte strings. `seed` goes into the hashes, so that nobody can foresee collisions.
+
+        There is room for so many keys from the beginning: a table that grows files all its keys anew each time.
+        """
         self.at.packed, self.at.seed = packed, seed
         self.offsets, self.integers, self.bytes_ = np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(BEGINNING, np.uint8)
         self.hold_bytes()
-        self.grow()
+        self.grow(room + WAVE)
 
     cdef hold_bytes(self):
         self.at.bytes, self.at.bytes_room = <uint8_t *>address(self.bytes_), len(self.bytes_) - BEGINNING
 
-    cdef grow(self):
-        """Twice the room."""
-        cdef size_t room = max(LEAST_ROOM, 2 * self.at.room)
+    cdef grow(self, size_t wanted=0):
+        """Twice the room, or as much as is wanted."""
+        cdef size_t room = max(LEAST_ROOM, 2 * self.at.room, 1 << (wanted - 1).bit_length() if wanted else 0)
         if room > MOST_KEYS:
             raise MemoryError(f"more than {MOST_KEYS} keys")
         if self.at.packed:
@@ -240,6 +252,11 @@ cdef class KeyTable:
 
     def __len__(self):
         return self.at.count
+
+    @property
+    def room(self):
+        """For so many keys."""
+        return self.at.room
 
     @property
     def contents(self):

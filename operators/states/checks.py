@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from riprap.codec.key_groups import groups_of, taken
+from riprap.codec.key_groups import groups_of, places_of_integers, taken
 
 PackedKeys = tuple[np.ndarray, np.ndarray]
 """Byte strings: all their bytes (uint8), and n + 1 ascending offsets (int64) at which they begin and end."""
@@ -80,6 +80,8 @@ def keys_joined(parts: Sequence[Keys]) -> Keys:
 
 def places_in(keys: Keys, groups: range) -> np.ndarray:
     """The places of the keys of these key groups."""
+    if isinstance(keys, np.ndarray):
+        return places_of_integers(keys, groups.start, groups.stop)
     found = groups_of(keys)
     return np.flatnonzero((found >= groups.start) & (found < groups.stop))
 

@@ -86,8 +86,8 @@ class HashMap(CellsState):
         values = np.concatenate([values[places] for (_, values), places in zip(parts, chosen, strict=True)])
         self.recover_state(Backup(True, flat(keys, values)))
 
-    def _fresh(self) -> tuple[KeyTable, Cells]:
-        return KeyTable(self._packed, secrets.randbits(64)), Cells(0, self.divergence, self._dtype)
+    def _fresh(self, keys: int = 0) -> tuple[KeyTable, Cells]:
+        return KeyTable(self._packed, secrets.randbits(64), keys), Cells(0, self.divergence, self._dtype)
 
     def _update(self, keys: Keys, amounts: Any, assign: bool) -> int:
         values = column(amounts, self._dtype, "values")
@@ -119,10 +119,11 @@ class HashMap(CellsState):
 
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
         keys, values = self._checked(arrays)
-        table, cells = self._fresh()
-        table.update(cells, keys, values, math.inf, True)
+        table, cells = self._fresh(len(values))
+        table.add(keys, 0, math.inf)
         if len(table) != len(values):
             raise ValueError("the backup has a key twice")
+        cells.fill(values, table.room)
         self._table, self._cells = table, cells
 
     def _merge(self, arrays: Sequence[np.ndarray]) -> None:

@@ -63,8 +63,8 @@ class KeySet(TrackedState):
         parts = [saved_keys(backup.arrays, self._packed) for backup in backups]
         self.recover_state(Backup(True, flat(keys_joined([keys_at(keys, places_in(keys, groups)) for keys in parts]))))
 
-    def _fresh(self) -> KeyTable:
-        return KeyTable(self._packed, secrets.randbits(64))
+    def _fresh(self, keys: int = 0) -> KeyTable:
+        return KeyTable(self._packed, secrets.randbits(64), keys)
 
     def _mostly_changed(self) -> bool:
         return self._saved == 0
@@ -89,7 +89,7 @@ class KeySet(TrackedState):
 
     def _load(self, arrays: Sequence[np.ndarray]) -> None:
         keys = saved_keys(arrays, self._packed)
-        table = self._fresh()
+        table = self._fresh(count_of(keys))
         table.add(keys, 0, math.inf)
         if len(table) != count_of(keys):
             raise ValueError("the backup has a key twice")

@@ -124,6 +124,21 @@ def test_a_dead_agent_takes_its_workers_along_and_another_takes_over(cluster: Cl
     assert cluster.finish()["phase"] == "COMPLETED"
 
 
+def test_a_host_is_killed_through_the_client_with_its_agent(cluster: Cluster) -> None:
+    cluster.start_both()
+    agent = cluster.start("agent", "h2")
+    cluster.await_agents("h1", "h2")
+    status = cluster.run(topology())
+    on_h2 = [name for name, worker in status["workers"].items() if worker["host"] == "h2"]
+    assert cluster.client.kill("toy", "domain:host=h2") == {"workers": on_h2, "hosts": ["h2"]}
+    assert agent.wait(60) == -signal.SIGKILL
+    await_death(*(pids(status)[name] for name in on_h2))
+    cluster.until("all to be on h1", lambda s: recovered(s) and {w["host"] for w in s["workers"].values()} == {"h1"})
+    with pytest.raises(ConfigError, match="there is no host h2; there are: h1"):
+        cluster.client.kill("toy", "host:h2")
+    assert cluster.finish()["phase"] == "COMPLETED"
+
+
 def test_a_new_agent_of_the_same_host_resumes(cluster: Cluster) -> None:
     _, agent = cluster.start_both()
     cluster.run(topology())

@@ -165,20 +165,23 @@ class Cli:
             assert self.call(*arguments) == 0, said.getvalue()
         return said.getvalue()
 
-    def answer(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def answer(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """How a command ends in this process."""
         with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as complained:
-            code = self.call(*arguments)
+            code = self.call(*arguments, environment=environment)
         return subprocess.CompletedProcess(arguments, code, said.getvalue(), complained.getvalue())
 
-    def call(self, *arguments: str) -> int:
-        """Run a command in this process, which costs no start of an interpreter; its exit code."""
+    def call(self, *arguments: str, environment: Mapping[str, str] | None = None) -> int:
+        """Run a command in this process, which costs no start of an interpreter; its exit code.
+
+        The keys of a process are those that it has read first: a command under others needs a process of its own.
+        """
         handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP)}
         imported, path = set(sys.modules), list(sys.path)
-        before, environment, mask = os.getcwd(), dict(os.environ), os.umask(0o022)
+        before, own, mask = os.getcwd(), dict(os.environ), os.umask(0o022)
         os.umask(mask)
         os.chdir(self.directory)
-        os.environ.update(self.environment)
+        os.environ.update(self.environment | (environment or {}))
         try:
             main(list(arguments))
         except SystemExit as ended:
@@ -186,7 +189,7 @@ class Cli:
         finally:
             os.chdir(before)
             os.environ.clear()
-            os.environ.update(environment)
+            os.environ.update(own)
             os.umask(mask)
             sys.path[:] = path
             self._forget_modules(imported)

@@ -74,6 +74,7 @@ def test_words_are_counted_once_whoever_dies(words: Cli, calm: dict[str, Any], s
     events = list(read_events(out))
     rolled = [event["epoch"] for event in events if event["event"] == "rolled_back"]
     assert rolled and max(rolled) > 0, "survivors went on from a checkpoint"
+    assert summary["rollbacks"] == max(event["round"] for event in events if event["event"] == "rollback") > 0
     assert summary["checkpoints"]["completed"] > 3 and summary["checkpoints"]["bytes"] > 0
     table = words.ask("checkpoints", "out", "--json")
     assert len(json.loads(table)) == summary["checkpoints"]["completed"] + summary["checkpoints"]["aborted"]

@@ -180,7 +180,7 @@ def test_a_processor_that_cannot_be_hybrid(cli: Cli, check_refused: Callable[...
     (cli.directory / "whole.py").write_text(code)
     write_topology(cli.directory / "job.yaml", processor="whole:Whole")
     hybrid = "fault_tolerance={scheme: erasure, code: stable, k: 2, r: 1, attachment: hybrid}"
-    check_refused("run", "job.yaml", "--set", hybrid, words=words, own_process=True)
+    check_refused("run", "job.yaml", "--set", hybrid, words=words)
 
 
 ENDLESS = """\
@@ -203,7 +203,7 @@ def test_a_source_of_which_some_tasks_have_no_end_is_refused_before_anything_sta
     stages = "{operator: 'endless:Endless', parallelism: 2}"
     sets = (f"stages.source={stages}", "stages.sink.parallelism=2", f"fault_tolerance={scheme}")
     options = (option for value in sets for option in ("--set", value))
-    check_refused("run", "job.yaml", *options, words=words, own_process=True)
+    check_refused("run", "job.yaml", *options, words=words)
 
 
 OPENED = """\
@@ -238,7 +238,7 @@ def test_what_a_source_does_wrongly_when_it_is_opened(
     cli: Cli, check_refused: Callable[..., None], kind: str, words: str
 ) -> None:
     (cli.directory / "mine.py").write_text(OPENED)
-    check_refused("run", "job.yaml", "--set", f"stages.source.operator=mine:{kind}", words=words, own_process=True)
+    check_refused("run", "job.yaml", "--set", f"stages.source.operator=mine:{kind}", words=words)
 
 
 NOT_MDS = """\
@@ -260,7 +260,7 @@ def test_a_code_that_breaks_a_law(cli: Cli, check_refused: Callable[..., None]) 
     words = (
         "fault_tolerance.code: code 'sums:Sums' with k=2 and r=1 breaks a law of erasure codes: block 0 is not decoded"
     )
-    check_refused("run", "job.yaml", "--set", scheme, words=words, own_process=True)
+    check_refused("run", "job.yaml", "--set", scheme, words=words)
 
 
 def test_no_java(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> None:

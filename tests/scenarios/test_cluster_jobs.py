@@ -148,9 +148,9 @@ def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("target", ["agent", "controller", "backup", "zookeeper"])
-def test_only_workers_of_a_submitted_job_are_hit(cli: Cli, target: str) -> None:
-    refused = cli.run("submit", "job.yaml", "--fault", f"kill:{target}@epoch=1")
-    assert refused.returncode == 2 and "only workers can be hit" in refused.stderr
+def test_only_workers_and_hosts_of_a_submitted_job_are_hit(cli: Cli, target: str) -> None:
+    refused = cli.answer("submit", "job.yaml", "--fault", f"kill:{target}@epoch=1")
+    assert refused.returncode == 2 and "only workers and hosts can be hit" in refused.stderr
 
 
 def backed_up(cli: Cli) -> int:
@@ -194,16 +194,16 @@ def test_a_completed_job_leaves_nothing_once_it_is_forgotten(up: Cli) -> None:
         assert not [path for path in files_open(up, "controller") if "out" in path]
         assert up.ask("forget", "trial") == "forgot trial\n"
         assert listed(up) == {} and nodes(up) == []
-    assert up.run("forget", "trial").returncode == 2
+    assert up.answer("forget", "trial").returncode == 2
     assert up.ask("forget", "--completed") == ""
 
 
 def test_what_could_be_gone_on_with_is_kept_until_it_is_forgotten(up: Cli) -> None:
     up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
     await_epochs(up, 5)
-    running = up.run("forget", "trial")
+    running = up.answer("forget", "trial")
     assert running.returncode == 2 and "job trial is RUNNING" in running.stderr
-    running = up.run("submit", "--resume", "trial")
+    running = up.answer("submit", "--resume", "trial")
     assert running.returncode == 2 and "job trial is RUNNING, so there is nothing to go on with" in running.stderr
     attempts = (up.directory / "out/attempts.jsonl").read_bytes()
     up.ask("cancel", "trial")
@@ -215,16 +215,16 @@ def test_what_could_be_gone_on_with_is_kept_until_it_is_forgotten(up: Cli) -> No
     assert (up.directory / "out/attempts.jsonl").read_bytes() == attempts, "nothing was attempted"
     up.ask("forget", "trial")
     assert listed(up) == {} and nodes(up) == [] and backed_up(up) == 0
-    again = up.run("submit", "--resume", "out/")
+    again = up.answer("submit", "--resume", "out/")
     assert again.returncode == 2 and "the job was forgotten, and with it its backups" in again.stderr
 
 
 def check_cannot_be_gone_on_with(up: Cli) -> None:
     """Without its input, or when there is no such job."""
     (up.directory / "shards").rename(up.directory / "lost")
-    lost = up.run("submit", "--resume", "out/")
+    lost = up.answer("submit", "--resume", "out/")
     assert lost.returncode == 2 and "input.path" in lost.stderr
-    unknown = up.run("submit", "--resume", "other")
+    unknown = up.answer("submit", "--resume", "other")
     assert unknown.returncode == 2 and "there is no job other" in unknown.stderr
     (up.directory / "lost").rename(up.directory / "shards")
 
@@ -260,7 +260,7 @@ def test_a_job_that_failed_goes_on_as_its_error_says(up: Cli, undisturbed: dict[
                 os.kill(pid, signal.SIGCONT)
     assert status["phase"] == "FAILED"
     hurry(up.directory)
-    refused = up.run("run", "--resume", "out")
+    refused = up.answer("run", "--resume", "out")
     assert refused.returncode == 2 and "riprap submit --resume" in refused.stderr
     words = shlex.split(status["remedy"].partition("go on where it ended with: riprap ")[2])
     assert words == ["submit", "--resume", "trial"]

@@ -107,15 +107,15 @@ def test_up_remembers_how_its_ensemble_is_entered(cli: Cli, words: tuple[str, ..
     up = cli.run("up", "--standby", "0", "--json", *words)
     assert up.returncode == 0, up.stderr
     for command in (("submit", "job.yaml", "--out", "out"), ("status", "trial"), ("jobs",)):
-        ended = cli.run(*command)
+        ended = cli.answer(*command)
         assert ended.returncode == 0, ended.stderr
     other = {ensemble.VARIABLE: "/of/another/ensemble.yaml"}
-    assert cli.run("status", "trial", environment=other).returncode == 0, "the cluster of `up` has its own"
-    token = cli.run("token").stdout.strip()
+    assert cli.answer("status", "trial", environment=other).returncode == 0, "the cluster of `up` has its own"
+    token = cli.answer("token").stdout.strip()
     joined = cli.run("join", token, environment={FOLDER_VARIABLE: str(cli.directory / "elsewhere")})
     assert f"riprap agent --zookeeper {words[1]} --zookeeper-auth FILE" in joined.stdout, joined.stderr
-    await_that(lambda: "COMPLETED" in cli.run("status", "trial").stdout, 120, lambda: cli.run("status").stdout)
-    assert cli.run("forget", "trial").returncode == 0
+    await_that(lambda: "COMPLETED" in cli.answer("status", "trial").stdout, 120, lambda: cli.answer("status").stdout)
+    assert cli.answer("forget", "trial").returncode == 0
     assert cli.run("down").returncode == 0
     files = [path.read_bytes() for name in ("out", "runtime") for path in (cli.directory / name).rglob("*.*")]
     assert len(files) > 5 and not shown_in(*files)
@@ -134,7 +134,7 @@ def test_a_wrong_password_is_said_at_once(cli: Cli, words: tuple[str, ...], comm
 
 def test_a_file_without_an_ensemble_is_refused(cli: Cli, words: tuple[str, ...]) -> None:
     for command in (("run", "job.yaml"), ("up",), ("status",)):
-        ended = cli.run(*command, *words[2:])
+        ended = cli.answer(*command, *words[2:])
         assert ended.returncode == 2 and "none is named" in ended.stderr
     variable = {ensemble.VARIABLE: str(cli.directory / "auth.yaml")}
     assert cli.run("run", "job.yaml", environment=variable).returncode == 0, "an embedded server needs no file"

@@ -170,7 +170,7 @@ class DataflowSimulation(Simulation):
         workers = self.topology.workers()
         self.layouts = {worker: Layout.of(self.topology, worker) for worker in workers}
         self.gates = {worker: TaskGate(layout) for worker, layout in self.layouts.items()}
-        self.sources = tuple(worker for worker in workers if self.layouts[worker].is_source)
+        self.sources = tuple(worker for worker in workers if self.layouts[worker].is_source and not worker.copy)
         self.sinks = tuple(worker for worker in workers if self.layouts[worker].is_sink)
         self.wire_free, self.disk, self.disk_free, self.news_free, self.cut_lanes = {}, {}, {}, {}, {}
         self.announced = {sink: [] for sink in self.sinks}
@@ -200,7 +200,7 @@ class DataflowSimulation(Simulation):
             return coded_task(topology, {}, coded[0], node)
         operator = opened_dataflow(topology, me)
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
-        reader = Reader(Rows(self.rows[me]), self.case.windows, 64, 0) if layout.is_source else None
+        reader = Reader(Rows(self.rows[me.primary]), self.case.windows, 64, 0) if layout.is_source else None
         journal = Ledger(self.announced[me]) if layout.is_sink else None
         hosted = Hosted(operator, reader)
         task = hosting_task(

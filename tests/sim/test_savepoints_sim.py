@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,20 @@ from typing import Any
 import pytest
 from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
+from pairs import IS_WHOLE
 from test_dataflow_sim import CASES as ALL_CASES
 from test_dataflow_sim import EXACT, errors
 
 from riprap.backupserver.savepoint import FORMAT, MANIFEST, read_savepoint
+from riprap.codec.blocks import Block
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.task import Task
+from riprap.engine.schemes.parts import chain
+from riprap.engine.schemes.parts.chain import BEGINNING, Chain
 from riprap.engine.worker.from_savepoint import beginning_of
+from riprap.operators.states import HashMap
+from riprap.operators.states.vector import ArrayState
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 MORE = 8
@@ -94,26 +100,55 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("shape", "tasks"), CASES, ids=lambda value: value if isinstance(value, str) else str(sorted(value.items()))
 )
 def test_another_job_goes_on_from_a_savepoint(maker: str, shape: str, tasks: dict[str, int], tmp_path: Path) -> None:
+    schemes = [name for name, taken in ALL_CASES if taken == shape]
     begun_behind = 0
     for seed in range(FIRST, FIRST + SEEDS + MORE):
         if seed >= FIRST + SEEDS and begun_behind:
             break
-        directory = tmp_path / str(seed)
-        made = Saving(DataflowCase(MAKERS[maker], shape, **LONG, kills=3, kill_until_s=0.3, log=[]), seed, directory)
-        made.run_to_savepoint()
-        whole = read_savepoint(directory)
-        whole.check()
-        schemes = [name for name, taken in ALL_CASES if taken == shape]
         scheme = schemes[(seed + CASES.index((shape, tasks))) % len(schemes)]
-        case = DataflowCase(EXACT[scheme], with_tasks(shape, tasks), **LONG, kills=4, kill_until_s=0.3, log=[])
-        simulation = Begun(case, seed, directory)
-        run_or_replay(simulation, __file__, f"{maker} and {shape}")
-        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
-        for sink, announced in simulation.announced.items():
-            assert [window for window, _ in announced] == list(range(1, 21)), f"seed {seed}: {sink}"
-        assert sum(items for ends in simulation.announced.values() for _, items in ends) == simulation.items
-        begun_behind += whole.fields(next(iter(simulation.nodes)))["progress"]["epoch"] > 0
+        begun_behind += go_on(maker, scheme, shape, tasks, seed, tmp_path / str(seed))
     assert begun_behind, "no savepoint held a window: the case says nothing"
+
+
+def go_on(maker: str, scheme: str, shape: str, tasks: Mapping[str, int], seed: int, directory: Path) -> bool:
+    """A job is copied, and another goes on from that to the right end; True when there was a window before that."""
+    made = Saving(DataflowCase(MAKERS[maker], shape, **LONG, kills=3, kill_until_s=0.3, log=[]), seed, directory)
+    made.run_to_savepoint()
+    whole = read_savepoint(directory)
+    whole.check()
+    case = DataflowCase(EXACT[scheme], with_tasks(shape, tasks), **LONG, kills=4, kill_until_s=0.3, log=[])
+    simulation = Begun(case, seed, directory)
+    run_or_replay(simulation, __file__, f"{maker} and {shape}")
+    assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+    for sink, announced in simulation.announced.items():
+        assert [window for window, _ in announced] == list(range(1, case.windows + 1)), f"seed {seed}: {sink}"
+    assert sum(items for ends in simulation.announced.values() for _, items in ends) == simulation.items
+    return bool(whole.fields(next(iter(simulation.nodes)))["progress"]["epoch"] > 0)
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "unaligned"])
+@pytest.mark.parametrize(("shape", "tasks"), [("keyed", {"b": 5}), ("keyed", {"b": 1, "c": 4}), ("windows", {})])
+def test_the_checkpoints_of_a_large_state_build_on_the_savepoint(
+    scheme: str, shape: str, tasks: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All states count as large: no checkpoint holds all of one, and savepoints do."""
+    monkeypatch.setattr(chain, "ROLLING_BYTES", 0)
+    monkeypatch.setattr(chain, "SLICES", 3)
+    monkeypatch.setattr(chain, "CHANGES_MAX", 1000)
+    for state in (HashMap, ArrayState):
+        monkeypatch.setattr(state, "_mostly_changed", lambda self: False)
+    restored: list[int] = []
+    restore = Chain.restore
+
+    def noting(self: Chain, record: Block, earlier: Sequence[Block]) -> None:
+        restore(self, record, earlier)
+        restored.append(record.meta["base"])
+
+    monkeypatch.setattr(Chain, "restore", noting)
+    for seed in range(FIRST, FIRST + 4 * SEEDS):
+        go_on("aligned", scheme, shape, tasks, seed, tmp_path / str(seed))
+    assert BEGINNING in restored, "no life went on from the savepoint and what changed since: the case says nothing"
+    assert any(base > 0 for base in restored), "none went on from slices behind that"
 
 
 def test_what_was_on_its_way_keeps_the_number_of_tasks(tmp_path: Path) -> None:
@@ -127,4 +162,6 @@ def test_what_was_on_its_way_keeps_the_number_of_tasks(tmp_path: Path) -> None:
         held += 1
         with pytest.raises(JobFailed, match="on their way"):
             Begun(DataflowCase(EXACT["barrier"], with_tasks("asp", {"b": 3}), **LONG, log=[]), seed, directory)
+        if not IS_WHOLE:
+            break
     assert held, "no feedback was on its way: the case says nothing"

@@ -2,7 +2,8 @@
 
 Small states are saved whole now and then, and their changes between. Of a large one each backup holds the changes and a
 slice of the rest, in turn, so that nobody ever waits for all of it: a rolling base. What is older than the last whole
-round of slices is needed no more.
+round of slices is needed no more. Where the job begins from a savepoint, the first backups of a large state build on
+that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ ROLLING_BYTES = 16 << 20
 """A state of so many bytes is large: it takes longer to copy than a block to process."""
 SLICES = 64
 """Of a large state. A new incarnation reads fewer than twice as many backups."""
+BEGINNING = -1
+"""In the place of a checkpoint: the savepoint that the job began from, whose state each incarnation begins with."""
 CHANGES_MAX = 4
 """The changes that a new incarnation would read are at most so many times as large as a large state."""
 
@@ -40,19 +43,29 @@ class Chain:
         self._bases: dict[int, int] = {}
         """Of each checkpoint since the newest whole one: the oldest that it builds on."""
         self._base = self._last = 0
-        """The oldest checkpoint that the next one builds on, and the one before it; 0: on none."""
+        """The oldest checkpoint that the next one builds on, and the one before it, or BEGINNING; 0: on none."""
         self._whole_bytes = self._changed_bytes = self._changes = 0
         """Of the state when it was last all copied, and of all changes saved since; and how many backups these are."""
         self._place = 0
         """The next slice of the round."""
         self._round, self._round_bytes = Round(0, 0, 0), 0
 
-    def copy(self, whole: bool) -> Sliced:
-        """The state in the next checkpoint: all of it, the changes, or these and a slice."""
+    def begin(self, nbytes: int) -> None:
+        """The state, of about so many bytes, is that of a savepoint: a large one need not be copied whole once more."""
+        self._whole_bytes = nbytes
+        if self._is_large:
+            self._base = self._last = BEGINNING
+
+    def copy_whole(self) -> Sliced:
+        """All of the state."""
         if self._state is None:
             return Sliced(Backup(True, ()))
-        if whole or self._is_whole_due:
-            return Sliced(self._checked("backup_all", self._state.backup_all()))
+        return Sliced(self._checked("backup_all", self._state.backup_all()))
+
+    def copy(self) -> Sliced:
+        """The state in the next checkpoint: all of it, the changes, or these and a slice."""
+        if self._state is None or self._is_whole_due:
+            return self.copy_whole()
         if not self._is_large:
             return Sliced(self._checked("backup_state", self._state.backup_state()))
         found = self._state.backup_rolling(self._place, SLICES)
@@ -106,21 +119,26 @@ class Chain:
         """A checkpoint is whole; the oldest that is needed from now on."""
         base = self._bases.get(number, 0)
         self._bases = {later: base for later, base in self._bases.items() if later >= number}
-        return base
+        return max(0, base)
 
     def restore(self, record: Block, earlier: Sequence[Block]) -> None:
         """Have the state take over what a checkpoint holds. JobFailed where something of it is not there."""
         parts = _chain(record, earlier)
-        self._bases[int(record.epoch)] = int(parts[0].epoch)
+        base = BEGINNING if parts[0].meta["builds_on"] == BEGINNING == record.meta["base"] else int(parts[0].epoch)
+        self._bases[int(record.epoch)] = base
         if self._state is None:
             return
         copies = [_copy_of(part) for part in parts]
-        self._state.recover_chain(copies)
         whole = copies[0].backup.full
-        slices = [copy.slice for copy in copies[:SLICES] if copy.slice is not None]
-        self._whole_bytes = _bytes(copies[0].backup) if whole else sum(map(_bytes, slices))
+        if base == BEGINNING:
+            for copy in copies:
+                self._state.recover_state(copy.backup)
+        else:
+            self._state.recover_chain(copies)
+            slices = [copy.slice for copy in copies[:SLICES] if copy.slice is not None]
+            self._whole_bytes = _bytes(copies[0].backup) if whole else sum(map(_bytes, slices))
         if self._is_large:  # too large to be copied whole now
-            self._base, self._last = int(parts[0].epoch), int(record.epoch)
+            self._base, self._last = base, int(record.epoch)
             self._changes, self._changed_bytes = len(parts), sum(_bytes(copy.backup) for copy in copies[whole:])
 
 
@@ -138,9 +156,12 @@ def _copy_of(part: Block) -> Sliced:
 
 
 def _chain(record: Block, earlier: Sequence[Block]) -> list[Block]:
-    """A part and what it builds on, the oldest first; that has all of the state, or the first of a round of slices."""
+    """A part and what it builds on, the oldest first; that has all of the state, or the first of a round of slices, or
+    builds on BEGINNING."""
     there, chain, base = {int(part.epoch): part for part in earlier}, [record], record.meta.get("base", 0)
     while chain[-1].epoch != base and (number := chain[-1].meta["builds_on"]):
+        if number == BEGINNING:
+            break
         if number not in there:
             raise JobFailed(
                 f"checkpoint {record.epoch} builds on {number}, which no backup server has",

@@ -53,6 +53,16 @@ def test_only_the_last_that_is_whole_counts(tmp_path: Path) -> None:
         read_savepoint(tmp_path).check()
 
 
+def test_the_first_array_begins_where_it_can_be_mapped(tmp_path: Path) -> None:
+    for length in range(8):
+        write_part(tmp_path, WORKERS[0], {"checkpoint": 7, "text": "x" * length}, [LARGE])
+        (tmp_path / MANIFEST).write_text(
+            json.dumps({"format": FORMAT, "job": "words", "checkpoint": 7, "topology": TOPOLOGY}) + "\n"
+        )
+        (array,) = read_savepoint(tmp_path).part(WORKERS[0]).arrays
+        assert array.flags.aligned and (array == LARGE).all()
+
+
 @pytest.mark.parametrize("keep", [0, 10, -1])
 def test_a_torn_part_is_none(tmp_path: Path, keep: int) -> None:
     write(tmp_path)

@@ -22,6 +22,7 @@ moments = st.one_of(
 )
 targets = st.one_of(
     st.sampled_from(["agent", "controller", "backup", "zookeeper", "random:processor"]),
+    st.sampled_from(["primaries", "stage:processor", "host:h-1.example", "domain:rack=r1", "domain:host=h1"]),
     st.builds("{}.{}".format, st.from_regex(r"[a-z][a-z0-9_]{0,31}", fullmatch=True), st.integers(0, 999_999)),
 )
 durations = st.integers(1, 3_600_000).map(lambda ms: ms / 1000)
@@ -67,6 +68,10 @@ def test_noise_is_refused_with_the_grammar(text: str) -> None:
         ("kill:processor@epoch=3", "'processor' is not a target"),
         ("kill:zookeper@epoch=3", "did you mean zookeeper?"),
         ("kill:random:@epoch=3", "is not a target"),
+        ("kill:host:@epoch=3", "'host:' is not a target"),
+        ("kill:domain:rack@epoch=3", "'domain:rack' is not a target"),
+        ("kill:stage:Processor@epoch=3", "is not a target"),
+        ("kill:primary@epoch=3", "did you mean primaries?"),
         ("kill:processor.2@epoch=3,for=3s", "what is killed stays dead"),
         ("stop:processor.2@epoch=3", "add for example ,for=3s"),
         ("stop:processor.2@epoch=3,for=3", "for=3 is not a duration"),
@@ -134,6 +139,8 @@ def test_a_share_of_the_items_is_rounded_up(items: int, tenths: int) -> None:
         ("kill:processor.6@epoch=1", "processor has only 6 tasks"),
         ("kill:procesor.1@epoch=1", "did you mean processor?"),
         ("kill:random:snik@epoch=1", "has no stage snik; it has source, processor, sink"),
+        ("kill:stage:procesor@epoch=1", "did you mean processor?"),
+        ("kill:stage:snik@epoch=1", "has no stage snik; it has source, processor, sink"),
         ("cut:processor.1@epoch=1,for=1s", "network namespace of its own"),
         ("kill:backup.2@epoch=1", "`riprap run` starts backup for this topology"),
         ("kill:backup.0@epoch=1", "`riprap run` starts backup for this topology"),

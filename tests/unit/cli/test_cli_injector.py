@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.events import EventLog
 from riprap.controller.effects import SLOW_PERIOD_S, Effect, Victim
+from riprap.controller.labels import labelled
 from riprap.engine.run.faults import parse_fault
 from riprap.engine.run.injector import Injector
 from riprap.engine.run.targets import Targets, descends_from
@@ -47,7 +48,7 @@ def await_state(pid: int, states: str) -> None:
 
 def make(tmp_path: Path, child: subprocess.Popen[bytes], *specs: str) -> Injector:
     targets = Targets()
-    targets.update_workers({"workers": {"processor.1": {"pid": child.pid, "incarnation": 4}}}, os.getpid())
+    targets.update_workers({"workers": {"processor.1": {"pid": child.pid, "incarnation": 4}}}, {"": os.getpid()})
     committed, events = Committed(tmp_path, sinks=1), EventLog(tmp_path / "events.jsonl")
     return Injector([parse_fault(spec) for spec in specs], targets, committed, events)
 
@@ -179,7 +180,9 @@ def test_a_fault_waits_for_its_target(tmp_path: Path, child: subprocess.Popen[by
     injector = make(tmp_path, child, "kill:processor.2@epoch=0")
     injector.step(time.monotonic())
     assert len(injector.pending) == 1
-    injector._targets.update_workers({"workers": {"processor.2": {"pid": child.pid, "incarnation": 1}}}, os.getpid())
+    injector._targets.update_workers(
+        {"workers": {"processor.2": {"pid": child.pid, "incarnation": 1}}}, {"": os.getpid()}
+    )
     injector.step(time.monotonic())
     assert child.wait(120) == -signal.SIGKILL
 
@@ -196,9 +199,9 @@ def test_a_dead_target_is_not_hit_again(tmp_path: Path, child: subprocess.Popen[
 
 def test_a_process_that_is_none_of_ours_is_never_a_target(child: subprocess.Popen[bytes]) -> None:
     targets = Targets()
-    targets.update_workers({"workers": {"processor.1": {"pid": 1, "incarnation": 1}}}, os.getpid())
-    targets.update_workers({"workers": {"processor.2": {"pid": child.pid, "incarnation": 1}}}, child.pid)
-    assert targets.find("processor.1") is None and targets.find("processor.2") is None
+    targets.update_workers({"workers": {"processor.1": {"pid": 1, "incarnation": 1}}}, {"": os.getpid()})
+    targets.update_workers({"workers": {"processor.2": {"pid": child.pid, "incarnation": 1}}}, {"": child.pid})
+    assert targets.find("processor.1") == {} == targets.find("processor.2")
 
 
 def test_a_victim_survives_its_pid_being_forgotten(child: subprocess.Popen[bytes]) -> None:
@@ -213,9 +216,9 @@ def test_a_new_incarnation_replaces_the_old_one(child: subprocess.Popen[bytes]) 
     targets = Targets()
     for incarnation in (1, 2):
         status = {"workers": {"processor.1": {"pid": child.pid, "incarnation": incarnation}}}
-        targets.update_workers(status, os.getpid())
+        targets.update_workers(status, {"": os.getpid()})
         found = targets.find("processor.1")
-        assert found and found.incarnation == incarnation
+        assert {name: victim.incarnation for name, victim in found.items()} == {"processor.1": incarnation}
 
 
 def test_an_order_kills_at_once_and_is_recorded_as_a_fault(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
@@ -229,3 +232,32 @@ def test_an_order_kills_at_once_and_is_recorded_as_a_fault(tmp_path: Path, child
         "fault_injected", "kill", "processor.1", 4,
     )  # fmt: skip
     assert [(one.target, one.incarnation) for one in injector.injected] == [("processor.1", 4)]
+
+
+def test_a_domain_is_hit_with_its_agents_and_nobody_else(tmp_path: Path) -> None:
+    children = [subprocess.Popen([sys.executable, "-S", "-c", SLEEPER]) for _ in range(5)]
+    try:
+        labels = {host: labelled(host, {"rack": rack}) for host, rack in (("h1", "r1"), ("h2", "r2"))}
+        targets = Targets(labels, {"h1": "agent", "h2": "agent.2"})
+        workers = {f"count.{n}": {"pid": children[n].pid, "incarnation": 1, "host": f"h{1 + n % 2}"} for n in range(3)}
+        targets.update_workers({"workers": workers}, {"h1": os.getpid(), "h2": os.getpid()})
+        targets.update_services({"agent": children[3].pid, "agent.2": children[4].pid})
+        committed, events = Committed(tmp_path, sinks=1), EventLog(tmp_path / "events.jsonl")
+        injector = Injector([parse_fault("kill:domain:rack=r1@epoch=1")], targets, committed, events)
+        injector.step(time.monotonic())
+        assert injector.injected == []
+        commit(tmp_path, 1)
+        injector.step(time.monotonic())
+        assert [children[n].wait(120) for n in (0, 2, 3)] == [-signal.SIGKILL] * 3
+        assert [children[n].poll() for n in (1, 4)] == [None, None]
+        assert [hit.target for hit in injector.injected] == ["count.0", "count.2", "agent"], (
+            "the agent after its workers"
+        )
+        assert [event["fault"] for event in events_of(tmp_path)] == ["kill:domain:rack=r1@epoch=1"] * 3
+        assert injector.pending == [] and not injector.kill("host:h1")
+        assert injector.kill("primaries") and children[1].wait(120) == -signal.SIGKILL
+        assert children[4].poll() is None, "no worker"
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

@@ -57,7 +57,9 @@ def test_the_list_has_every_operator_in_a_line_and_the_schemes() -> None:
     lines = run().output.splitlines()
     names = [name for names in SHIPPED.values() for name in names]
     assert [line.split()[0] for line in lines if line.startswith("  ") and "schemes:" not in line] == names
-    assert sum("schemes: none, approximate, barrier, erasure, mini_batch, reactive" in line for line in lines) == 3
+    assert (
+        sum("schemes: none, approximate, barrier, erasure, mini_batch, partially_active" in line for line in lines) == 3
+    )
 
 
 def test_one_operator_with_its_options_units_metrics_results_and_a_stage() -> None:
@@ -66,7 +68,8 @@ def test_one_operator_with_its_options_units_metrics_results_and_a_stage() -> No
         "threshold: number = 10000000.0  (above 0, bytes)",
         "A flow of more than that in a window is a heavy hitter.",
         "heavy_hitters: heavy hitters found so far",
-        "schemes: none, approximate, barrier, mini_batch, optimistic, reactive, stop_the_world, upstream_backup",
+        "schemes: none, approximate, barrier, mini_batch, optimistic, partially_active, reactive, stop_the_world,",
+        "upstream_backup",
         "results: One entry per heavy hitter of a window",
         'globalsketch: {operator: "heavy_hitters:GlobalSketch"}',
     ):

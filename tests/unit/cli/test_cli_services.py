@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,15 +15,20 @@ import pytest
 from riprap.codec.errors import RiprapError
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.host import RESTARTS_MAX, Services
+from riprap.engine.services.hosts import pretended_hosts
 
 
 def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[str]]:
     """Services all of whose commands are this program, and the list of those that were started again."""
     restarted: list[str] = []
-    launcher = (sys.executable, "-S", "-c", program)
+
+    def spawn(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        with log.open("ab") as stream:
+            return subprocess.Popen([sys.executable, "-S", "-c", program, *words], stdout=stream, stderr=stream)
+
     servers = [BackupServer(f"ipc://@{number}", str(folder)) for number in range(backups)]
     note = lambda name, code: restarted.append(name)  # noqa: E731
-    return Services(folder, "127.0.0.1:1", on_restart=note, launcher=launcher, backups=servers), restarted
+    return Services(folder, "127.0.0.1:1", on_restart=note, spawn=spawn, backups=servers), restarted
 
 
 def ended(pid: int) -> None:
@@ -57,6 +64,43 @@ def test_for_other_keys_all_but_the_agent_are_started_again_and_none_has_died(tm
         after = services.pids()
         assert restarted == [] and after.keys() == before.keys() == {"agent", "backup", "controller"}
         assert {name for name in after if after[name] == before[name]} == {"agent"}
+    finally:
+        services.stop()
+
+
+def test_several_hosts_have_an_agent_each_that_others_reach(tmp_path: Path) -> None:
+    launcher = (sys.executable, "-S", "-c", "import sys, time; print(*sys.argv[1:], flush=True); time.sleep(60)")
+    hosts = pretended_hosts(3, ["rack=2"])
+    services = Services(tmp_path, "127.0.0.1:1", hosts=hosts, launcher=launcher)
+    try:
+        services.start()
+        assert services.agents == {"host-1": "agent", "host-2": "agent.2", "host-3": "agent.3"}
+        before = services.pids()
+        assert set(before) == {"agent", "agent.2", "agent.3", "controller"}
+        await_words(tmp_path, ["agent", "agent.2", "agent.3"], "--zookeeper")
+        told = (tmp_path / "agent.2.log").read_text()
+        assert told.startswith("agent --host host-2 --address 127.0.0.1 --label rack=rack-2 --zookeeper")
+        services.renew()
+        assert {name for name, pid in services.pids().items() if before[name] == pid} == set(services.agents.values())
+    finally:
+        services.stop()
+    assert services.pids() == {}
+
+
+def test_all_hosts_of_a_domain_may_die_at_once(tmp_path: Path) -> None:
+    launcher = (sys.executable, "-S", "-c", "import time; time.sleep(60)")
+    restarted: list[str] = []
+    note = lambda name, code: restarted.append(name)  # noqa: E731
+    hosts = pretended_hosts(RESTARTS_MAX + 1, [])
+    services = Services(tmp_path, "127.0.0.1:1", hosts=hosts, on_restart=note, launcher=launcher)
+    try:
+        services.start()
+        pids = services.pids()
+        for name in services.agents.values():
+            os.kill(pids[name], signal.SIGKILL)
+            ended(pids[name])
+        services.supervise()
+        assert sorted(restarted) == sorted(services.agents.values())
     finally:
         services.stop()
 

@@ -26,6 +26,7 @@ CONTRACT = {
     "bytes_per_item",
     "faults_not_injected",
     "failures",
+    "rollbacks",
     "decoded_items",
     "recomputed_items",
     "duplicates_dropped",
@@ -247,6 +248,14 @@ def test_a_job_that_failed_before_its_first_epoch_shows_no_zeros(tmp_path: Any) 
     assert lines[0].split() == ["job", "trial", "(erasure),", "NOT", "completed"]
     assert lines[1].split(maxsplit=1)[1].startswith("processor.1#1 ended by signal SIGSEGV in f (m.py:1): ")
     assert lines[11].endswith("and 2 more, see summary.json") and len(lines) == 13
+
+
+def test_rollbacks_are_counted_and_told(tmp_path: Any) -> None:
+    assert summary()["rollbacks"] == 0
+    assert not any(line.startswith("rollbacks") for line in report(summary(), tmp_path).splitlines())
+    found = compose(Facts("trial", "barrier", STATUS | {"round": 2}, ROWS))
+    assert found["rollbacks"] == 2
+    assert "rollbacks    2 of all tasks together" in report(found, tmp_path).splitlines()
 
 
 def test_the_report_says_what_matters(tmp_path: Any) -> None:

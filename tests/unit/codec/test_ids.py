@@ -11,18 +11,19 @@ from riprap.codec.ids import JOB_NAME, WorkerId
 STAGES = st.from_regex(r"[a-z][a-z0-9_]{0,31}", fullmatch=True)
 
 
-@given(STAGES, st.integers(0, 999_999))
-def test_a_worker_id_is_read_as_it_was_written(stage: str, index: int) -> None:
-    worker = WorkerId(stage, index)
+@given(STAGES, st.integers(0, 999_999), st.integers(0, 99))
+def test_a_worker_id_is_read_as_it_was_written(stage: str, index: int, copy: int) -> None:
+    worker = WorkerId(stage, index, copy)
+    assert worker.primary == WorkerId(stage, index)
     assert WorkerId.parse(str(worker)) == worker
 
 
-@given(st.text() | st.from_regex(r"[a-z_]{1,3}\.\d{1,8}", fullmatch=True))
+@given(st.text() | st.from_regex(r"[a-z_]{1,3}\.\d{1,8}(~\d{0,3})?", fullmatch=True))
 def test_a_text_is_one_worker_or_none(text: str) -> None:
     try:
         worker = WorkerId.parse(text)
     except ValueError as error:
-        assert "expected STAGE.INDEX" in str(error)
+        assert "is not a worker id; expected" in str(error)
     else:
         assert str(worker) == text
 
@@ -30,7 +31,8 @@ def test_a_text_is_one_worker_or_none(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", ".", "processor", "processor.", ".3", "processor.-1", "processor.+1", "processor.03", "processor.1000000",
-     "processor.\u0663", "processor.\u00b2", "Processor.3", "a.b.3", "processor.3\n", "processor .3", "p" * 33 + ".1"],
+     "processor.\u0663", "processor.\u00b2", "Processor.3", "a.b.3", "processor.3\n", "processor .3", "p" * 33 + ".1",
+     "processor.3~", "processor.3~0", "processor.3~01", "processor.3~100", "processor.3~1~1", "processor~1"],
 )  # fmt: skip
 def test_what_is_no_worker_id(text: str) -> None:
     with pytest.raises(ValueError, match="is not a worker id"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riprap.codec.key_groups import GROUPS, dealt, groups_of, taken
+from riprap.codec.key_groups import GROUPS, dealt, groups_of, places_of_integers, taken
 
 STRINGS = [b"", b"a", b"alpha", b"12345678", b"123456789", "straße".encode(), b"\0" * 8, b"\0" * 9]
 INTEGERS = [0, 43, 109, 90, 9]
@@ -32,6 +32,13 @@ def test_keys_are_shared_out_evenly() -> None:
     assert len(counts) == GROUPS and counts.min() > 850 and counts.max() < 1150
     counts = np.bincount(groups_of(packed([b"key %d" % i for i in range(128_000)])), minlength=GROUPS)
     assert len(counts) == GROUPS and counts.min() > 850 and counts.max() < 1150
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=200), st.integers(0, GROUPS), st.integers(0, GROUPS))
+def test_the_places_of_a_range_of_groups(keys: list[int], first: int, stop: int) -> None:
+    groups = groups_of(np.array(keys, np.int64)).tolist()
+    expected = [place for place, group in enumerate(groups) if first <= group < stop]
+    assert places_of_integers(np.array(keys, np.int64), first, stop).tolist() == expected
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=200), st.integers(1, GROUPS))

@@ -21,12 +21,12 @@ import riprap.controller
 from riprap.configs.declared import Bounds, TopologySection, Written, plain
 from riprap.configs.limits import JobLimits
 from riprap.configs.schemes import SchemeOptions
-from riprap.configs.sections import BackupOptions, Input, LinkOptions, Output, StageOptions
+from riprap.configs.sections import BackupOptions, Input, LinkOptions, Output, PlacementOptions, StageOptions
 from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import Topology
 
 ROOT = Path(__file__).parents[3]
-SECTIONS = [Topology, Input, StageOptions, EdgeSection, LinkOptions, BackupOptions, JobLimits, Output]
+SECTIONS = [Topology, Input, StageOptions, EdgeSection, LinkOptions, BackupOptions, PlacementOptions, JobLimits, Output]
 
 
 def declaring() -> Iterator[type]:

@@ -13,6 +13,8 @@ import pytest
 from riprap.codec.errors import FrameError
 from riprap.controller.children import PAST_ROWS_MAX, SPARES_MAX, Children
 from riprap.controller.deltas import Writer
+from riprap.controller.effects import Effects
+from riprap.controller.faults import Fault, When
 from riprap.controller.reports import EXITED
 from riprap.controller.spawner import Exited, Spawner, Started
 from riprap.controller.starts import JOBS_MAX, Starts
@@ -56,13 +58,17 @@ class Host:
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
         self.processes = Processes()
-        self.children = Children(cast(Spawner, self.processes), "h", "")
+        self.deaths = 0
+        self.children = Children(cast(Spawner, self.processes), "h", "", die=self.die)
 
     def want(self, workers: Mapping[str, int], submission: str = "first", **changes: Any) -> None:
         view = {"revision": 1, "phase": "RUNNING", "workers": {}}
         job = {"submission": submission, "run_dir": str(self.run_dir), "workers": dict(workers), "view": view}
         self.children.want({"job": read_wish(job | changes)})
         self.children.hear()
+
+    def die(self) -> None:
+        self.deaths += 1
 
     def end_all(self) -> None:
         for row in self.children.rows():
@@ -100,6 +106,21 @@ def test_rows_that_the_leader_has_acted_on_are_bounded(host: Host) -> None:
     host.want(dict.fromkeys(WORKERS, 2))
     past = [incarnation for _, incarnation in host.started() if incarnation == 1]
     assert (len(past), len(host.started())) == (PAST_ROWS_MAX, PAST_ROWS_MAX + len(WORKERS))
+
+
+def test_a_fault_in_a_host_is_for_its_agent_too_and_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    hit: list[str] = []
+    monkeypatch.setattr(Effects, "inject", lambda self, fault, victim: hit.append(fault.target))
+    fault = Fault("kill", "sink.0", When("epoch", 1))
+    order = {"number": 0, "incarnation": 1, "fault": fault.fields()}
+    host.want({"sink.0": 1})
+    host.want({"sink.0": 1}, faults=[order])
+    assert host.deaths == 0, "of the worker alone"
+    host.want({"sink.0": 1}, faults=[order | {"number": 1, "with_agent": True, "incarnation": 2}])
+    assert host.deaths == 0, "of an incarnation that is not here"
+    for _ in range(2):
+        host.want({"sink.0": 1}, faults=[order | {"number": 1, "with_agent": True}])
+    assert host.deaths == 1 and hit == ["sink.0", "sink.0"]
 
 
 def test_the_logs_of_workers_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_an_order_is_durable_before_it_is_given() -> None:
     driver = running(topology=suffering(KILL))
     driver.confirm = False
     driver.hear(sink_0={"epoch": 3})
-    assert orders(driver) == [] and driver.persists[-1].record.injected[0]["worker"] == "source.0"
+    assert orders(driver) == [] and driver.persists[-1].record.injected[0]["hits"] == {"i1": {"source.0": 1}}
     driver.take(driver.core.persisted("job", driver.persists[-1].record, driver.now))
     assert orders(driver) == [(0, 1)]
 

@@ -30,6 +30,7 @@ def test_a_rollback_is_durable_before_anybody_hears_of_the_next_round() -> None:
     driver.hear(sink_0={"incarnation": 2, "state": UP})
     driver.hear(source_0={"state": EXITED})
     assert driver.persists[-1].record.round == 2, "a loss after a rollback is one more"
+    assert driver.core.status("job")["round"] == 2
     stored, _ = JobRecord.from_json(driver.persists[-1].record.to_json(1), "/job")
     assert stored.round == 2
     core = Core(2, "next", lambda topology: plan, {"job": (driver.core.jobs["job"].spec, stored)}, {"h1": "i1"}, 9.0)

@@ -50,6 +50,8 @@ def told(place: Any, turns: Any) -> Block:
         message(Kind.REPLY, meta={"heard": HEARD}),
         message(Kind.REPLY, meta={"heard": Heard(known=False).pack()}),
         told(np.array([3]), np.zeros(4, np.uint8)),
+        message(Kind.REPLY, meta={"heard": HEARD, "silent": True}),
+        message(Kind.REPLY, meta={"needed": 3}),
     ],
 )
 def test_what_honest_workers_send_is_let_through(block: Block) -> None:
@@ -81,6 +83,10 @@ def test_what_honest_workers_send_is_let_through(block: Block) -> None:
         ),
         message(Kind.REPLY, meta={}),
         message(Kind.REPLY, meta={"heard": HEARD, "more": 1}),
+        *(message(Kind.REPLY, meta={"heard": HEARD, "silent": wrong}) for wrong in (False, 1, None)),
+        *(message(Kind.REPLY, meta={"needed": wrong}) for wrong in (-1, 1.0, True, None, [1])),
+        message(Kind.REPLY, meta={"needed": 1, "silent": True}),
+        message(Kind.REPLY, meta={"needed": 1}, arrays=(np.zeros(1),)),
         message(Kind.REPLY, meta={"heard": HEARD[:4]}),
         *(
             message(Kind.REPLY, meta={"heard": [*HEARD[:i], wrong, *HEARD[i + 1 :]]})

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 from fake_port import head, items, processor, source, window_end
-from task_parts import COPIES, FIRST, NONE, SinkBench, result
+from task_parts import COPIES, FIRST, NONE, Listing, SinkBench, result
 
 from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.port import Boundary
 from riprap.engine.spreads.encoder import first_row
@@ -216,3 +220,29 @@ def test_a_row_of_a_window_that_cannot_be_under_way_is_refused(place: int) -> No
         heads[place][0] = window
         meta = {"blocks": 1, "participants": {"processor.0": 1}, "active": 1, "heads": heads}
         assert bench.task.admits(Block(Kind.PUNCTUATION, bench.row(2), meta=meta)) == admitted
+
+
+class Diverging(Listing):
+    """Its model is the sum of all results."""
+
+    def commit(self, epoch: int) -> Sequence[np.ndarray]:
+        return list(self.model().values())
+
+    def model(self) -> dict[str, np.ndarray]:
+        return {"sum": np.array([sum(self.seen)])}
+
+
+@pytest.mark.parametrize("must_be_finite", [True, False])
+def test_a_sink_fails_at_the_epoch_whose_model_is_not_finite_unless_that_is_allowed(must_be_finite: bool) -> None:
+    bench = SinkBench(operator=Diverging(), must_be_finite=must_be_finite)
+    bench.begin()
+    bench.window(1, 1, 2.0)
+    if must_be_finite:
+        with pytest.raises(JobFailed, match="model of epoch 2 is not finite: 1 of 1 sum are"):
+            bench.window(2, 2, np.inf)
+        assert [boundary.epoch for boundary in bench.committed] == [1] and bench.task.epoch == 1
+        assert [model for _, model in bench.models()] == [0.0, 2.0], "no processor hears of it"
+    else:
+        bench.window(2, 2, np.inf)
+        assert [boundary.epoch for boundary in bench.committed] == [1, 2]
+        assert bench.models()[-1] == (2, np.inf)

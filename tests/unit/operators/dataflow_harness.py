@@ -79,7 +79,9 @@ class Task:
         """As an engine does: a full backup replaces the earlier ones."""
         if self.operator.state is not None:
             backup = self.operator.state.backup_state()
-            self.backups = [backup] if backup.full else [*self.backups, backup]
+            if backup.full:
+                self.backups.clear()
+            self.backups.append(backup)
 
     def process(self, items: Items, first: int = 0) -> None:
         """All of a block, with a backup wherever the operator stops."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from dataflow_harness import Outbox
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
@@ -146,7 +146,6 @@ def standing(rows: Sequence[Row]) -> dict[tuple[int, int, int], float]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(windows, shapes, st.sampled_from(sorted(REDUCE)), st.integers(0, 3))
 def test_with_lateness_enough_all_panes_are_right_at_the_end(
     found: list[tuple[list[Item], int | None]], shape: dict[str, Any], aggregate: str, early: int
@@ -159,7 +158,6 @@ def test_with_lateness_enough_all_panes_are_right_at_the_end(
     assert not run.late and not len(run.operator.state.rows.keys)
 
 
-@settings(max_examples=100, deadline=None)
 @given(windows, shapes, st.integers(0, 3))
 def test_discarded_parts_and_retracted_sums_add_up(
     found: list[tuple[list[Item], int | None]], shape: dict[str, Any], early: int
@@ -174,7 +172,6 @@ def test_discarded_parts_and_retracted_sums_add_up(
         assert sum(-row.value if row.kind == RETRACTION else row.value for row in run.rows) == whole
 
 
-@settings(max_examples=100, deadline=None)
 @given(windows, shapes, st.integers(0, 20))
 def test_what_is_too_late_is_put_aside_and_nothing_else(
     found: list[tuple[list[Item], int | None]], shape: dict[str, Any], lateness: int
@@ -272,7 +269,6 @@ def test_items_of_a_window_ahead_do_not_count_before_it_is_closed() -> None:
     assert run.window([], 11) == [] and run.late == [on(3)]
 
 
-@settings(max_examples=100, deadline=None)
 @given(windows, shapes, st.sampled_from(["accumulating", "discarding", "retracting"]), st.data())
 def test_backups_whole_and_of_changes_make_the_same_state(
     found: list[tuple[list[Item], int | None]], shape: dict[str, Any], mode: str, data: st.DataObject

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from dataflow_harness import Outbox
-from hypothesis import given, settings
+from hypothesis import given
 from test_panes import Item, Row, Run, on, rising, shapes, windows
 
 from riprap.codec.errors import DataError
@@ -69,7 +69,6 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_names, "SPARE", 0)
 
 
-@settings(max_examples=100, deadline=None)
 @given(windows, shapes)
 def test_texts_are_as_good_as_numbers_in_each_life(found, shape) -> None:  # type: ignore[no-untyped-def]
     options = {"aggregate": "sum", "mode": "retracting", "lateness": 10, "early_items": 2, **shape}

@@ -232,6 +232,23 @@ def test_a_key_twice_in_a_full_backup_is_refused() -> None:
         HashMap().recover_state(whole._replace(arrays=(np.array([3, 3]), whole.arrays[1])))
 
 
+@pytest.mark.parametrize("divergence", ["manhattan", "maximum", "cardinality"])
+def test_a_restored_map_goes_on_as_the_one_that_was_saved(divergence: str) -> None:
+    """Nothing counts as changed, old values are known, and it grows."""
+    first, restored = HashMap(divergence=divergence), HashMap(divergence=divergence)
+    first.add(np.arange(1000), np.arange(1000.0))
+    restored.recover_state(first.backup_all())
+    assert restored.state_divergence() == 0
+    for state in (first, restored):
+        state.add(np.arange(990, 3000), np.ones(2010))
+    assert restored.state_divergence() == first.state_divergence() > 0
+    later, other = first.backup_state(), restored.backup_state()
+    assert not other.full or later.full
+    for mine, theirs in zip(later.arrays, other.arrays, strict=True):
+        assert mine.tolist() == theirs.tolist()
+    assert restored.get(np.array([0, 5, 995, 2999])).tolist() == [0.0, 5.0, 996.0, 1.0]
+
+
 def test_cells_and_keys_grow_together() -> None:
     table, cells = KeyTable(False, SEED), Cells(0, "manhattan")
     keys = np.arange(5000)

@@ -1,0 +1,196 @@
+"""Scheme `partially_active` (PPA): a checkpoint per task, and senders that keep what the checkpoint lacks.
+
+Each task saves its state by itself, at the first end of a window after `checkpoint_s`, with what it has put out and
+its receivers may need once more. Then it tells its senders up to where they need not keep anything. Whoever dies
+starts from its own checkpoint, gets from its senders what that lacks, and computes it in the same order as before, for
+all inboxes are `ordered` (engine/flow/rotation.py): so it puts out the same blocks under the same numbers, and
+receivers drop those that they have. Nobody else goes back.
+
+A task without a state saves nothing that it has put out: it computes it again. Its checkpoint is a place in its inputs,
+as old as what its receivers may need. So no item is saved but what leaves a state.
+
+There is room on a link again as soon as a block is processed, or waits for blocks of other links that may need that
+room to come (Kahn, Parks: what is acknowledged must not depend on the order). What is kept beyond `memory_bytes` goes
+to disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from riprap.codec.blocks import Block, Kind
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.progress import NOWHERE, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.rotation import Rotation
+from riprap.engine.flow.scheme import Bench, Scheme
+from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
+from riprap.engine.schemes.parts.spool import Spool
+
+
+@dataclass
+class RestartPoint:
+    """The end of a window that a new incarnation may start from."""
+
+    progress: TaskProgress
+    record: int = 0
+    """The record that it was saved as; 0 while it was not."""
+
+
+class PartiallyActive(Scheme):
+    """One task's half."""
+
+    saves = exact = forward_only = True
+
+    def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
+        super().__init__(bench, options)
+        self.recorder = Recorder(bench.port, bench.progress, bench.operator.state)
+        self._every_s = float(options["checkpoint_s"])
+        self._marked_s = bench.port.now()
+        """When the newest mark was made."""
+        self._senders = {
+            link_key(joint.edge, worker): [(joint.reply, copy) for copy in joint.with_copies(worker)]
+            for joint in bench.layout.inputs
+            for worker in joint.workers
+        }
+        self._marks: deque[RestartPoint] = deque()
+        """Those that are not durable, oldest first."""
+        self._safe = 0
+        """The last window that a durable mark includes."""
+        self._untold: dict[tuple[Edge, WorkerId], int] = {}
+        """Of senders, by the way back to them, the number up to which they need keep nothing and have not heard it."""
+        self._needed = dict.fromkeys(bench.outlet.all_links, 0)
+        """Of each link out, up to which number its receiver needs nothing any more."""
+        self._spool, self._memory_bytes = Spool(), int(options["memory_bytes"])
+        for link in self._needed:
+            link.retains = True
+
+    # order
+    @cached_property
+    def _rotation(self) -> Rotation:
+        """Begun when the first block comes: all that was saved is restored by then."""
+        closed = self.bench.progress.closed
+        return Rotation({link: closed.get(link, 0) for link in self._senders})
+
+    def may_come(self, link: LinkKey) -> bool:
+        return link == self._rotation.turn
+
+    def on_receive(self, entry: Entry) -> None:
+        if entry.link in self._senders:
+            self._rotation.note(entry.block)
+
+    def on_turn(self) -> bool:
+        if self._untold:
+            self._tell()
+        held, turn = self.bench.held, self._rotation.turn
+        if turn is None or not held or self.bench.inbox:
+            return False
+        if held.get(turn):
+            return True
+        self._make_room()
+        return False
+
+    def _make_room(self) -> None:
+        """Nothing can be taken before another link's block comes. What that may wait for is the rest of this window,
+        and no more: so nobody runs ahead."""
+        window = self.bench.progress.epoch + 1
+        for waiting in self.bench.held.values():
+            for entry in waiting:
+                if entry.block.epoch > window:
+                    break
+                if not entry.acknowledged:
+                    self.bench.acknowledge(entry)
+                    self._spool.note(entry.block, self._memory_bytes, self._kept)
+
+    def on_processed(self, entry: Entry) -> None:
+        self.bench.acknowledge(entry)
+
+    # what is kept
+    def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
+        self._spool.note(block, self._memory_bytes, self._kept)
+
+    def _kept(self) -> Iterator[Block]:
+        for link in self._needed:
+            yield from link.held
+            yield from link.waiting
+        for waiting in self.bench.held.values():
+            yield from (entry.block for entry in waiting)
+
+    def on_needed(self, link: OutletLink, number: int) -> None:
+        self._needed[link] = number
+        link.forget(number, 0)
+        self._save()
+
+    # checkpoints
+    def on_window(self, epoch: int) -> None:
+        now = self.bench.port.now()
+        if self.bench.progress.last or now - self._marked_s >= self._every_s:
+            self._marked_s = now
+            if self.bench.operator.state is None:
+                self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
+                self._save()
+            elif not self.recorder.full:
+                self.recorder.save_state(self.bench.outlet.pending())
+                self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
+                self._note_saved()
+
+    def _save(self) -> None:
+        """Without a state: save the newest mark behind which is all that receivers may need."""
+        if self.bench.operator.state is not None or self.recorder.full:
+            return
+        fit = [mark for mark in self._marks if not mark.record and self._is_behind(mark)]
+        if not fit:
+            return
+        self.recorder.progress = fit[-1].progress
+        self.recorder.save_progress(())
+        for mark in fit[:-1]:
+            self._marks.remove(mark)
+        self._note_saved()
+
+    def _is_behind(self, mark: RestartPoint) -> bool:
+        sent = mark.progress.sent
+        return all(number >= sent.get(link.key, NOWHERE).number for link, number in self._needed.items())
+
+    def _note_saved(self) -> None:
+        """The oldest mark without a record is the one that was saved last, once the store has taken it."""
+        if not self.recorder.full:
+            waiting = next((mark for mark in self._marks if not mark.record), None)
+            if waiting is not None:
+                waiting.record = self.recorder.state_number
+
+    def on_durable(self, number: int) -> None:
+        if self.recorder.full:
+            self.recorder.retry()
+            self._note_saved()
+        while self._marks and 0 < self._marks[0].record <= number:
+            progress = self._marks.popleft().progress
+            self._safe = progress.epoch
+            for link, senders in self._senders.items():
+                self._untold |= dict.fromkeys(senders, progress.last_included(link))
+        self._tell()
+        self._save()
+
+    def _tell(self) -> None:
+        """Have senders let go of what a durable mark includes; who is down hears it later."""
+        for (reply, worker), number in [*self._untold.items()]:
+            if self.bench.port.send(reply, worker, Block(Kind.REPLY, Epoch(0), meta={"needed": number})):
+                del self._untold[reply, worker]
+
+    def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
+        recovered = Recovered(state, [record for record in records if "version" in record.meta])
+        take_over(self.bench.progress, recovered, self.bench.operator.state)
+        self.recorder.go_on_from(recovered.version)
+        self.bench.outlet.put_back(recovered.extras)
+        self.bench.operator.recovered(0.0, 0)
+        self._safe = self.bench.progress.epoch
+        return []
+
+    @property
+    def safe(self) -> bool:
+        return self._safe == self.bench.progress.epoch

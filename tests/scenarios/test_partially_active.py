@@ -1,0 +1,144 @@
+"""Scheme `partially_active` with real processes: results that depend on the order of all blocks are those of the
+undisturbed run, whoever is killed, and a replica takes over before its primary is back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_harness import change_rows, write_shards
+from shared_cluster import SharedCluster
+
+from riprap.engine.run_directory.directory import read_events
+
+ROWS, REPEAT, KEYS = 8_000, 5, 7
+MODULE = """\
+import time
+
+import numpy as np
+
+import riprap
+from riprap.operators.states import Vector
+
+
+class SlowRead(riprap.DataflowOperator):
+    '''Hands 8,000 items a second on.'''
+
+    def process_data(self, items, first, out):
+        time.sleep(items.count / 8_000)
+        out.send(items.arrays, items.count)
+        return items.count
+
+
+class Chained(riprap.DataflowOperator):
+    '''Hands items on, and with each block a sum that depends on the order of all blocks so far.'''
+
+    def __init__(self):
+        self.state = Vector(1)
+
+    def process_data(self, items, first, out):
+        rows = items.arrays[0]
+        now = int(self.state.values[0])
+        then = (now * 31 + int(rows[:, 1].sum()) + items.task + 1) % 1_000_003
+        self.state.add(np.array([0]), np.array([then - now], dtype=float))
+        out.send((np.vstack([rows, [[6, then, 0]]]),), items.count + 1)
+        return items.count
+
+
+class Totals(riprap.DataflowOperator):
+    '''The sum of each key.'''
+
+    def __init__(self):
+        self.state = Vector(7)
+
+    def process_data(self, items, first, out):
+        rows = items.arrays[0]
+        self.state.add(rows[:, 0].astype(int), rows[:, 1])
+        return items.count
+
+    def results(self):
+        return {"totals": self.state.values.copy()}
+"""
+JOB = """\
+job: chains
+input: {path: shards, repeat: %d}
+micro_batch: 4000
+stages:
+  read: {operator: "chained:SlowRead", parallelism: 2}
+  chain: {operator: "chained:Chained", parallelism: 2}
+  link: {operator: "chained:Chained", parallelism: 2}
+  total: {operator: "chained:Totals", parallelism: 1}
+edges:
+  - {from: read, to: chain, partitioning: full}
+  - {from: chain, to: link, partitioning: full}
+  - {from: link, to: total, partitioning: full}
+links: {block_bytes: 4096}
+fault_tolerance: {scheme: partially_active, checkpoint_s: 0.2}
+"""
+REPLICATED = ("--set", "fault_tolerance.replicate=[chain, link.1, read.0]")
+
+
+@pytest.fixture(scope="module")
+def chains(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The topology of a job whose results depend on the order of blocks, with its input."""
+    directory = tmp_path_factory.mktemp("chains")
+    write_shards(directory / "shards", ROWS, (1.0, 1.0))
+    numbers = np.random.default_rng(9)
+
+    def fill(rows: np.ndarray) -> None:
+        rows[:, 0], rows[:, 1] = numbers.integers(0, KEYS, len(rows)), numbers.integers(1, 1000, len(rows))
+
+    change_rows(directory / "shards", fill)
+    for folder in (directory, cluster.directory):
+        (folder / "chained.py").write_text(MODULE)
+    (directory / "chains.yaml").write_text(JOB % REPEAT)
+    return directory / "chains.yaml"
+
+
+def run(cluster: SharedCluster, chains: Path, out: Path, *words: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The summary and the events of the job."""
+    summary = cluster.job(chains, out, *words)
+    assert summary["completed"] and not summary["faults_not_injected"]
+    assert summary["lost"]["items"] == 0
+    return summary, list(read_events(out))
+
+
+@pytest.fixture(scope="module")
+def truth(cluster: SharedCluster, chains: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of the undisturbed run's results."""
+    summary, _ = run(cluster, chains, tmp_path_factory.mktemp("undisturbed") / "out")
+    return str(summary["model"]["sha256"])
+
+
+def kills(*faults: str) -> list[str]:
+    return [word for fault in faults for word in ("--fault", f"kill:{fault}")]
+
+
+def test_who_is_killed_goes_back_to_its_own_checkpoint_alone(
+    cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path
+) -> None:
+    named = kills("chain.0@20%", "link.1@40%", "link.0@60%", "chain.1@60%", "read.1@70%", "total.0@80%")
+    summary, events = run(cluster, chains, tmp_path / "out", *named)
+    assert summary["model"]["sha256"] == truth
+    restored = {event["worker"] for event in events if event["event"] == "restored"}
+    assert restored == {"chain.0", "link.1", "link.0", "chain.1", "read.1", "total.0"}
+    assert not [event for event in events if event["event"] == "rolled_back"]
+
+
+def test_replicas_take_over_and_nothing_changes(
+    cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path
+) -> None:
+    """Primaries die, their replicas later, and once both."""
+    named = kills("chain.0@20%", "link.1@20%", "read.0@40%", "chain.0~1@55%", "link.1~1@70%", "link.1@70%")
+    summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED, *named)
+    assert summary["model"]["sha256"] == truth
+    assert summary["items"] == ROWS * REPEAT
+
+
+def test_a_replica_alone_changes_nothing(cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path) -> None:
+    summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED)
+    assert summary["model"]["sha256"] == truth
+    assert {"chain.0~1", "chain.1~1", "link.1~1", "read.0~1"} <= set(summary["cpu_seconds"])

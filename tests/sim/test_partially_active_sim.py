@@ -1,0 +1,237 @@
+"""Scheme `partially_active`: one order whatever the order of arrival, no task that waits for room for ever, and nothing
+kept that nobody needs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import dataflow_jobs
+import numpy as np
+import pytest
+from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
+from test_dataflow_sim import EXACT, FAULTS
+
+from riprap.codec.blocks import Block
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.schemes.partially_active import PartiallyActive
+from riprap.operators.base import Context
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.states import Vector
+
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "5"))
+FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
+MODULUS = 1_000_003
+
+
+class Chained(DataflowOperator):
+    """Hands items on; its state is a sum that depends on the order of all blocks so far, and goes out with each of
+    them and with each window's end, so what is behind it depends on that order too."""
+
+    def __init__(self) -> None:
+        self.state: Vector = Vector(1)
+
+    def open(self, context: Context) -> None:
+        self.is_last = not context.fan_out
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        self._link(int(rows.sum() % MODULUS) + items.task)
+        if not self.is_last:
+            out.send((np.vstack([rows, [[0, self.state.values[0]]]]),), items.count + 1)
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        self._link(epoch)
+
+    def _link(self, weight: int) -> None:
+        now = int(self.state.values[0])
+        self.state.add(np.array([0]), np.array([(now * 31 + weight + 1) % MODULUS - now], dtype=float))
+
+
+class Skewed(DataflowOperator):
+    """Without a state: its first task hands all on at once, the others nothing but the window's end."""
+
+    def open(self, context: Context) -> None:
+        self.is_silent = context.index > 0
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        if not self.is_silent:
+            out.send(items.arrays, items.count)
+        return items.count
+
+
+def _shape(**middle: tuple[str, int]) -> dict[str, Any]:
+    stages = {"a": ("Spread", 2, {"by_key": False})} | {name: (*of, {}) for name, of in middle.items()}
+    names = list(stages)
+    edges = [{"from": one, "to": to} for one, to in pairwise(names)]
+    shape = dataflow_jobs._topology(stages, edges)
+    for name, (operator, _) in middle.items():
+        module = "dataflow_jobs" if operator == "Total" else "test_partially_active_sim"
+        shape["stages"][name]["operator"] = f"{module}:{operator}"
+    return shape
+
+
+DEEP = _shape(b=("Chained", 2), c=("Chained", 2), d=("Chained", 1))
+SKEWED = _shape(b=("Skewed", 2), d=("Total", 1))
+OPTIONS = EXACT["partially_active"]
+LONG = {"items": 120, "windows": 5, "disk_s": 0.001}
+
+
+def _case(shape: Mapping[str, Any], **fields: Any) -> DataflowCase:
+    return DataflowCase(OPTIONS, shape, **{**LONG, **fields}, log=[])
+
+
+def _states(simulation: DataflowSimulation) -> dict[WorkerId, list[float]]:
+    operators = {worker: node.task.operator for worker, node in simulation.nodes.items()}
+    return {worker: one.state.values.tolist() for worker, one in operators.items() if one.state is not None}
+
+
+@cache
+def _truth() -> list[float]:
+    return _sink_of(DEEP, 0, "truth")
+
+
+def _sink_of(shape: Mapping[str, Any], seed: int, replay: str, **fields: Any) -> list[float]:
+    simulation = DataflowSimulation(_case(shape, **fields), seed)
+    run_or_replay(simulation, __file__, replay)
+    return _states(simulation)[WorkerId("d", 0)]
+
+
+def test_one_order_whatever_the_order_of_arrival() -> None:
+    for seed in range(1, 6):
+        assert _sink_of(DEEP, seed, "one_order") == _truth(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_depends_on_the_order_is_exact_whoever_dies(fault: str) -> None:
+    for seed in range(FIRST, FIRST + SEEDS):
+        assert _sink_of(DEEP, seed, f"exact_whoever and {fault}", **FAULTS[fault]) == _truth(), f"seed {seed}"
+
+
+def test_another_order_gives_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: the order of arrival, as other schemes take it."""
+    monkeypatch.setattr(PartiallyActive, "may_come", lambda self, link: True)
+    monkeypatch.setattr(PartiallyActive, "on_receive", lambda self, entry: None)
+    assert len({tuple(_sink_of(DEEP, seed, "control")) for seed in range(6)}) > 1
+
+
+def test_a_link_that_waits_for_its_turn_stops_nobody() -> None:
+    """All blocks of a window wait at `d` until the silent task has closed it; the window of the link is smaller."""
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = DataflowSimulation(_case(SKEWED, items=600, windows=3, window=4, kills=2), seed)
+        run_or_replay(simulation, __file__, "waits_for_its_turn")
+
+
+def test_without_room_for_what_waits_the_job_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(PartiallyActive, "_make_room", lambda self: None)
+    simulation = DataflowSimulation(_case(SKEWED, items=600, windows=3, window=4), FIRST)
+    with pytest.raises(AssertionError, match="not done"):
+        simulation.run()
+
+
+class Measured(DataflowSimulation):
+    """Notes the most blocks that a task has kept for its receivers, and the items that were computed again."""
+
+    most = 0
+
+    def step(self) -> None:
+        super().step()
+        for node in self.nodes.values():
+            self.most = max([self.most, *(len(link.held) for link in node.task.outlet.links.values())])
+
+
+def test_senders_let_go_of_what_a_checkpoint_includes() -> None:
+    few, all_ = (_kept(checkpoint_s) for checkpoint_s in (0.02, 1000.0))
+    assert few * 3 < all_, f"{few} beside {all_} blocks"
+
+
+def _kept(checkpoint_s: float) -> int:
+    case = DataflowCase(OPTIONS | {"checkpoint_s": checkpoint_s}, DEEP, **LONG | {"items": 800, "windows": 24}, log=[])
+    simulation = Measured(case, FIRST)
+    run_or_replay(simulation, __file__, "let_go")
+    return simulation.most
+
+
+def test_who_dies_goes_back_to_its_own_checkpoint_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else computes anything again, and a task without a state saves none of what it has put out."""
+    again: Counter[str] = Counter()
+    on_put = PartiallyActive.on_put
+
+    def noting(self: PartiallyActive, link: OutletLink, block: Block, muted: bool) -> None:
+        again[self.bench.layout.me.stage] += muted
+        on_put(self, link, block, muted)
+
+    monkeypatch.setattr(PartiallyActive, "on_put", noting)
+    simulation = DataflowSimulation(_case(DEEP, items=400, kills=4, faulty=("c",), kill_until_s=0.3), FIRST)
+    run_or_replay(simulation, __file__, "alone")
+    assert [*+again] == ["c"]
+    for source in simulation.sources:
+        saved = [block for _, _, block in simulation.disk.get(source, [])]
+        assert saved and not any(block.meta["extras"] for block in saved)
+
+
+REPLICATED = OPTIONS | {"replicate": ["a.0", "b", "c.1"]}
+"""A source, all tasks of a stage, and one task of another have an active replica."""
+FAULTS_OF_COPIES = FAULTS | {
+    "primaries": {"kills": 1, "kill_at_once": 99, "faulty": ("a", "b", "c")},
+    "both": {"kills": 2, "kill_at_once": 99, "faulty": ("b",)},
+    "slowly": {"kills": 6, "faulty": ("b", "c"), "restart_s": 0.15},
+}
+
+
+class PrimariesAlone(DataflowSimulation):
+    """No replica dies."""
+
+    def kill(self, worker: WorkerId) -> None:
+        if not worker.copy:
+            super().kill(worker)
+
+
+def _replicated(seed: int, fault: str = "", **fields: Any) -> DataflowSimulation:
+    case = DataflowCase(REPLICATED, DEEP, **{**LONG, **fields}, log=[])
+    simulation = (PrimariesAlone if fault == "primaries" else DataflowSimulation)(case, seed)
+    run_or_replay(simulation, __file__, f"replica and {fault}")
+    return simulation
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_COPIES)
+def test_replicas_change_nothing_whoever_dies(fault: str) -> None:
+    for seed in range(FIRST, FIRST + SEEDS):
+        states = _states(_replicated(seed, fault, **FAULTS_OF_COPIES[fault]))
+        assert states[WorkerId("d", 0)] == _truth(), f"seed {seed}"
+
+
+def test_copies_of_a_task_hold_the_same_and_one_of_them_sends() -> None:
+    simulation = _replicated(FIRST)
+    states = _states(simulation)
+    copies = [worker for worker in states if worker.copy]
+    assert copies == [WorkerId("b", 0, 1), WorkerId("b", 1, 1), WorkerId("c", 1, 1)]
+    assert all(states[copy] == states[copy.primary] for copy in copies)
+    assert not any("duplicates_dropped" in node.counts for node in simulation.nodes.values())
+
+
+@pytest.mark.parametrize(("copied", "is_over"), [(True, True), (False, False)])
+def test_a_replica_takes_over_at_once(copied: bool, is_over: bool) -> None:
+    """Beside the control: without a replica all wait for the restart, which takes long."""
+    options = OPTIONS | {"replicate": ["b"] if copied else []}
+    simulation = DataflowSimulation(DataflowCase(options, DEEP, **LONG | {"restart_s": 5.0}, log=[]), FIRST)
+    simulation.at(0.03, lambda: simulation.kill(WorkerId("b", 0)))
+    run_or_replay(simulation, __file__, "takes_over")
+    assert (simulation.now < 5.0) == is_over
+    assert _states(simulation)[WorkerId("d", 0)] == _truth()
+
+
+def test_a_replica_that_stands_still_holds_nobody_up() -> None:
+    options = LONG | {"items": 400, "window": 4}
+    simulation = DataflowSimulation(DataflowCase(OPTIONS | {"replicate": ["b"]}, DEEP, **options, log=[]), FIRST)
+    simulation.at(0.02, lambda: simulation._hang(WorkerId("b", 0, 1), 5.0))
+    run_or_replay(simulation, __file__, "stands_still")
+    assert simulation.now < 5.0

@@ -1,0 +1,74 @@
+"""`riprap rescale` where it does not go well: nothing is stopped in vain, and who was stopped can go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from riprap.backupserver.savepoint import Savepoint
+from riprap.codec.errors import ConfigError, RiprapError
+from riprap.engine.cli import rescale, savepoint
+from riprap.engine.run import cluster_start, preflight, savepoint_checks
+from riprap.engine.services import cluster
+
+
+class Waiting:
+    """A client of a cluster whose job does not end."""
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def wait(self, job: str, timeout_s: float, poll_s: float) -> None:
+        raise RiprapError(f"job {job} is still CANCELLING", "wait")
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The directories of the savepoints that were asked for, of a job of a cluster whose checks all succeed."""
+    found: list[Path] = []
+
+    def made(client: Any, job: str, path: Path, stop: bool, timeout_s: float) -> Savepoint:
+        assert stop
+        found.append(path)
+        return Savepoint(path, job, 7, {})
+
+    checked = SimpleNamespace(topology=None, begun_from=lambda savepoint: None)
+    for module, name, value in (
+        (cluster, "open_client", lambda zookeeper: Waiting()),
+        (cluster_start, "find_run_directory", lambda job, client: tmp_path),
+        (cluster_start, "check_is_of_cluster", lambda run_dir: None),
+        (cluster_start, "submit_anew", lambda job, out, servers: None),
+        (preflight, "check_job", lambda *words, **options: checked),
+        (savepoint_checks, "check_rescaling", lambda before, after: None),
+        (savepoint, "make_savepoint", made),
+    ):
+        monkeypatch.setattr(module, name, value)
+    return found
+
+
+def rescaled(*words: str) -> RiprapError:
+    """The error of the command."""
+    error = CliRunner().invoke(rescale.command, ["words", "count=3", *words]).exception
+    assert isinstance(error, RiprapError), error
+    return error
+
+
+def test_the_command_that_goes_on_is_named(tmp_path: Path, asked: list[Path]) -> None:
+    error = rescaled()
+    (path,) = asked
+    assert f"ended with the savepoint {path}" in str(error.args[0]) and "still CANCELLING" in str(error.args[0])
+    command = f"riprap submit {tmp_path}/topology.yaml --from {path} --set stages.count.parallelism=3"
+    assert error.remedy.endswith(command)
+
+
+def test_nothing_is_stopped_for_a_directory_that_cannot_be_had(tmp_path: Path, asked: list[Path]) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    error = rescaled("--out", str(tmp_path / "taken"))
+    assert isinstance(error, ConfigError) and "not empty" in str(error.args[0]) and asked == []

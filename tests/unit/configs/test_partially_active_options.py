@@ -1,0 +1,93 @@
+"""The options of `partially_active`: replicas by name or by plan, and what they cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from riprap.codec.errors import ConfigError
+from riprap.configs.schemes import PartiallyActiveOptions
+from riprap.configs.shape import EdgeSection, Shape, placed
+
+EDGES = [
+    {"from": "read", "to": "count", "partitioning": "full"},
+    {"from": "count", "to": "total", "partitioning": "merge"},
+]
+STAGES = {"read": 2, "count": 4, "total": 1}
+
+
+def shape(**more: Any) -> Shape:
+    return Shape(STAGES, placed([EdgeSection.of(edge) for edge in [*EDGES, *more.get("edges", ())]]))
+
+
+def problems(options: dict[str, Any], of: Shape | None = None) -> list[str]:
+    found = PartiallyActiveOptions(scheme="partially_active", **options).problems(of or shape())
+    return [f"{'.'.join(map(str, problem.path))} {problem.wrong}" for problem in found]
+
+
+def plan(path: Path, tasks: list[str], stages: dict[str, int] | None = None, edges: Any = EDGES) -> str:
+    path.write_text(json.dumps({"topology": {"stages": stages or STAGES, "edges": edges}, "tasks": tasks}))
+    return str(path)
+
+
+def test_stages_and_tasks_may_have_replicas() -> None:
+    assert problems({"replicate": ["read", "count.3"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("total", "writes the job's output"), ("total.0", "writes the job's output"), ("count.4", "no such"),
+        ("count.03", "no such"), ("nobody", "no such"), ("", "no such"), ("count.0~1", "no such"),
+    ],
+)  # fmt: skip
+def test_who_can_have_none_is_named(name: str, wrong: str) -> None:
+    (found,) = problems({"replicate": ["read.0", name]})
+    assert found.startswith("fault_tolerance.replicate.1") and wrong in found
+
+
+def test_an_edge_that_leads_back_is_refused() -> None:
+    (found,) = problems({}, shape(edges=[{"from": "total", "to": "read", "feedback": True}]))
+    assert "total->read leads back" in found
+
+
+def test_a_plan_names_the_replicas_but_for_destinations(tmp_path: Path) -> None:
+    options = {"plan": plan(tmp_path / "plan.json", ["read.0", "count.2", "total.0"])}
+    assert problems(options) == []
+    chosen = PartiallyActiveOptions(scheme="partially_active", **options).chosen(shape())
+    assert chosen == {"replicate": ["read.0", "count.2"], "plan": None}
+
+
+def test_a_plan_of_another_topology_is_refused_with_all_differences(tmp_path: Path) -> None:
+    other = [EDGES[0] | {"partitioning": "stripe"}, {"from": "count", "to": "sum", "partitioning": "merge"}]
+    path = plan(tmp_path / "plan.json", ["read.0"], {"read": 3, "count": 4, "sum": 1}, other)
+    (found,) = problems({"plan": path})
+    for said in (
+        "stage read has 3 tasks in the plan and 2 here", "stage sum has 1 tasks in the plan and 0 here",
+        "stage total has 0 tasks in the plan and 1 here", "edge read->count is stripe in the plan and full here",
+        "edge count->sum is in the plan alone", "edge count->total is here alone",
+    ):  # fmt: skip
+        assert said in found
+
+
+@pytest.mark.parametrize(
+    "content", ["", "7", "[]", "{}", '{"topology": {"stages": {"a": 1.5}, "edges": []}, "tasks": []}',
+                '{"topology": {"stages": {}, "edges": [7]}, "tasks": []}',
+                '{"topology": {"stages": {}, "edges": []}, "tasks": [7]}', "\x00"],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "plan.json").write_text(content)
+    (found,) = problems({"plan": str(tmp_path / "plan.json")})
+    assert "plan.json" in found
+    with pytest.raises(ConfigError):
+        PartiallyActiveOptions(scheme="partially_active", plan=str(tmp_path / "plan.json")).chosen(shape())
+
+
+def test_a_plan_that_is_not_there_or_stands_beside_names_is_refused(tmp_path: Path) -> None:
+    assert "cannot be read" in problems({"plan": str(tmp_path / "none.json")})[0]
+    path = plan(tmp_path / "plan.json", ["read.9"])
+    assert "names read.9, and there is no such task" in problems({"plan": path})[0]
+    assert "beside replicate" in problems({"plan": path, "replicate": ["read"]})[0]
