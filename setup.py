@@ -24,6 +24,7 @@ INCLUDE = Path("build/include")
 
 #: The one list of extensions: module name -> further C sources beside the .pyx file.
 EXTENSIONS: dict[str, list[str]] = {
+    "riprap.codec._bundle": [],
     "riprap.codec._header": [],
     "riprap.codec.key_groups": [],
     "riprap.codec.codes._kernels": ["kernels/level.c", "kernels/buffers.c", "kernels/real.c", "kernels/gf256.c"],
@@ -43,6 +44,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "riprap.engine.wire.origins": [],
     "riprap.engine.wire.rings": [],
     "riprap.engine.wire.trace": [],
+    "riprap.engine.worker._wire": [],
     "riprap.operators.learning.blockmath": [],
     "riprap.operators.packets.count_min": [],
     "riprap.operators.learning.dense": [],

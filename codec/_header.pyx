@@ -1,10 +1,11 @@
 """Writes and reads the header of a message, field by field in C; its layout stands in codec/header.py."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 import msgpack
 import numpy as np
@@ -20,15 +21,6 @@ cdef extern from "<endian.h>" nogil:
     uint32_t le32toh(uint32_t)
     uint64_t le64toh(uint64_t)
 
-cpdef enum:
-    VERSION = 2
-    HEADER_BYTES_MAX = 65536  # a punctuation names every participant: about 30 bytes each
-    FRAMES_MAX = 16  # arrays of one block
-    DIMENSIONS_MAX = 4
-    PAYLOAD_BYTES_MAX = 268435456
-    META_KEYS_MAX = 16
-    NAME_BYTES_MAX = 64  # of a job, or of a sender
-
 COUNT_MAX = 2**62
 ROUND_MAX = EDGE_MAX = 2**32 - 1
 CODES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
@@ -36,15 +28,12 @@ CODES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
 
 cdef enum:
     NAMES_AT = 20  # what comes before the names of the job and of the sender
-    COUNTS = 7  # seq, epoch, the four fields of the key, items
-    BODY_BYTES = 4 + 8 * COUNTS
-    ARRAY_BYTES_MAX = 2 + 8 * DIMENSIONS_MAX
-    PLAIN_BYTES_MAX = NAMES_AT + 2 * NAME_BYTES_MAX + BODY_BYTES + FRAMES_MAX * ARRAY_BYTES_MAX
     ATTACHED = 1
     META = 2
     REFERENCES = 4
     BY_REFERENCE = 128  # added to the dimensions of an array that has no frame
     VERSION_1 = 0x9D  # its headers are msgpack arrays of 13
+    VERSION_2 = 2  # has no bundles
 
 cdef uint64_t count_max = COUNT_MAX
 cdef tuple dtypes = tuple([np.dtype(code) for code in CODES])
@@ -56,6 +45,8 @@ cdef object pack = msgpack.Packer().pack
 cdef object unpackb = msgpack.unpackb
 cdef object frombuffer = np.frombuffer
 cdef object empty = np.empty
+cdef object ndarray = np.ndarray
+cdef object new_tuple = tuple.__new__
 cdef object ascontiguousarray = np.ascontiguousarray
 
 
@@ -76,67 +67,78 @@ def write_prefix(str job, str sender, object incarnation, object edge, object ro
 
 
 def encode_behind(bytes prefix, object block, object refer=None):
-    cdef uint8_t out[PLAIN_BYTES_MAX]
+    cdef uint8_t out[NAMES_AT + 2 * NAME_BYTES_MAX + BLOCK_BYTES_MAX]
     cdef Py_ssize_t at = PyBytes_GET_SIZE(prefix)
     cdef list frames = []
     cdef list references = []
-    cdef tuple arrays = tuple(block.arrays)
-    cdef object attachment = block.attachment
+    cdef tuple arrays = arrays_of(block)
     cdef object meta = block.meta
-    cdef uint8_t flags = 0
     if at > NAMES_AT + 2 * NAME_BYTES_MAX:
         raise ValueError("that is not the prefix of a header")
-    if attachment is not None:
-        arrays = (*arrays, attachment)
-        flags = ATTACHED
-    if len(arrays) > FRAMES_MAX:
-        raise ValueError(f"a block carries at most {FRAMES_MAX} arrays, not {len(arrays)}")
     memcpy(out, PyBytes_AS_STRING(prefix), at)
     cdef uint8_t* body = &out[at]
-    put_counts(&body[4], block)
     at += BODY_BYTES
     for array in arrays:
         at += put_array(&out[at], array, refer, frames, references)
+    put_body(body, block, block.seq, len(arrays))
     if references:
-        flags |= REFERENCES
-    if meta:
-        flags |= META
-    body[0], body[1], body[2], body[3] = block.kind, flags, len(arrays), 0
+        body[1] |= REFERENCES
     cdef bytes packed = PyBytes_FromStringAndSize(<char*>out, at)
-    if flags & (REFERENCES | META):
+    if references or meta:
         packed += tail(references, meta)
         if PyBytes_GET_SIZE(packed) > HEADER_BYTES_MAX:
             raise ValueError(f"a header of {len(packed)} bytes is over the limit of {HEADER_BYTES_MAX}")
     return packed, frames
 
 
-cdef int put_counts(uint8_t* to, object block) except -1:
+cdef tuple arrays_of(object block):
+    """All that has a frame or a reference, the attachment last."""
+    cdef tuple arrays = tuple(block.arrays)
+    if block.attachment is not None:
+        arrays = (*arrays, block.attachment)
+    if len(arrays) > FRAMES_MAX:
+        raise ValueError(f"a block carries at most {FRAMES_MAX} arrays, not {len(arrays)}")
+    return arrays
+
+
+cdef int put_body(uint8_t* to, object block, object seq, int arrays) except -1:
     cdef object key = block.key
     cdef int i
-    put_count(to, block.seq)
-    put_count(&to[8], block.epoch)
+    to[0], to[1], to[2], to[3] = block.kind, 0, arrays, 0
+    if block.attachment is not None:
+        to[1] |= ATTACHED
+    if block.meta:
+        to[1] |= META
+    put_count(&to[4], seq)
+    put_count(&to[12], block.epoch)
     for i in range(4):
-        put_count(&to[16 + 8 * i], key[i])
-    put_count(&to[48], block.items)
+        put_count(&to[20 + 8 * i], key[i])
+    put_count(&to[52], block.items)
     return 0
 
 
-cdef Py_ssize_t put_array(uint8_t* to, object array, object refer, list frames, list references) except -1:
-    """One entry of the table of arrays; its frame, or its reference, is appended. The bytes of the entry."""
+cdef Py_ssize_t put_form(uint8_t* to, object array, Py_ssize_t place, int64_t* nbytes) except -1:
+    """One entry of the table of arrays; its bytes, and those of the array."""
     cdef object dtype = array.dtype
     cdef tuple shape = array.shape
     cdef Py_ssize_t dimensions = PyTuple_GET_SIZE(shape)
     cdef object code = 0 if dtype is <object>dtypes[0] else codes.get(dtype)
     cdef int i
     if code is None or dimensions > DIMENSIONS_MAX:
-        place = len(frames) + len(references)
         raise ValueError(f"array {place} is {dtype} with {dimensions} dimensions; the wire carries {CODES}")
     to[0], to[1] = code, dimensions
     for i in range(dimensions):
         put64(&to[2 + 8 * i], shape[i])
-    if extent(&to[2], dimensions, itemsizes[to[0]]) < 0:
-        place = len(frames) + len(references)
+    nbytes[0] = extent(&to[2], dimensions, itemsizes[to[0]])
+    if nbytes[0] < 0:
         raise ValueError(f"array {place} of shape {shape} is over the limit of {PAYLOAD_BYTES_MAX} bytes")
+    return 2 + 8 * dimensions
+
+
+cdef Py_ssize_t put_array(uint8_t* to, object array, object refer, list frames, list references) except -1:
+    """One entry of the table of arrays; its frame, or its reference, is appended. The bytes of the entry."""
+    cdef int64_t nbytes
+    cdef Py_ssize_t size = put_form(to, array, len(frames) + len(references), &nbytes)
     cdef bint contiguous = array.flags.c_contiguous
     reference = refer(array) if refer is not None and contiguous else None
     if reference is None:
@@ -144,7 +146,11 @@ cdef Py_ssize_t put_array(uint8_t* to, object array, object refer, list frames, 
     else:
         to[1] |= BY_REFERENCE
         references.append(reference)
-    return 2 + 8 * dimensions
+    return size
+
+
+cdef bytes packed_meta(object meta):
+    return pack(meta)
 
 
 cdef bytes tail(list references, object meta):
@@ -170,12 +176,17 @@ cdef Py_ssize_t body_at(bytes header) except -1:
     if nbytes > HEADER_BYTES_MAX:
         raise FrameError("header over the size limit")
     if nbytes == 0 or data[0] != VERSION:
-        raise FrameError("protocol version 1, not 2" if nbytes and data[0] == VERSION_1 else "another protocol version")
+        raise FrameError(other_version(data[0]) if nbytes else "another protocol version")
     if nbytes < NAMES_AT + BODY_BYTES or nbytes < NAMES_AT + data[1] + data[2] + BODY_BYTES:
         raise FrameError("a header that was cut short")
     if data[1] > NAME_BYTES_MAX or data[2] > NAME_BYTES_MAX or data[3]:
         raise FrameError("job and sender must be short strings")
     return NAMES_AT + data[1] + data[2]
+
+
+cdef str other_version(uint8_t first):
+    found = {VERSION_1: 1, VERSION_2: 2}.get(first)
+    return "another protocol version" if found is None else f"protocol version {found}, not {VERSION}"
 
 
 def prefix_of(bytes header):
@@ -193,8 +204,14 @@ def read_prefix(bytes prefix):
 
 
 def decode_behind(bytes header, object frames, object fetch=None):
-    cdef Py_ssize_t at = body_at(header)
-    cdef Py_ssize_t nbytes = PyBytes_GET_SIZE(header)
+    return read_block(header, body_at(header), PyBytes_GET_SIZE(header), frames, fetch, None)
+
+
+cdef object read_block(
+    bytes header, Py_ssize_t at, Py_ssize_t nbytes, object frames, object fetch, Payload payload
+):
+    """The block from `at` to `nbytes`, where there is a whole body; its arrays over frames and what references name,
+    or out of a payload."""
     cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(header)
     cdef const uint8_t* body = &data[at]
     cdef uint8_t flags = body[1]
@@ -205,7 +222,7 @@ def decode_behind(bytes header, object frames, object fetch=None):
         raise FrameError("bad attachment or flags")
     if body[2] > FRAMES_MAX:
         raise FrameError("too many arrays")
-    cdef object key = tuple.__new__(
+    cdef object key = new_tuple(
         Key, (get_count(&body[20]), get_count(&body[28]), get_count(&body[36]), get_count(&body[44]))
     )
     cdef Py_ssize_t table_at = at + BODY_BYTES
@@ -217,11 +234,16 @@ def decode_behind(bytes header, object frames, object fetch=None):
         at = end_of_references(data, at, nbytes)
         named = unpacked(header[table_end + 2 : at], list)
     if flags & META:
-        meta = unpacked(header[at:], dict)
-        check_meta(meta)
+        meta = meta_in(header[at:nbytes]) if payload is None else payload.meta_of(header[at:nbytes])
     elif at != nbytes:
         raise FrameError("bytes behind the header")
-    cdef tuple arrays = read_arrays(&data[table_at], body[2], frames, named, fetch) if body[2] or frames else ()
+    cdef tuple arrays = ()
+    if payload is not None:
+        if named:
+            raise FrameError("a reference in a bundle")
+        arrays = payload.arrays(&data[table_at], body[2])
+    elif body[2] or frames:
+        arrays = read_arrays(&data[table_at], body[2], frames, named, fetch)
     attachment = None
     if flags & ATTACHED:
         attachment = arrays[body[2] - 1]
@@ -257,13 +279,14 @@ cdef object unpacked(bytes packed, type wanted):
     return found
 
 
-cdef int check_meta(dict meta) except -1:
+cdef dict meta_in(bytes packed):
+    cdef dict meta = unpacked(packed, dict)
     if len(meta) > META_KEYS_MAX:
         raise FrameError("meta is a small map with string keys")
     for name in meta:
         if not isinstance(name, str):
             raise FrameError("meta is a small map with string keys")
-    return 0
+    return meta
 
 
 cdef tuple read_arrays(const uint8_t* table, int count, object frames, object named, object fetch):
@@ -288,6 +311,66 @@ cdef tuple read_arrays(const uint8_t* table, int count, object frames, object na
     if next(rest, None) is not None or next(names, None) is not None:
         raise FrameError("frames and shapes differ in number")
     return tuple(arrays)
+
+
+@cython.final
+cdef class Payload:
+    def __init__(self, object frame, Py_ssize_t nbytes, int blocks):
+        self.frame, self.at, self.nbytes, self.blocks = frame, 0, nbytes, blocks
+        self.form = NULL
+
+    cdef tuple arrays(self, const uint8_t* table, int count):
+        """The arrays of a table that was checked, those that come next."""
+        cdef int i
+        self.blocks -= 1
+        if count == 1:
+            return (self._array(table),)
+        cdef list arrays = []
+        for i in range(count):
+            arrays.append(self._array(table))
+            table += 2 + 8 * table[1]
+        return tuple(arrays)
+
+    cdef object _array(self, const uint8_t* form):
+        cdef int64_t nbytes = extent(&form[2], form[1], itemsizes[form[0]]) if form[1] <= DIMENSIONS_MAX else -1
+        cdef tuple shape
+        if nbytes < 0 or nbytes > self.nbytes - self.at:
+            raise FrameError("a payload shorter than its arrays")
+        cdef bint again = (
+            self.form != NULL and self.form[1] == form[1] and memcmp(self.form, form, 2 + 8 * form[1]) == 0
+        )
+        self.form = form
+        if not again:
+            self.alike = None
+        if self.alike:
+            array = self.alike.pop()
+        elif nbytes == 0:
+            array = empty(shape_of(&form[2], form[1]), dtypes[form[0]])
+        else:
+            shape, dtype = shape_of(&form[2], form[1]), dtypes[form[0]]
+            array = ndarray(shape, dtype, self.frame, self.at)
+            if again and self.blocks and form[1] and nbytes == padded(nbytes):
+                self.alike = self._views(shape, dtype, self.at + nbytes, nbytes)
+        self.at += padded(nbytes)
+        return array
+
+    cdef list _views(self, tuple shape, object dtype, Py_ssize_t at, int64_t nbytes):
+        """As many arrays as blocks may follow, in reverse order: as one array and its rows they cost least."""
+        cdef Py_ssize_t count = min(self.blocks, (self.nbytes - at) // nbytes)
+        if count == 0:
+            return None
+        return list(ndarray((count, *shape), dtype, self.frame, at)[::-1])
+
+    cdef dict meta_of(self, bytes packed):
+        """The fields of a meta; not read again where it is that of the block before."""
+        if self.meta is None or packed != self.packed:
+            meta = meta_in(packed)
+            self.packed, self.meta = packed, None
+            for value in meta.values():
+                if type(value) is not int:
+                    return meta
+            self.meta = meta
+        return self.meta.copy()
 
 
 cdef object array_of(object frame, object dtype, tuple shape, int64_t nbytes):
@@ -338,7 +421,7 @@ cdef int64_t extent(const uint8_t* lengths, int dimensions, int64_t itemsize):
 
 
 # numbers, little-endian at any address
-cdef inline void put16(uint8_t* to, uint16_t number) noexcept:
+cdef void put16(uint8_t* to, uint16_t number) noexcept:
     number = htole16(number)
     memcpy(to, &number, 2)
 
@@ -361,7 +444,7 @@ cdef inline int put_count(uint8_t* to, object count) except -1:
     return 0
 
 
-cdef inline uint16_t get16(const uint8_t* at) noexcept:
+cdef uint16_t get16(const uint8_t* at) noexcept:
     cdef uint16_t number
     memcpy(&number, at, 2)
     return le16toh(number)

@@ -14,6 +14,15 @@ never anything else. Layout of the header, little-endian, without gaps:
     references  their bytes (u16), a msgpack list       where a flag says so
     meta        a msgpack map, to the end               where a flag says so
 
+Small blocks of a link may come as a bundle, one message in which each stands behind the one before it:
+
+    prefix      as above
+    mark        0, 0                                    u8 each
+                number of blocks                        u16
+    per block   bytes of what follows                   u16
+                body, entries of its arrays, meta       as above, without references
+    frame       all arrays, each at a multiple of 8     none where all are empty
+
 All headers of a link begin with the same prefix: it is written once, and read once by who remembers what it said.
 An array that the receiver can reach by itself has no frame but a reference, and what that means is not this file's
 business (engine/wire/sharing.py).
@@ -26,6 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from riprap.codec._bundle import BUNDLE_BLOCKS_MAX, BUNDLE_BYTES_MAX, SMALL_BYTES_MAX, Bundle, decode_bundle, is_bundle
 from riprap.codec._header import (
     CODES,
     COUNT_MAX,
@@ -48,9 +58,10 @@ from riprap.codec.blocks import Block
 from riprap.codec.ids import Incarnation, Round
 
 __all__ = [
-    "CARRIED", "COUNT_MAX", "DIMENSIONS_MAX", "EDGE_MAX", "FRAMES_MAX", "HEADER_BYTES_MAX", "META_KEYS_MAX",
-    "NAME_BYTES_MAX", "PAYLOAD_BYTES_MAX", "ROUND_MAX", "VERSION", "Header", "decode", "decode_behind", "encode",
-    "encode_behind", "header_of", "prefix_of",
+    "BUNDLE_BLOCKS_MAX", "BUNDLE_BYTES_MAX", "CARRIED", "COUNT_MAX", "DIMENSIONS_MAX", "EDGE_MAX", "FRAMES_MAX",
+    "HEADER_BYTES_MAX", "META_KEYS_MAX", "NAME_BYTES_MAX", "PAYLOAD_BYTES_MAX", "ROUND_MAX", "SMALL_BYTES_MAX",
+    "VERSION", "Bundle", "Header", "decode", "decode_behind", "decode_bundle", "encode", "encode_behind", "header_of",
+    "is_bundle", "prefix_of",
 ]  # fmt: skip
 
 CARRIED = frozenset(np.dtype(code) for code in CODES)

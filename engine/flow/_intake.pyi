@@ -38,8 +38,10 @@ class OrdinaryIntake:
     _answered: dict[bytes, Outgoing]
 
     def __init__(self) -> None: ...
-    def forward(self, peer: bytes, header: bytes, frames: Sequence[Any]) -> tuple[Edge, WorkerId, Header, Block] | None:
-        """A message on a link that ends here; None if it was dropped."""
+    def forward(
+        self, peer: bytes, header: bytes, frames: Sequence[Any]
+    ) -> tuple[Edge, WorkerId, Header, list[Block]] | None:
+        """The blocks of a message on a link that ends here; None if all were dropped."""
 
     def backward(self, header: bytes) -> tuple[Edge, WorkerId, Header, Block] | None:
         """An answer on a link that starts here; None if it was dropped."""

@@ -4,7 +4,7 @@ cimport cython
 
 from riprap.codec.blocks import Kind
 from riprap.codec.errors import FrameError
-from riprap.codec.header import decode_behind, prefix_of
+from riprap.codec.header import decode_behind, decode_bundle, is_bundle, prefix_of
 
 cdef object HELLO = Kind.HELLO
 cdef object ACK = Kind.ACK
@@ -43,21 +43,40 @@ cdef class OrdinaryIntake:
 
     def forward(self, bytes peer, bytes header, object frames):
         cdef Incoming link
+        cdef list blocks
         try:
             prefix = prefix_of(header)
             name = (peer, prefix)
             found = self._proved.get(name)
             link = found if found is not None else self._prove(peer, prefix)
+            if is_bundle(header, prefix):
+                blocks = self._sound(link, decode_bundle(header, frames))
+                return (link.edge, link.sender, link.head, blocks) if blocks else None
             block = decode_behind(header, frames, link.fetch)
-            kind = block.kind
-            if kind not in link.kinds:
-                raise FrameError("a kind that this edge does not carry")
-            if kind is not HELLO:
-                link.check(link.sender, block)
+            if block.kind is not HELLO:
+                self._check(link, block)
         except FrameError as error:
             self.drop(str(error))
             return None
-        return link.edge, link.sender, link.head, block
+        return link.edge, link.sender, link.head, [block]
+
+    cdef int _check(self, Incoming link, object block) except -1:
+        if block.kind not in link.kinds:
+            raise FrameError("a kind that this edge does not carry")
+        link.check(link.sender, block)
+        return 0
+
+    cdef list _sound(self, Incoming link, list blocks):
+        """Those of a bundle that may come in; the others are dropped and counted one by one."""
+        cdef list sound = []
+        for block in blocks:
+            try:
+                self._check(link, block)
+            except FrameError as error:
+                self.drop(str(error))
+            else:
+                sound.append(block)
+        return sound
 
     def backward(self, bytes header):
         cdef Outgoing link

@@ -62,7 +62,7 @@ class Intake(OrdinaryIntake):
         edge, senders = self._incoming.get(head.edge, (None, frozenset()))
         if edge is None or sender not in senders:
             raise FrameError("no such link ends here")
-        kinds, check = frozenset({Kind.HELLO, *self.gate.kinds[edge]}), self.gate.checks[edge]
+        kinds, check = frozenset(self.gate.kinds[edge]), self.gate.checks[edge]
         link = Incoming(edge, sender, head, kinds, partial(self.fetch, peer), check)
         return _remember(self._proved, (peer, prefix), link)
 

@@ -78,10 +78,12 @@ class Links(OrdinaryLinks):
         if sender in self._up:
             self.wire.reply(edge, sender, Kind.HELLO, Seq(0))
 
-    def is_of_round(self, round_: int) -> bool:
-        """True when a message was sent in this round; those of others are counted."""
-        self.fenced += round_ != self.round
-        return round_ == self.round
+    def is_of_round(self, round_: int, blocks: int = 1) -> bool:
+        """True when a message of so many blocks was sent in this round; those of others are counted."""
+        if round_ == self.round:
+            return True
+        self.fenced += blocks
+        return False
 
     def _on_odd(self, edge: Edge, sender: WorkerId, incarnation: Incarnation, seq: Seq, block: Block) -> None:
         """A message came that is not the next of its link, or that is none."""

@@ -24,6 +24,7 @@ from riprap.engine.flow.links import LinkPort, Links, Window
 from riprap.engine.flow.runs import Runs
 from riprap.engine.wire.network import DOWNSTREAM, UPSTREAM, Network
 from riprap.engine.wire.sharing import Borrower, Lender, is_borrowed
+from riprap.engine.worker._wire import OrdinaryWire, Way
 from riprap.engine.worker.confirmation import Confirmation
 from riprap.engine.worker.persistence import NoStore, RecordStore
 
@@ -37,7 +38,7 @@ class Fenced(Exception):
     """This incarnation of the worker is over for others; this process must end at once."""
 
 
-class WorkerPort(LinkPort):
+class WorkerPort(OrdinaryWire, LinkPort):
     """Carries out what schemes and tasks ask for (the Port), and moves the messages of their links (the Wire).
 
     Owned by the compute thread; nothing here waits except `step`, and that at most as long as it is told.
@@ -47,6 +48,7 @@ class WorkerPort(LinkPort):
         self, job: str, layout: Neighbourhood, gate: Gate, own_incarnation: Incarnation, network: Network,
         window: Window, log: EventLog, lender: Lender, borrower: Borrower, channels: Channels,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.job, self.layout, self.own_incarnation, self.network, self.log = job, layout, own_incarnation, network, log
         self.me = str(layout.me)
         self.use(Links(self, window))
@@ -115,20 +117,20 @@ class WorkerPort(LinkPort):
             raise Fenced
 
     # the wire of the links
-    def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+    def _open(self, edge: Edge, to: WorkerId) -> Way | None:
+        """The way of a link whose first block leaves; None where there is no connection."""
         connection = self._connections.get(to)
         if connection is None:
-            return
-        if not self.borrower.is_current:
-            raise Fenced
+            return None
         if to in self._neighbours:
             self._neighbours.discard(to)
             offer = {"shared": self.lender.offer(to), "channel": self.channels.offer(to, connection)}
             self._forward(connection, edge, to, Block(Kind.HELLO, Epoch(0), meta=offer))
-        block.seq = seq
-        self._forward(connection, edge, to, block)
+        way = self._ways[edge, to] = Way(connection, edge, to, self._prefixes[edge.index])
+        return way
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
+        self._check_current()
         refer = None if self._by_frames else self.lender.refer(to, block)
         index, name = edge
         header, frames = encode_behind(self._prefixes[index], block, refer)
@@ -159,6 +161,7 @@ class WorkerPort(LinkPort):
     def enter(self, round_: Round) -> None:
         """A further round of the job begins: all links start anew, and nothing that a former task asked for comes."""
         self.links.enter(round_)
+        self.shut()
         self._prefixes = self._prefixes_of(round_)
         self._alarm_at = float("inf")
         self._confirmation.skip(self.store.durable)
@@ -180,6 +183,7 @@ class WorkerPort(LinkPort):
         One that shares memory is offered payloads by reference.
         """
         connection = self.network.connect(endpoint, identity(self.layout.me, self.own_incarnation), key)
+        self.shut(peer)
         self._connections[peer], self._peers[connection] = connection, peer
         if shares_memory:
             self._neighbours.add(peer)
@@ -187,6 +191,7 @@ class WorkerPort(LinkPort):
     def disconnect(self, peer: WorkerId) -> None:
         """Drop the connection to a peer that is down, what is queued on it, and what was shared with it."""
         self._neighbours.discard(peer)
+        self.shut(peer)
         self.lender.close(peer)
         name = identity(peer, self.links.incarnation(peer))
         self.borrower.drop(name)
@@ -198,6 +203,7 @@ class WorkerPort(LinkPort):
 
     def step(self, task: Runs, wait_s: float) -> None:
         """Take what came in, or wait for it this long; then alarms, acknowledgements and HELLOs that are due."""
+        self.flush()
         if wait_s:
             due = min(self._alarm_at, self._hello_at, self._ack_at) - time.monotonic()
             wait_s = max(0.0, min(wait_s, due))
@@ -206,6 +212,7 @@ class WorkerPort(LinkPort):
                 self._on_reply(who, header)
             elif message := self.intake.forward(who, header, frames):
                 self.deliver(task, *message)
+                self.flush()
         now = time.monotonic()
         self._look_at_store(task, now)
         if (refused := self.lender.refused or self.channels.refused) and not self.counts["no_shared_memory"]:
@@ -213,6 +220,7 @@ class WorkerPort(LinkPort):
             self.report("no_shared_memory", reason=refused, remedy="make /dev/shm larger")
         owes = self.links.flush(self._ack_least)
         self._timers(task, now, owes)
+        self.flush()
 
     def _look_at_store(self, task: Runs, now: float) -> None:
         """Tell the task what has become safe. JobFailed when nothing has for too long."""
@@ -231,17 +239,21 @@ class WorkerPort(LinkPort):
                 "see the backup servers' logs, start them again, and resume the job",
             )
 
-    def deliver(self, task: Runs, edge: Edge, sender: WorkerId, head: Header, block: Block) -> None:
-        """Hand a message on if the task admits it and it is the next of its link."""
-        incarnation, is_hello = head.incarnation, block.kind == Kind.HELLO
-        if is_hello and block.meta and incarnation == self.incarnation(sender):
-            self._agree(edge, sender, identity(sender, incarnation), block.meta)
-        elif not self.links.is_of_round(head.round):
+    def deliver(self, task: Runs, edge: Edge, sender: WorkerId, head: Header, blocks: list[Block]) -> None:
+        """Hand blocks of a link on, each if the task admits it and it is the next."""
+        incarnation, first = head.incarnation, blocks[0]
+        is_hello = first.kind == Kind.HELLO  # which comes alone
+        if is_hello and first.meta and incarnation == self.incarnation(sender):
+            self._agree(edge, sender, identity(sender, incarnation), first.meta)
             return
-        elif not is_hello and not task.admits(block):
-            self.intake.drop(f"a {block.kind.name} that contradicts what is known")
-        elif self.links.accept(edge, sender, incarnation, block.seq, block):
-            task.on_block(edge, sender, block)
+        if not self.links.is_of_round(head.round, len(blocks)):
+            return
+        admits, accept, on_block = task.admits, self.links.accept, task.on_block
+        for block in blocks:
+            if not is_hello and not admits(block):
+                self.intake.drop(f"a {block.kind.name} that contradicts what is known")
+            elif accept(edge, sender, incarnation, block.seq, block):
+                on_block(edge, sender, block)
 
     def _agree(self, edge: Edge, sender: WorkerId, name: bytes, meta: dict[str, Any]) -> None:
         """A sender of this host offers what they share, or begins to use the channel that it offered."""

@@ -16,10 +16,11 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from fuzz_mutations import mutate, random_answer
-from fuzz_receiver import ROLES, SCHEMES, Corpus, Receiver, make_corpus, packed, processor
+from fuzz_mutations import mutate, mutate_bundle, random_answer
+from fuzz_receiver import ROLES, SCHEMES, Corpus, Receiver, bundled, make_corpus, packed, processor
 
 from riprap.codec.ids import Seq
 
@@ -44,10 +45,16 @@ def session(seed: int, number: int, corpus: Corpus) -> Counter[str]:
         edge, sender, block = next(messages, None) or rng.choice(script) if plain else rng.choice(script)
         lane = edge.index, str(sender)
         block.seq = Seq(seqs[lane] + 1)
-        message = packed(edge, sender, block)
-        outcome = receiver.forward(message if plain else mutate(rng, message))
-        seqs[lane] += outcome == "taken"
-        outcomes[f"honest {outcome}" if plain else outcome] += 1
+        if rng.random() < 0.3:
+            behind = replace(block, seq=Seq(block.seq + 1))
+            message = bundled(edge, sender, *([block] if plain else [block, behind]))
+            found = receiver.forward(message if plain else mutate_bundle(rng, message))
+        else:
+            message = packed(edge, sender, block)
+            found = receiver.forward(message if plain else mutate(rng, message))
+        for outcome in found:
+            seqs[lane] += outcome == "taken"
+            outcomes[f"honest {outcome}" if plain else outcome] += 1
     drops = sum(receiver.intake.malformed.values())
     assert drops == outcomes["dropped"] + outcomes["honest dropped"], "a drop that was not counted"
     assert not outcomes["honest dropped"], receiver.intake.malformed

@@ -91,6 +91,17 @@ def mutate(rng: random.Random, message: Message) -> Message:
     return peer, junk, frames
 
 
+def mutate_bundle(rng: random.Random, message: Message) -> Message:
+    """A bundle that comes of another connection, or with bytes or frames changed."""
+    peer, header, frames = message
+    verb = rng.randrange(10)
+    if verb == 0:
+        return rng.choice((b"", identity(processor(3), 1))), header, frames
+    if verb < 4:
+        return peer, header, mutate_frames(rng, frames)
+    return peer, mutate_bytes(rng, header), frames
+
+
 def mutate_fields(rng: random.Random, fields: Fields) -> Fields:
     """One to three fields of a header changed; most often what the tasks get to see."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):

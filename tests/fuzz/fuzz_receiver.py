@@ -15,10 +15,11 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(UNIT / "engine"), str(UNIT /
 # ruff: noqa: E402, F401  (the path comes first; the other files of this folder take their names from here)
 from dataflow_parts import DataflowPort, no_files
 from dumb_header import Fields, read, write
-from fake_port import JOB, FakePort, Silent, Stream, items, packed, processor, sink, source
+from fake_port import JOB, FakePort, Silent, Stream, bundled, items, packed, processor, sink, source
 from task_parts import FIRST, staged
 
 from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.header import Header
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
@@ -117,12 +118,18 @@ class Receiver:
 
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None: ...
 
-    def forward(self, message: Message) -> str:
-        """What became of a message: dropped, refused, passed over by its link, or taken."""
+    def forward(self, message: Message) -> list[str]:
+        """What became of a message, of each block in it: dropped, refused, passed over by its link, or taken."""
+        before = sum(self.intake.malformed.values())
         passed = self.intake.forward(*message)
+        outcomes = ["dropped"] * (sum(self.intake.malformed.values()) - before)
         if passed is None:
-            return "dropped"
-        edge, sender, head, block = passed
+            assert outcomes, "a drop that was not counted"
+            return outcomes
+        edge, sender, head, blocks = passed
+        return outcomes + [self._deliver(edge, sender, head, block) for block in blocks]
+
+    def _deliver(self, edge: Edge, sender: WorkerId, head: Header, block: Block) -> str:
         if block.kind != Kind.HELLO and not self.task.admits(block):
             return "refused"
         if not self.links.accept(edge, sender, head.incarnation, block.seq, block):

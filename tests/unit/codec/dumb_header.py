@@ -16,7 +16,7 @@ ATTACHED, META, REFERENCES, BY_REFERENCE = 1, 2, 4, 128
 class Fields:
     """One header. `arrays` are (dtype, dimensions, lengths); `references` and `meta` are left out where None."""
 
-    version: int = 2
+    version: int = 3
     spare: int = 0
     edge: int = 0
     round: int = 0
@@ -53,6 +53,16 @@ def write(fields: Fields) -> bytes:
         parts.append(struct.pack("<H", len(named)) + named)
     if fields.meta is not None:
         parts.append(msgpack.packb(fields.meta))
+    return b"".join(parts)
+
+
+def write_bundle(blocks: list[Fields], count: int | None = None) -> bytes:
+    """The header of a bundle of these; the prefix is that of the first."""
+    prefix_bytes = PREFIX.size + len(blocks[0].job[:255]) + len(blocks[0].sender[:255])
+    parts = [write(blocks[0])[:prefix_bytes], struct.pack("<BBH", 0, 0, len(blocks) if count is None else count)]
+    for block in blocks:
+        entry = write(block)[prefix_bytes:]
+        parts.append(struct.pack("<H", len(entry)) + entry)
     return b"".join(parts)
 
 

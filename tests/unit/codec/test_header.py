@@ -182,9 +182,10 @@ def test_the_fields_below_are_sound() -> None:
 
 def test_another_version_is_named() -> None:
     fields = [1, "job", "source.0", 1, 0, int(Kind.DATA), 1, 1, [0, 0, 0, 0], 2, False, [["<f8", [2, 3]]], {}]
-    with pytest.raises(FrameError, match="protocol version 1, not 2"):
+    with pytest.raises(FrameError, match="protocol version 1, not 3"):
         decode(msgpack.packb(fields), (FRAME,))
-    for version in {*range(256)} - {VERSION, 0x9D}:
+    refused(FIELDS.but(version=2), words="protocol version 2, not 3")
+    for version in {*range(256)} - {2, VERSION, 0x9D}:
         refused(FIELDS.but(version=version), words="another protocol version")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.clock import CLOCK
-from riprap.codec.header import Header, encode
+from riprap.codec.header import Bundle, Header, encode
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
 from riprap.engine.flow.channels import Neighbourhood
 from riprap.engine.flow.edges import Edge
@@ -151,6 +151,15 @@ def packed(
     """(identity, header, frames) as they come from the network."""
     header, arrays = encode(Header(job, str(sender), Incarnation(life), edge.index), block)
     return identity(sender, life), header, [array.tobytes() for array in arrays]
+
+
+def bundled(
+    edge: Edge, sender: WorkerId, *blocks: Block, life: int = 1, job: str = JOB
+) -> tuple[bytes, bytes, list[bytes]]:
+    """The same of blocks in one bundle, which they fit in."""
+    bundle = Bundle(Header(job, str(sender), Incarnation(life), edge.index).prefix)
+    assert all(bundle.add(block, block.seq) for block in blocks)
+    return identity(sender, life), *bundle.take()
 
 
 class Stream:

@@ -16,6 +16,7 @@ from fake_port import (
     JOB,
     PUNCTUATION,
     RESULT,
+    bundled,
     items,
     layout_of,
     packed,
@@ -60,7 +61,7 @@ def test_what_each_role_gets_passes_unchanged(name: str) -> None:
     intake = intake_at(receiver_of(edge))
     passed = intake.forward(*packed(edge, sender, block))
     assert passed is not None and not intake.malformed
-    got_edge, got_sender, head, got = passed
+    got_edge, got_sender, head, (got,) = passed
     assert (got_edge, got_sender, head.incarnation, head.job) == (edge, sender, 1, JOB)
     assert (got.kind, got.epoch, got.key, got.items, got.seq) == (block.kind, 1, block.key, block.items, block.seq)
     assert all(map(np.array_equal, got.arrays, block.arrays))
@@ -126,6 +127,22 @@ def test_a_kind_that_the_edge_does_not_carry(name: str) -> None:
     assert carried
     for kind in set(Kind) - carried - {Kind.HELLO}:
         assert reason(edge, sender, replace(block, kind=kind)) == "a kind that this edge does not carry"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_blocks_in_a_bundle_pass_one_by_one(name: str) -> None:
+    edge, sender, block = SAMPLES[name]
+    intake = intake_at(receiver_of(edge))
+    blocks = [replace(block, seq=Seq(seq)) for seq in (1, 2, 3)]
+    blocks[1].kind = Kind.REPLY
+    passed = intake.forward(*bundled(edge, sender, *blocks))
+    assert passed is not None and [block.seq for block in passed[3]] == [1, 3]
+    assert intake.malformed == {"a kind that this edge does not carry": 1}
+    hello = Block(Kind.HELLO, Epoch(0), seq=Seq(7), meta={"shared": {}})
+    assert intake.forward(*bundled(edge, sender, hello)) is None, "a HELLO comes alone"
+    for changed in ({"job": "another"}, {"life": 2}):
+        assert intake.forward(identity(sender, 1), *bundled(edge, sender, *blocks, **changed)[1:]) is None
+    assert sum(intake.malformed.values()) == 4
 
 
 @pytest.mark.parametrize("name", ["data", "parity", "result", "relayed"])

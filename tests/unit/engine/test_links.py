@@ -382,6 +382,7 @@ def test_a_further_round_starts_all_links_anew_between_the_same_lives() -> None:
     assert links.is_of_round(0) and not links.is_of_round(1)
     links.enter(1)
     assert links.fenced == 1 and not links.is_of_round(0) and links.is_of_round(1)
+    assert not links.is_of_round(0, blocks=3) and links.fenced == 5, "each block of a bundle is counted"
     assert links.is_up(A) and links.unacknowledged(EDGE, A) == 0
     wire.forward.clear()
     assert links.send(EDGE, A, block(3)) and wire.forward[0][2] == 1, "numbers begin at 1"
