@@ -15,10 +15,12 @@ import pytest
 from riprap.codec.errors import RiprapError
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.host import RESTARTS_MAX, Services
-from riprap.engine.services.hosts import pretended_hosts
+from riprap.engine.services.hosts import OwnHost, pretended_hosts
 
 
-def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[str]]:
+def make(
+    folder: Path, program: str, backups: int = 0, hosts: Sequence[OwnHost] | None = None
+) -> tuple[Services, list[str]]:
     """Services all of whose commands are this program, and the list of those that were started again."""
     restarted: list[str] = []
 
@@ -28,7 +30,7 @@ def make(folder: Path, program: str, backups: int = 0) -> tuple[Services, list[s
 
     servers = [BackupServer(f"ipc://@{number}", str(folder)) for number in range(backups)]
     note = lambda name, code: restarted.append(name)  # noqa: E731
-    return Services(folder, "127.0.0.1:1", on_restart=note, spawn=spawn, backups=servers), restarted
+    return Services(folder, "127.0.0.1:1", hosts=hosts, on_restart=note, spawn=spawn, backups=servers), restarted
 
 
 def ended(pid: int) -> None:
@@ -69,9 +71,8 @@ def test_for_other_keys_all_but_the_agent_are_started_again_and_none_has_died(tm
 
 
 def test_several_hosts_have_an_agent_each_that_others_reach(tmp_path: Path) -> None:
-    launcher = (sys.executable, "-S", "-c", "import sys, time; print(*sys.argv[1:], flush=True); time.sleep(60)")
-    hosts = pretended_hosts(3, ["rack=2"])
-    services = Services(tmp_path, "127.0.0.1:1", hosts=hosts, launcher=launcher)
+    program = "import sys, time; print(*sys.argv[1:], flush=True); time.sleep(60)"
+    services, _ = make(tmp_path, program, hosts=pretended_hosts(3, ["rack=2"]))
     try:
         services.start()
         assert services.agents == {"host-1": "agent", "host-2": "agent.2", "host-3": "agent.3"}
@@ -88,11 +89,8 @@ def test_several_hosts_have_an_agent_each_that_others_reach(tmp_path: Path) -> N
 
 
 def test_all_hosts_of_a_domain_may_die_at_once(tmp_path: Path) -> None:
-    launcher = (sys.executable, "-S", "-c", "import time; time.sleep(60)")
-    restarted: list[str] = []
-    note = lambda name, code: restarted.append(name)  # noqa: E731
     hosts = pretended_hosts(RESTARTS_MAX + 1, [])
-    services = Services(tmp_path, "127.0.0.1:1", hosts=hosts, on_restart=note, launcher=launcher)
+    services, restarted = make(tmp_path, "import time; time.sleep(60)", hosts=hosts)
     try:
         services.start()
         pids = services.pids()
