@@ -16,6 +16,8 @@ from pairs import chosen
 from staged_jobs import Case, StagedSimulation
 from test_dataflow_sim import APPROXIMATE, EXACT, FAULTS
 
+from riprap.engine.schemes.registry import SCHEMES
+
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 PROCESSORS, MICRO_BATCH, EPOCHS = 3, 40, 4
