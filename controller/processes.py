@@ -6,10 +6,8 @@ import contextlib
 import ctypes
 import os
 import signal
-import sys
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 CONTROL_NICENESS = -10
@@ -31,23 +29,6 @@ def die_with_parent(parent: bool | int = True) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != expected:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def show_command(words: Sequence[str]) -> None:
-    """Have `ps` show this fork of a `riprap` command as if it had been started with these words instead.
-
-    They take the place of the former ones, and are cut where those ended.
-    """
-    own = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv[1:])]
-    first, last = _place_of_arguments()
-    shown = b"".join(os.fsencode(word) + b"\0" for word in (*own, *words))[: last - first - 1]
-    ctypes.memmove(first, shown.ljust(last - first, b"\0"), last - first)
-
-
-def _place_of_arguments() -> tuple[int, int]:
-    """The memory that the kernel shows as the command line of this process (proc(5), arg_start and arg_end)."""
-    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-    return int(fields[45]), int(fields[46])
 
 
 def run_before_workers() -> None:

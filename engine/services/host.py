@@ -14,7 +14,7 @@ from riprap.codec.files import full_disk, speaks_of_full_disk
 from riprap.controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.hosts import OwnHost, this_host
-from riprap.engine.services.spawn import Process, spawn
+from riprap.engine.services.spawn import spawn
 from riprap.engine.services.state import ZOOKEEPER_DATA
 
 AGENT = "agent"
@@ -40,7 +40,7 @@ class Services:
         address: str = "",
         hosts: Sequence[OwnHost] | None = None,
         on_restart: Callable[[str, int], None] = lambda name, code: None,
-        spawn: Callable[[Sequence[str], Path], Process] = spawn,
+        spawn: Callable[[Sequence[str], Path], subprocess.Popen[bytes]] = spawn,
         backups: Sequence[BackupServer] = (),
     ) -> None:
         self._folder = folder
@@ -55,7 +55,7 @@ class Services:
         self._commands = {self.agents[host.name]: _agent_command(host, reached_at) for host in hosts}
         controller = ["controller", "--address", address or ADDRESS]
         self._commands |= {_numbered("controller", n): controller for n in range(standby + 1)}
-        self._children: dict[str, Process] = {}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._on_restart = on_restart
         self._restarted_at: list[float] = []
 
