@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from riprap.codec.blocks import Block, Kind
@@ -101,12 +102,10 @@ class PartiallyActive(Scheme):
         and no more: so nobody runs ahead."""
         window = self.bench.progress.epoch + 1
         for waiting in self.bench.held.values():
-            for entry in waiting:
-                if entry.block.epoch > window:
-                    break
-                if not entry.acknowledged:
-                    self.bench.acknowledge(entry)
-                    self._spool.note(entry.block, self._memory_bytes, self._kept)
+            fresh = [*takewhile(lambda entry: not entry.acknowledged, reversed(waiting))]
+            for entry in reversed([entry for entry in fresh if entry.block.epoch <= window]):
+                self.bench.acknowledge(entry)
+                self._spool.note(entry.block, self._memory_bytes, self._kept)
 
     def on_processed(self, entry: Entry) -> None:
         self.bench.acknowledge(entry)
@@ -129,16 +128,22 @@ class PartiallyActive(Scheme):
 
     # checkpoints
     def on_window(self, epoch: int) -> None:
-        now = self.bench.port.now()
-        if self.bench.progress.last or now - self._marked_s >= self._every_s:
-            self._marked_s = now
-            if self.bench.operator.state is None:
-                self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
-                self._save()
-            elif not self.recorder.full:
-                self.recorder.save_state(self.bench.outlet.pending())
-                self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
-                self._note_saved()
+        if self.bench.progress.last or self.bench.port.now() - self._marked_s >= self._every_s:
+            self._mark()
+
+    def _mark(self) -> None:
+        """This end of a window is one to start from; not while a state waits for room in the store."""
+        has_state = self.bench.operator.state is not None
+        if has_state and self.recorder.full:
+            return
+        self._marked_s = self.bench.port.now()
+        if has_state:
+            self.recorder.save_state(self.bench.outlet.pending())
+        self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
+        if has_state:
+            self._note_saved()
+        else:
+            self._save()
 
     def _save(self) -> None:
         """Without a state: save the newest mark behind which is all that receivers may need."""
@@ -175,6 +180,14 @@ class PartiallyActive(Scheme):
                 self._untold |= dict.fromkeys(senders, progress.last_included(link))
         self._tell()
         self._save()
+        if self.bench.progress.last and not self._is_marked:
+            self._mark()  # there was no room when the last window ended, and no other end follows
+
+    @property
+    def _is_marked(self) -> bool:
+        """True when the last window closed is a mark."""
+        newest = self._marks[-1].progress.epoch if self._marks else self._safe
+        return newest == self.bench.progress.epoch
 
     def _tell(self) -> None:
         """Have senders let go of what a durable mark includes; who is down hears it later."""

@@ -14,7 +14,7 @@ from typing import Any
 import dataflow_jobs
 import numpy as np
 import pytest
-from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 from test_dataflow_sim import EXACT, FAULTS
 
 from riprap.codec.blocks import Block
@@ -235,3 +235,13 @@ def test_a_replica_that_stands_still_holds_nobody_up() -> None:
     simulation.at(0.02, lambda: simulation._hang(WorkerId("b", 0, 1), 5.0))
     run_or_replay(simulation, __file__, "stands_still")
     assert simulation.now < 5.0
+
+
+def test_a_store_that_takes_one_record_at_a_time_gets_the_last_checkpoint_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last window may end while the record of an earlier one waits for room: it must be saved all the same."""
+    monkeypatch.setattr(DataflowNode, "refuses", lambda self: self.saves > self.durable)
+    options = OPTIONS | {"checkpoint_s": 0.001}
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = DataflowSimulation(DataflowCase(options, DEEP, **LONG | {"disk_s": 0.05}, log=[]), seed)
+        run_or_replay(simulation, __file__, "one_record_at_a_time")
+        assert _states(simulation)[WorkerId("d", 0)] == _truth()
