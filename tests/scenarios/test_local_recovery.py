@@ -10,29 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import await_that, change_rows, write_shards
+from cli_harness import await_that
+from ordered_jobs import ENDS, KEYS, REPEAT, ROWS, write_keyed_shards
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
-ROWS, REPEAT, KEYS = 8_000, 5, 7
-MODULE = """\
-import time
-
-import numpy as np
-
-import riprap
-from riprap.operators.states import Vector
-
-
-class SlowRead(riprap.DataflowOperator):
-    '''Hands 8,000 items a second on.'''
-
-    def process_data(self, items, first, out):
-        time.sleep(items.count / 8_000)
-        out.send(items.arrays, items.count)
-        return items.count
-
+MODULE = (
+    ENDS
+    + """
 
 class Marks(riprap.DataflowOperator):
     '''Hands items on, and with each block what its state was before it and is behind it, which depends on the order of
@@ -58,21 +44,6 @@ class Marks(riprap.DataflowOperator):
         out.send((np.array([[6, self.mark(before) - self.mark(now), 0.0]]),), 1)
 
 
-class Totals(riprap.DataflowOperator):
-    '''The sum of each key.'''
-
-    def __init__(self):
-        self.state = Vector(7)
-
-    def process_data(self, items, first, out):
-        rows = items.arrays[0]
-        self.state.add(rows[:, 0].astype(int), rows[:, 1])
-        return items.count
-
-    def results(self):
-        return {"totals": self.state.values.copy()}
-
-
 class Careless(Marks):
     '''Puts out another number of items when it takes blocks again.'''
 
@@ -81,6 +52,7 @@ class Careless(Marks):
         out.send((rows,), len(rows))
         return items.count
 """
+)
 JOB = """\
 job: marks
 input: {path: shards, repeat: %d}
@@ -101,13 +73,7 @@ fault_tolerance: {scheme: barrier, interval_ms: 50, recovery: local}
 def marks(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The topology of a job whose operators tell in which order they took their blocks, with its input."""
     directory = tmp_path_factory.mktemp("marks")
-    write_shards(directory / "shards", ROWS, (1.0, 1.0))
-    numbers = np.random.default_rng(9)
-
-    def fill(rows: np.ndarray) -> None:
-        rows[:, 0], rows[:, 1] = numbers.integers(0, KEYS, len(rows)), numbers.integers(1, 1000, len(rows))
-
-    change_rows(directory / "shards", fill)
+    write_keyed_shards(directory)
     for folder in (directory, cluster.directory):
         (folder / "marked.py").write_text(MODULE)
     (directory / "marks.yaml").write_text(JOB % REPEAT)

@@ -7,31 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from cli_harness import change_rows, write_shards
+from ordered_jobs import ENDS, REPEAT, ROWS, write_keyed_shards
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
-ROWS, REPEAT, KEYS = 8_000, 5, 7
-MODULE = """\
-import time
-
-import numpy as np
-
-import riprap
-from riprap.operators.states import Vector
-
-
-class SlowRead(riprap.DataflowOperator):
-    '''Hands 8,000 items a second on.'''
-
-    def process_data(self, items, first, out):
-        time.sleep(items.count / 8_000)
-        out.send(items.arrays, items.count)
-        return items.count
-
+MODULE = (
+    ENDS
+    + """
 
 class Chained(riprap.DataflowOperator):
     '''Hands items on, and with each block a sum that depends on the order of all blocks so far.'''
@@ -46,22 +30,8 @@ class Chained(riprap.DataflowOperator):
         self.state.add(np.array([0]), np.array([then - now], dtype=float))
         out.send((np.vstack([rows, [[6, then, 0]]]),), items.count + 1)
         return items.count
-
-
-class Totals(riprap.DataflowOperator):
-    '''The sum of each key.'''
-
-    def __init__(self):
-        self.state = Vector(7)
-
-    def process_data(self, items, first, out):
-        rows = items.arrays[0]
-        self.state.add(rows[:, 0].astype(int), rows[:, 1])
-        return items.count
-
-    def results(self):
-        return {"totals": self.state.values.copy()}
 """
+)
 JOB = """\
 job: chains
 input: {path: shards, repeat: %d}
@@ -85,13 +55,7 @@ REPLICATED = ("--set", "fault_tolerance.replicate=[chain, link.1, read.0]")
 def chains(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The topology of a job whose results depend on the order of blocks, with its input."""
     directory = tmp_path_factory.mktemp("chains")
-    write_shards(directory / "shards", ROWS, (1.0, 1.0))
-    numbers = np.random.default_rng(9)
-
-    def fill(rows: np.ndarray) -> None:
-        rows[:, 0], rows[:, 1] = numbers.integers(0, KEYS, len(rows)), numbers.integers(1, 1000, len(rows))
-
-    change_rows(directory / "shards", fill)
+    write_keyed_shards(directory)
     for folder in (directory, cluster.directory):
         (folder / "chained.py").write_text(MODULE)
     (directory / "chains.yaml").write_text(JOB % REPEAT)

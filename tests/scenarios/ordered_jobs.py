@@ -1,0 +1,54 @@
+"""The common parts of jobs whose results tell in which order blocks were taken: a slow source, sums, their input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from cli_harness import change_rows, write_shards
+
+ROWS, REPEAT, KEYS = 8_000, 5, 7
+ENDS = """\
+import time
+
+import numpy as np
+
+import riprap
+from riprap.operators.states import Vector
+
+
+class SlowRead(riprap.DataflowOperator):
+    '''Hands 8,000 items a second on.'''
+
+    def process_data(self, items, first, out):
+        time.sleep(items.count / 8_000)
+        out.send(items.arrays, items.count)
+        return items.count
+
+
+class Totals(riprap.DataflowOperator):
+    '''The sum of each key.'''
+
+    def __init__(self):
+        self.state = Vector(7)
+
+    def process_data(self, items, first, out):
+        rows = items.arrays[0]
+        self.state.add(rows[:, 0].astype(int), rows[:, 1])
+        return items.count
+
+    def results(self):
+        return {"totals": self.state.values.copy()}
+"""
+"""The module of a job's operators begins with its source and its destination."""
+
+
+def write_keyed_shards(directory: Path) -> None:
+    """`shards` of keys and values, the same each time."""
+    write_shards(directory / "shards", ROWS, (1.0, 1.0))
+    numbers = np.random.default_rng(9)
+
+    def fill(rows: np.ndarray) -> None:
+        rows[:, 0], rows[:, 1] = numbers.integers(0, KEYS, len(rows)), numbers.integers(1, 1000, len(rows))
+
+    change_rows(directory / "shards", fill)
