@@ -232,6 +232,8 @@ class PartiallyActiveOptions(Keeping):
     scheme: Literal["partially_active"]
     checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
     """The state is saved at the first end of a window after so many seconds."""
+    tentative_after_ms: float | None = Field(default=None, gt=0, le=86_400_000, allow_inf_nan=False)
+    """A task that has waited so long for a dead one goes on without it, beside: tentative output, later made exact."""
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
     plan: str | None = None

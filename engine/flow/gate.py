@@ -19,7 +19,10 @@ from riprap.engine.flow.progress import number_of
 from riprap.engine.flow.segment_gate import SegmentGate
 from riprap.engine.flow.turns import unpack
 
-FORWARD, BACK, REPLY = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
+FORWARD = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER, Kind.TENTATIVE}
+BACK, REPLY = {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
+NAMES_MAX, NAME_MAX = 256, 256
+"""Absent workers that a tentative window may name, and the characters of a name."""
 
 
 class TaskGate:
@@ -49,6 +52,10 @@ class TaskGate:
             if not _is_savepoint(meta) or block.arrays or block.epoch <= 0 or block.key != NO_KEY:
                 raise FrameError("a BARRIER with odd fields")
             return
+        if kind == Kind.TENTATIVE:
+            if not _is_tentative(meta) or block.epoch <= 0 or block.key != NO_KEY:
+                raise FrameError("a TENTATIVE with odd fields")
+            return
         if (block.key.source, block.key.sink) != (sender.index, self._me) or not number_of(block):
             raise FrameError("a key of another link")
         if not are_counts(meta.get("cause"), 4):
@@ -77,6 +84,18 @@ def _are_turns(told: Sequence[np.ndarray]) -> bool:
         return True
     shapes = [(array.dtype.str, array.ndim) for array in told]
     return shapes == [("<i8", 1), ("|u1", 1)] and len(told[0]) == 1 and told[0][0] >= 0 and len(told[1]) % 2 == 0
+
+
+def _is_tentative(meta: dict[str, Any]) -> bool:
+    """True for items of a window (behind which exact block they stand), its end, and the word that none will come."""
+    if "absent" not in meta:
+        return set(meta) == {"after"} and are_counts([meta["after"]], 1)
+    absent = meta["absent"]
+    if not isinstance(absent, list) or len(absent) > NAMES_MAX:
+        return False
+    if not all(isinstance(name, str) and len(name) <= NAME_MAX for name in absent):
+        return False
+    return set(meta) == {"absent"} or (are_counts([meta.get("after")], 1) and is_window_end(meta))
 
 
 def _is_savepoint(meta: dict[str, Any]) -> bool:

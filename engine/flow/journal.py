@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,9 @@ class WindowJournal(Protocol):
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """A window is closed; `rows` go to the job's output file."""
+
+    def tentative(self, boundary: Boundary, latency_s: float, absent: Sequence[str], rows: np.ndarray | None) -> None:
+        """A window that is not closed yet, as it is without the items of those absent."""
 
     def notes(self) -> dict[str, Any]:
         """Notes of what is not announced yet; a new incarnation resumes with them."""

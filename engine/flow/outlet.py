@@ -53,6 +53,9 @@ class OutletLink:
         """True when all that left stays held, acknowledged or not, until `forget`. A scheme says so at the start."""
         self.is_silent = False
         """True when the receiver hears another copy of this task: what is put out waits, until it asks for it."""
+        self.overflows = False
+        """True when as much as there is may wait, for a receiver that was down for long: a scheme says so, and it is
+        over when all has left."""
         self.twins: tuple[OutletLink, ...] = ()
         """The links to active replicas of the receiver, which get the same blocks under the same numbers."""
         self._counts: deque[int] = deque()
@@ -161,7 +164,7 @@ class Outlet:
             for to in joint.copies:
                 self.links[link_key(joint.edge, to)].twins += (OutletLink(joint, to),)
         self.epoch = Epoch(0)
-        self._files = files
+        self.files = files
         self._forward = [joint for joint in layout.outputs if not joint.feedback]
         self._back = [joint for joint in layout.outputs if joint.feedback]
         self.train: Callable[[Epoch, Sequence[np.ndarray]], None] | None = None
@@ -218,7 +221,7 @@ class Outlet:
         self._emit(Kind.FEEDBACK, self._joint(self._back, stage), arrays, count, to)
 
     def write(self, name: str, arrays: dict[str, np.ndarray]) -> None:
-        self._files.write(name, self.epoch, returns.written(name, arrays))
+        self.files.write(name, self.epoch, returns.written(name, arrays))
 
     def watermark(self, at: int) -> None:
         self.progress.times.promise(returns.watermark(at, self.promised))
@@ -338,7 +341,7 @@ class Outlet:
         return False
 
     def _is_blocked(self, link: OutletLink) -> bool:
-        if link.is_silent:
+        if link.is_silent or link.overflows:
             return False
         return link.is_over or len(link.waiting) > (self.scheme.waiting_max if link.placed else 0)
 
@@ -355,6 +358,7 @@ class Outlet:
                     break
                 link.waiting.popleft()
                 link.sent(block)
+            link.overflows = link.overflows and bool(link.waiting)
 
     def _sent(self, link: OutletLink, block: Block) -> bool:
         """Put a block on its link; where that is full, only for the sake of a barrier."""

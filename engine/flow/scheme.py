@@ -6,7 +6,7 @@ sockets and no clock, and acts through the port.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -47,6 +47,8 @@ class Bench:
     """Of each link, what came and may not be let in yet."""
     journal: WindowJournal | None = None
     """A destination's word to the world; None for others."""
+    twin: Callable[[], DataflowOperator] | None = None
+    """Makes another operator as the task's, without what its state holds; None for a source."""
 
     def __post_init__(self) -> None:
         self.receipts = Receipts(self.layout, self.port)
@@ -118,6 +120,16 @@ class Scheme:
 
     def on_take(self, entry: Entry) -> None:
         """An entry of the inbox is about to be processed, for the first time or further."""
+
+    def on_arrival(self, entry: Entry) -> None:
+        """A block came in, in order on its link, and may have to wait for its turn."""
+
+    def on_tentative(self, link: LinkKey, block: Block) -> None:
+        """A block of a window from which some tasks' items are missing came (PPA IV)."""
+
+    def aside(self) -> bool:
+        """Do a piece of what goes on beside the task's own order; True when something was done. Called often."""
+        return False
 
     def on_crossed(self) -> None:
         """The state has just exceeded its theta; the rest of the block follows once `may_process` agrees."""

@@ -12,9 +12,9 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.answers import Answers
 from riprap.engine.flow.beginning import Beginning
+from riprap.engine.flow.caution import caution
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry, on_our_clock
-from riprap.engine.flow.event_time import EventTimes
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.outlet import Outlet
@@ -73,6 +73,8 @@ class Task:
         self.scheme = self.outlet.scheme = scheme
         self._on_take: Callable[[Entry], None] | None = own_hook(scheme, "on_take")
         self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
+        self._on_arrival: Callable[[Entry], None] | None = own_hook(scheme, "on_arrival")
+        self._aside: Callable[[], bool] | None = own_hook(scheme, "aside")
         self.outlet.on_put = own_hook(scheme, "on_put")
         if not self._fresh and not scheme.saves:
             self._recovery = scheme.recoveries(0)
@@ -90,7 +92,7 @@ class Task:
 
     @property
     def done(self) -> bool:
-        """At a destination: whether all windows are closed, and that is safe."""
+        """At a destination: all windows are closed, and that is safe."""
         return self.progress.last and self.scheme.safe
 
     @property
@@ -185,11 +187,15 @@ class Task:
                 return self.scheme.on_needed(link, block.meta["needed"])
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard, "silent" in block.meta)
-            self.scheme.on_placed(link, heard, block.arrays)
-            return
+            return self.scheme.on_placed(link, heard, block.arrays)
         link_of = link_key(edge, sender)
-        incarnation, stage = self.port.incarnation(sender), self._inputs[edge].stage
-        entry = Entry(0, link_of, block, edge, sender, block.seq, incarnation, stage)
+        if block.kind == Kind.TENTATIVE:
+            self.port.ack(edge, sender, block.seq)
+            return self.scheme.on_tentative(link_of, block)
+        incarnation = self.port.incarnation(sender)
+        entry = Entry(0, link_of, block, edge, sender, block.seq, incarnation, self._inputs[edge].stage)
+        if self._on_arrival is not None:
+            self._on_arrival(entry)
         if block.kind == Kind.BARRIER:
             self.scheme.on_barrier(link_of, block)
         if self.held[link_of] or not self._may_come(link_of, block):
@@ -205,8 +211,7 @@ class Task:
         return in_pace and (self._may_come_next is None or self._may_come_next(link))
 
     def _let_in(self, entry: Entry) -> None:
-        """Number a block that came: from here on it has come, for this incarnation and later ones. Barriers have no
-        place among blocks."""
+        """Number a block that came: it has come, for this incarnation and later ones. Barriers have no number."""
         block, heard = entry.block, self.progress.heard[entry.link]
         if block.kind == Kind.BARRIER:
             self.scheme.bench.acknowledge(entry)
@@ -278,7 +283,8 @@ class Task:
         if not self._begun and not self._begin():
             return False
         for done in range(self.entries_max):
-            if not self._turn():
+            aside = self._aside is not None and self._aside()
+            if not self._turn() and not aside:
                 return done > 0
         return True
 
@@ -433,7 +439,7 @@ class Task:
         while progress.epoch < closed and not progress.iterating:
             epoch = Epoch(progress.epoch + 1)
             progress.times.close(epoch, self._data_links, epoch == progress.final)
-            self._caution(progress.times)
+            caution(self.port, self.layout, progress.times)
             self._end_window(epoch)
             if self.operator.iterating:
                 progress.iterating = True
@@ -464,12 +470,6 @@ class Task:
             self.progress.rows += 0 if rows is None else len(rows)
             self.journal.committed(Boundary(epoch, items, lost, last), self.port.now() - opened_at, rows)
             self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
-
-    def _caution(self, times: EventTimes) -> None:
-        """Say once for whom event time waits, where it does not go on."""
-        if times.waits_for is not None:
-            senders = {link_key(joint.edge, w): str(w) for joint in self.layout.inputs for w in joint.workers}
-            self.port.report("event_time_stands", windows=times.stood, waits_for=senders[times.waits_for], at=times.now)
 
     def _end_window(self, epoch: Epoch) -> None:
         self.outlet.begin(epoch, WINDOW, epoch)

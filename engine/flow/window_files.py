@@ -13,7 +13,7 @@ from riprap.configs.sections import Output
 from riprap.engine.flow.table_files import write_table
 from riprap.operators.dataflow import DataflowOperator
 
-FOLDER = "output"
+FOLDER, TENTATIVE = "output", "tentative"
 
 
 class WindowFiles:
@@ -25,9 +25,15 @@ class WindowFiles:
     def __init__(
         self, run_dir: Path, task: int, operator: type[DataflowOperator], output: Output | None = None
     ) -> None:
-        self._folder, self._task = run_dir / FOLDER, task
+        self._run_dir, self._folder, self._task = run_dir, run_dir / FOLDER, task
         self._operator, self._output = operator, output
         self._written: set[Path] = set()
+
+    def tentative(self) -> WindowFiles:
+        """Those of windows from which some tasks' items are missing: in a folder of their own, and no rows of them."""
+        files = WindowFiles(self._run_dir, self._task, self._operator)
+        files._folder = self._run_dir / TENTATIVE
+        return files
 
     def write(self, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a window's arrays under a name; once more in this incarnation takes the place of the former."""

@@ -85,6 +85,7 @@ def compose(facts: Facts) -> dict[str, Any]:
     first_emit, seconds = _span(facts, every)
     seconds += sum(_span_of_rows(attempt) for attempt in facts.earlier)
     bytes_sent = _by_edge(every, "bytes_sent")
+    newest = {worker: found[-1:] for worker, found in stats.items()}
     model, metrics = _sinks_view(stats, "model"), combine(newest_of(stats))
     return {
         "job": facts.job,
@@ -114,6 +115,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "malformed": _total(every, "malformed"),
         "model": model,
         "output": _sinks_view(stats, "output"),
+        **({"tentative": tentative} if (tentative := _sinks_view(newest, "tentative")) else {}),
         "metrics": {**metrics, **facts.metrics},
         "peak_rss_mb": {worker: max(_numbers(found, "peak_rss_mb"), default=0) for worker, found in stats.items()},
         "cpu_seconds": {worker: sum(_numbers(found, "cpu_seconds")) for worker, found in stats.items()},

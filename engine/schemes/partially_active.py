@@ -23,16 +23,19 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
-from riprap.engine.flow.progress import NOWHERE, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.progress import NOWHERE, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.rotation import Rotation
 from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 from riprap.engine.schemes.parts.spool import Spool
+from riprap.engine.schemes.parts.tentative import Tentative
 
 
 @dataclass
@@ -72,6 +75,11 @@ class PartiallyActive(Scheme):
         for link in self._needed:
             link.retains = True
 
+        self._tentative: Tentative | None = None
+        if options["tentative_after_ms"] is not None:
+            after_s = options["tentative_after_ms"] / 1000
+            self._tentative = Tentative(bench, after_s, self.recorder.copy_state, self._on_taken)
+
     # order
     @cached_property
     def _rotation(self) -> Rotation:
@@ -85,6 +93,8 @@ class PartiallyActive(Scheme):
     def on_receive(self, entry: Entry) -> None:
         if entry.link in self._senders:
             self._rotation.note(entry.block)
+            if self._tentative is not None:
+                self._tentative.on_receive(entry)
 
     def on_turn(self) -> bool:
         if self._untold:
@@ -104,11 +114,35 @@ class PartiallyActive(Scheme):
         for waiting in self.bench.held.values():
             fresh = [*takewhile(lambda entry: not entry.acknowledged, reversed(waiting))]
             for entry in reversed([entry for entry in fresh if entry.block.epoch <= window]):
-                self.bench.acknowledge(entry)
-                self._spool.note(entry.block, self._memory_bytes, self._kept)
+                self._on_taken(entry)
+
+    def _on_taken(self, entry: Entry) -> None:
+        """It waits on, and no longer takes up room on its link."""
+        self.bench.acknowledge(entry)
+        self._spool.note(entry.block, self._memory_bytes, self._kept)
 
     def on_processed(self, entry: Entry) -> None:
         self.bench.acknowledge(entry)
+
+    # tentative output
+    def on_arrival(self, entry: Entry) -> None:
+        if self._tentative is not None:
+            self._tentative.on_arrival(entry)
+
+    def on_tentative(self, link: LinkKey, block: Block) -> None:
+        if self._tentative is not None:
+            self._tentative.on_tentative(link, block)
+
+    def on_sender_lost(self, link: LinkKey) -> None:
+        if self._tentative is not None:
+            self._tentative.on_sender_lost(link)
+
+    def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
+        if self._tentative is not None:
+            self._tentative.on_placed(link)
+
+    def aside(self) -> bool:
+        return self._tentative is not None and self._tentative.step(self._rotation.turn)
 
     # what is kept
     def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
@@ -128,6 +162,8 @@ class PartiallyActive(Scheme):
 
     # checkpoints
     def on_window(self, epoch: int) -> None:
+        if self._tentative is not None:
+            self._tentative.on_window(epoch)
         if self.bench.progress.last or self.bench.port.now() - self._marked_s >= self._every_s:
             self._mark()
 
@@ -202,6 +238,8 @@ class PartiallyActive(Scheme):
         self.bench.outlet.put_back(recovered.extras)
         self.bench.operator.recovered(0.0, 0)
         self._safe = self.bench.progress.epoch
+        if self._tentative is not None:
+            self._tentative.on_restored()
         return []
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -60,6 +61,8 @@ class Hosted(NamedTuple):
     operator: DataflowOperator
     reader: InputReader | None
     columns: int = 0
+    twin: Callable[[], DataflowOperator] | None = None
+    """Makes another operator as this one."""
 
 
 class WorkerParts:
@@ -110,7 +113,7 @@ def hosting_task(
     journal: WindowJournal | None, is_first: bool, items: int, window: Window,
 ) -> Task:  # fmt: skip
     """The task of any other stage, joined to its scheme and to the ends of its segments."""
-    operator, reader, _ = hosted
+    operator, reader, _, twin = hosted
     alarms = Alarms(port)
     own_port = SegmentPort(port, alarms) if layout.segments else port
     outlet = Outlet(layout, own_port, TaskProgress(), files)
@@ -121,7 +124,7 @@ def hosting_task(
     if isinstance(task, SegmentEndTask):
         task.join(alarms, [end_of(topology, segment, port, alarms, window, hosted) for segment in layout.segments])
     parts = (layout, own_port, operator, outlet.progress, outlet, task.inbox)
-    bench = Bench(*parts, items, topology.backup.cpu_share, task.feedback, task.held, journal)
+    bench = Bench(*parts, items, topology.backup.cpu_share, task.feedback, task.held, journal, twin)
     options = topology.scheme_of(layout.me.stage)
     task.use(scheme_class(options)(bench, options))
     return task
@@ -174,7 +177,7 @@ def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Layout,
     me = layout.me
     operator = opened_dataflow(topology, me)
     if not layout.is_source:
-        return Hosted(operator, None)
+        return Hosted(operator, None, twin=partial(opened_dataflow, topology, me))
     verified, tasks = schema.get("verified", ()), topology.stages[me.stage].parallelism
     source, block_bytes = topology.input_of(me.stage), topology.links.block_bytes
     rate = rate_of(source.rate, tasks, topology.micro_batch)
@@ -191,9 +194,11 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: Layout, p
     staged = Staged(topology, schema, layout.me, port.empty)
     if layout.is_sink:
         trains = any(edge.feedback for edge in topology.edges)
-        return Hosted(SinkStage(staged.sink(), trains, not topology.keeps_bad_rows), None, staged.columns)
+        sink = partial(_sink_stage, staged, trains, not topology.keeps_bad_rows)
+        return Hosted(sink(), None, staged.columns, sink)
     if not layout.is_source:
-        return Hosted(ProcessorStage(staged.processor, len(layout.sinks)), None)
+        processor = partial(ProcessorStage, staged.processor, len(layout.sinks))
+        return Hosted(processor(), None, twin=processor)
     rows = SourceRows(staged.source(), staged.columns)
     rate = rate_of(topology.input.rate, len(layout.sinks), topology.micro_batch)
     cut = (rows, schema["windows"], topology.micro_batch, topology.links.block_bytes, block_unit(topology), rate)
@@ -201,6 +206,10 @@ def host_staged(topology: Topology, schema: Mapping[str, Any], layout: Layout, p
         return Hosted(SourceStage(None), RowsReader(*cut, row=row_blocks(topology)), staged.columns)
     reader = EpochReader(*cut)
     return Hosted(SourceStage(reader.turn), reader, staged.columns)
+
+
+def _sink_stage(staged: Staged, trains: bool, must_be_finite: bool) -> SinkStage:
+    return SinkStage(staged.sink(), trains, must_be_finite)
 
 
 def _is_staged(schema: Mapping[str, Any]) -> bool:

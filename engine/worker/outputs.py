@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.epochs_file import Before, EpochsFile
 from riprap.engine.worker.metrics_file import MetricsFile
+from riprap.engine.worker.tentative_file import TentativeFile
 from riprap.operators.finite import are_finite
 
 CHUNK_BYTES = 1 << 20
@@ -38,6 +39,9 @@ class SinkOutputs:
         self._epochs = EpochsFile(run_dir / f"epochs{number}.csv")
         self._rows = RowsFile(run_dir / f"output{number}.npy")
         self._metrics = MetricsFile(run_dir / f"metrics{number}.csv")
+        self._tentative = TentativeFile(run_dir / f"tentative{number}.csv", run_dir / "tentative" / f"rows{number}")
+        self._usual = 0
+        """The items of the last epoch."""
         self._model_path = run_dir / f"model{number}.npz"
         self._pending: list[tuple[int, str]] = []
         self._model: dict[str, Any] = {}
@@ -49,11 +53,18 @@ class SinkOutputs:
         self._committed_at = time.monotonic()
         self._opened_at = self._opened_at or self._committed_at - latency_s
         self._left_out += boundary.lost
-        kept = boundary.items - boundary.lost
+        kept = self._usual = boundary.items - boundary.lost
+        self._tentative.amend(boundary.epoch, self._committed_at)
         line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{self._committed_at:.6f}\n"
         self._pending.append((boundary.epoch, line))
         if rows is not None:
             self._rows.append(rows)
+
+    def tentative(self, boundary: Boundary, latency_s: float, absent: Sequence[str], rows: np.ndarray | None) -> None:
+        """Note an epoch that some tasks' items are missing from; it is committed later, whole."""
+        self._tentative.show(boundary.epoch, boundary.items, self._usual, absent, latency_s, time.monotonic())
+        if rows is not None:
+            self._tentative.write(boundary.epoch, rows)
 
     def durable(self, epoch: int) -> None:
         """Announce everything up to this epoch."""
@@ -122,6 +133,8 @@ class SinkOutputs:
         """Statistics of a sink for the summary."""
         metrics = {name: float(value) for name, value in task.metrics().items()}
         stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
+        if tentative := self._tentative.stats():
+            stats["tentative"] = tentative
         if task.done and self._rows.count:
             stats["output"] = {"sha256": self._rows.digest(), "path": str(self._rows.path), "rows": self._rows.count}
         return stats | {
@@ -136,6 +149,7 @@ class SinkOutputs:
         """Close what is open."""
         self._metrics.close()
         self._epochs.close()
+        self._tentative.close()
         self._rows.close()
 
 

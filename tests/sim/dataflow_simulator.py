@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,21 @@ class Ledger:
 
     def __init__(self, announced: list[tuple[int, int]]) -> None:
         self.announced, self.last, self.pending = announced, 0, []
+        self.shown: list[tuple[int, int, list[str]]] = []
+        """Tentative windows of this life: each with its items, and who was absent."""
+        self.shown_rows: list[Any] = []
+        """What they put out."""
 
     def committed(self, boundary: Any, latency_s: float, rows: Any) -> None:
         assert self.last in (0, boundary.epoch - 1), f"window {boundary.epoch} closed after {self.last}"
         self.last = boundary.epoch
         if boundary.epoch > len(self.announced):
             self.pending.append((int(boundary.epoch), boundary.items))
+
+    def tentative(self, boundary: Any, latency_s: float, absent: Sequence[str], rows: Any) -> None:
+        assert boundary.epoch > self.last or not self.last, "what is exact is not shown once more"
+        self.shown.append((int(boundary.epoch), boundary.items, list(absent)))
+        self.shown_rows.append(rows)
 
     def notes(self) -> dict[str, Any]:
         items = sum(count for _, count in (*self.announced, *self.pending))
@@ -202,7 +212,7 @@ class DataflowSimulation(Simulation):
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
         reader = Reader(Rows(self.rows[me.primary]), self.case.windows, 64, 0) if layout.is_source else None
         journal = Ledger(self.announced[me]) if layout.is_sink else None
-        hosted = Hosted(operator, reader)
+        hosted = Hosted(operator, reader, twin=partial(opened_dataflow, topology, me))
         task = hosting_task(
             topology, layout, node, hosted, files, journal, node.is_first, self.items, Window(self.window)
         )

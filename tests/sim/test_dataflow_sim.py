@@ -26,7 +26,9 @@ SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "1"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 
 CHECKPOINTS = {"interval_ms": 20, "min_pause_ms": 0, "timeout_ms": 500, "tolerated_failures": 3}
-PASSIVE = {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1 << 16, "replicate": []}
+PASSIVE = {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1 << 16, "replicate": []} | {
+    "tentative_after_ms": None
+}
 EXACT = {
     "mini_batch": {"scheme": "mini_batch"},
     "upstream_backup": {"scheme": "upstream_backup", "memory_bytes": 1 << 16},

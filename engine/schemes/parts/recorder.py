@@ -90,6 +90,13 @@ class Recorder:
             return
         self._save(Backup(self.state is None and self._is_whole_due, ()), extras, "progress")
 
+    def copy_state(self) -> Backup | None:
+        """All of the state, for something else than a record: the next record is a whole one. None without a state."""
+        if self.state is None:
+            return None
+        self._whole_bytes = -1
+        return returns.backup(self.state, "backup_all", self.state.backup_all(), Backup)
+
     def save_state(self, extras: Extras) -> None:
         """Save the state, whole or in part, and all progress; `extras` are the blocks that have not arrived yet."""
         if self.state is None:

@@ -137,6 +137,10 @@ class Silent:
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None: ...
 
+    def tentative(
+        self, boundary: Boundary, latency_s: float, absent: Sequence[str], rows: np.ndarray | None
+    ) -> None: ...
+
     def durable(self, epoch: Epoch) -> None: ...
 
     def notes(self) -> dict[str, Any]:

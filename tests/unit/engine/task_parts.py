@@ -210,6 +210,10 @@ class Notebook:
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         self.committed_.append((boundary, latency_s))
 
+    def tentative(
+        self, boundary: Boundary, latency_s: float, absent: Sequence[str], rows: np.ndarray | None
+    ) -> None: ...
+
     def durable(self, epoch: Epoch) -> None:
         if epoch > (self.durable_ or [0])[-1]:
             self.durable_.append(epoch)
