@@ -7,6 +7,10 @@ can have closed it as an ordinary one.
 
 A job that goes on from a checkpoint or a savepoint has grants of its own: its sources begin behind them. So a drain is
 asked for first, durably too, and decided once all sources have said where they are.
+
+An attempt that was drained and died may have saved its end: whoever has heard of the last window says so when it is
+restored, and the stream ends there again. So the first stretch of a further attempt is granted, and its drain decided,
+only once all workers have been heard.
 """
 
 from __future__ import annotations

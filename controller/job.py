@@ -12,7 +12,7 @@ from riprap.controller.checkpoints import CheckpointPace, Coordinator
 from riprap.controller.checkpoints import Marks as CheckpointMarks
 from riprap.controller.completeness import Expected
 from riprap.controller.detector import Detector
-from riprap.controller.horizon import Granting
+from riprap.controller.horizon import FIRST, Granting, Horizon
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.labels import HostLabels
 from riprap.controller.phases import STOPPING, TERMINAL, Phase, check_move
@@ -158,10 +158,26 @@ class LedJob:
         """Let the sources of a stream without end go further, when they come near their limit; or decide its end."""
         if self.horizon is None:
             return
-        rows = [self.row(worker) for worker in self.tasks if worker.stage in self.spec.sources]
-        self.horizon = self._granting.after(self.horizon, max((row.epoch for row in rows if row), default=0), now)
-        if self.horizon.drained and all(row is not None and row.stats for row in rows):
+        rows = {worker: self.row(worker) for worker in self.tasks}
+        sources = [row for worker, row in rows.items() if worker.stage in self.spec.sources]
+        awaited = rows.values() if self.spec.goes_on else sources
+        are_heard = all(row is not None and row.stats for row in awaited)
+        if are_heard or not self.spec.goes_on or self.horizon.windows > FIRST.windows:
+            self.horizon = self._granting.after(self.horizon, max((r.epoch for r in sources if r), default=0), now)
+        if self.horizon.drained and are_heard:
             self.horizon = self.horizon._replace(final=True)
+
+    def hear_of_end(self) -> None:
+        """Keep the end that an earlier attempt decided, as soon as a worker that was restored behind it says so.
+
+        Once this attempt has granted windows of its own, nobody can have known of an end before.
+        """
+        if self.horizon is None or self.horizon.final or self.horizon.windows > FIRST.windows:
+            return
+        ends = (row.stats.get("last_window") for worker in self.tasks if (row := self.row(worker)) is not None)
+        end = max((end for end in ends if end.__class__ is int), default=0)
+        if end >= self.horizon.windows:
+            self.horizon = Horizon(end, final=True, drained=True)
 
     @property
     def expected(self) -> Expected:

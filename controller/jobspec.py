@@ -58,6 +58,11 @@ class JobSpec:
         return "items" in schema and schema["items"] is None
 
     @property
+    def goes_on(self) -> bool:
+        """True for a further attempt, whose workers may have been restored."""
+        return self.topology.get("attempt", 1) != 1
+
+    @property
     def checkpoint(self) -> int:
         """The checkpoint of an earlier attempt that the job goes on from; 0 for none."""
         return int(self.topology.get("checkpoint") or 0)

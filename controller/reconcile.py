@@ -74,6 +74,7 @@ class Pass(Moment):
         self._observe()
         if self._operator_failed():
             return
+        job.hear_of_end()
         lost = self._new_losses()
         if job.phase is not Phase.DEPLOYING and self._sinks_done():
             for worker, reason in lost.items():

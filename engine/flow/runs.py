@@ -10,6 +10,7 @@ import numpy as np
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.progress import TaskProgress
 from riprap.engine.flow.scheme import SavedPart
 from riprap.operators.iteration.loop_state import Reached
 
@@ -19,6 +20,7 @@ class Runs(Protocol):
 
     items: int
     lost: int
+    progress: TaskProgress
 
     @property
     def epoch(self) -> Epoch: ...

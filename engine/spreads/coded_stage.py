@@ -12,6 +12,7 @@ from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
+from riprap.engine.flow.progress import TaskProgress
 from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads import SPREADS
@@ -38,6 +39,8 @@ class StatelessTask:
         self.segment, self.layout, self.port = segment, segment.layout, port
         self.half = SPREADS[segment.options["scheme"]].relay(segment.layout, segment.options)
         self.items = 0
+        self.progress = TaskProgress()
+        """That of a task that has closed no window."""
         self.epoch = Epoch(0)
         """The newest window that a block of its was of."""
 

@@ -294,6 +294,7 @@ class Worker:
             "fenced_messages": links.fenced,
             "replayed_blocks": links.replayed,
             "recovery": dict(self.task.recovery),
+            "last_window": self.task.progress.final,
             **_part_stats(self.task.part),
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),

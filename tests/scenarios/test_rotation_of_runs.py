@@ -39,11 +39,17 @@ class Running(NamedTuple):
 
 
 @pytest.fixture
-def running(cli: Cli) -> Iterator[Running]:
+def stall_s() -> float:
+    """The job's stall deadline: far beyond the time that services take to be given up, also on busy cores."""
+    return 60
+
+
+@pytest.fixture
+def running(cli: Cli, stall_s: float) -> Iterator[Running]:
     """A run in its middle, in a folder whose secret has just been replaced."""
     folder = cli.directory / "keys"
     cli.environment[FOLDER_VARIABLE] = str(folder)
-    process = cli.start("run", "job.yaml", "--out", "out", *LENGTH, "--set", "cluster.stall_timeout_s=5")
+    process = cli.start("run", "job.yaml", "--out", "out", *LENGTH, "--set", f"cluster.stall_timeout_s={stall_s}")
     epochs = cli.directory / "out/epochs.csv"
     await_that(lambda: epochs.exists() and epochs.read_bytes().count(b"\n") > 5, 120, lambda: str(process.poll()))
     keep_next(NEW, folder)
@@ -66,8 +72,13 @@ REASONS = {
 
 
 @pytest.mark.parametrize(
-    "service",
-    ["controller", pytest.param("agent", marks=pytest.mark.long), pytest.param("backup", marks=pytest.mark.long)],
+    ("service", "stall_s"),
+    [
+        ("controller", 60),
+        pytest.param("agent", 60, marks=pytest.mark.long),
+        pytest.param("backup", 5, marks=pytest.mark.long),  # so long do workers wait for its word
+    ],
+    ids=REASONS,
 )
 def test_one_of_its_services_that_dies_ends_it_and_it_is_resumed_with_the_new_keys(
     running: Running, service: str

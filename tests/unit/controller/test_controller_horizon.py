@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_controller_core import TOPOLOGY, UP, Driver, running
+from test_controller_core import EXITED, TOPOLOGY, UP, Driver, running
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
@@ -105,6 +105,59 @@ def test_a_resumed_stream_that_is_drained_at_once_ends_behind_its_sources() -> N
     assert windows > 51 and final
     driver.hear(sink_0={"epoch": windows, "done": True})
     assert driver.status["phase"] == "FINISHING"
+
+
+AGAIN = ENDLESS | {"attempt": 2}
+
+
+@pytest.mark.parametrize("knows", ["source_0", "sink_0"])
+@pytest.mark.parametrize("drained", [False, True], ids=["as it stands", "drained again"])
+def test_a_stream_whose_end_was_saved_ends_there_again(knows: str, drained: bool) -> None:
+    """Its first attempt was drained, and died when it had saved that: nobody is to read on behind the last window."""
+    driver = Driver(topology=AGAIN)
+    if drained:
+        driver.take(driver.core.drain("d", "job", driver.now))
+    for name in ("source_0", "sink_0"):
+        stats = {"epoch": 10, "last_window": 10 * (name == knows)}
+        driver.hear(**{name: {"state": UP, "epoch": 10, "stats": stats}})
+    assert driver.core.jobs["job"].horizon == (10, True, True)
+    driver.hear(sink_0={"done": True})
+    assert driver.status["phase"] == "FINISHING"
+
+
+def test_a_sink_that_is_done_as_soon_as_it_is_restored_completes_the_job() -> None:
+    """It may be heard before anybody else is."""
+    driver = Driver(topology=AGAIN)
+    sink = {"state": UP, "epoch": 10, "done": True, "stats": {"epoch": 10, "last_window": 10}}
+    driver.hear(source_0={"state": UP}, sink_0=sink)
+    driver.pass_time(0.1)
+    assert driver.status["phase"] == "FINISHING"
+
+
+@pytest.mark.parametrize("drained", [False, True], ids=["as it stands", "drained"])
+def test_a_further_attempt_goes_no_further_before_all_have_said_whether_they_know_an_end(drained: bool) -> None:
+    driver = Driver(topology=AGAIN)
+    if drained:
+        driver.take(driver.core.drain("d", "job", driver.now))
+    driver.hear(source_0={"state": UP, "epoch": 9, "stats": {"epoch": 9}}, sink_0={"state": UP})
+    assert driver.core.jobs["job"].horizon == (4, False, drained)
+    driver.hear(sink_0={"stats": {"epoch": 9, "last_window": 0}})
+    windows, final, _ = driver.core.jobs["job"].horizon
+    assert windows > 9 and final is drained
+    driver.hear(sink_0={"incarnation": 2, "state": EXITED})
+    driver.hear(source_0={"epoch": windows})
+    later, _, _ = driver.core.jobs["job"].horizon
+    assert final or later > windows, "a worker that is replaced meanwhile holds nobody up"
+
+
+@pytest.mark.parametrize("said", [3, "10", True, None, 30])
+def test_only_an_end_that_can_have_been_decided_before_is_believed(said: Any) -> None:
+    """30: by a worker of an attempt that has granted windows already."""
+    driver = running(topology=ENDLESS)
+    if said == 30:
+        driver.hear(source_0={"epoch": 4})
+    driver.hear(sink_0={"stats": {"epoch": 0, "last_window": said}})
+    assert not driver.core.jobs["job"].horizon.final
 
 
 def test_only_a_stream_without_end_is_drained() -> None:
