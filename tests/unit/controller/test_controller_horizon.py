@@ -144,7 +144,7 @@ def test_a_further_attempt_goes_no_further_before_all_have_said_whether_they_kno
     driver.hear(sink_0={"stats": {"epoch": 9, "last_window": 0}})
     windows, final, _ = driver.core.jobs["job"].horizon
     assert windows > 9 and final is drained
-    driver.hear(sink_0={"incarnation": 2, "state": EXITED})
+    driver.hear(sink_0={"state": EXITED, "status": -9})
     driver.hear(source_0={"epoch": windows})
     later, _, _ = driver.core.jobs["job"].horizon
     assert final or later > windows, "a worker that is replaced meanwhile holds nobody up"
