@@ -43,6 +43,9 @@ def jobs_text(jobs: Mapping[str, str]) -> str:
 def job_text(status: Mapping[str, Any]) -> str:
     """The job's phase, then a line a worker, a line a host where there are several or they have labels, and a line a
     failure."""
+    from riprap.engine.run.replicas import roles
+
+    role = roles(status["workers"])
     lines = [f"{status['job']}  {status['phase']}  {status.get('run_dir', '')}"]
     if status.get("error"):
         lines.append(f"  {status['error']}\n  remedy: {status.get('remedy') or 'see its logs'}")
@@ -50,6 +53,7 @@ def job_text(status: Mapping[str, Any]) -> str:
         lines.append(
             f"  {name:<16} #{worker['incarnation']:<3} {worker['state']:<9} pid {worker['pid'] or '-':<8}"
             f" epoch {worker['epoch']:<8} {worker['items']:>14,} items  {worker['restarts']} restarts"
+            + (f"  {role[name]}" if name in role else "")
             + (f"  in {worker['call']} for {worker['call_ms'] / 1000:.0f} s" if worker.get("call") else "")
         )
     lines += _host_lines(status)

@@ -172,6 +172,8 @@ class Outlet:
         self._cause: tuple[LinkKey, int] = ((0, 0), 0)
         self._siblings: dict[LinkKey, int] = {}
         self._dealt = 0
+        self._stands_by: bool | None = None
+        """As it was told last; None before a receiver has answered."""
 
     def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
         """This block causes what is sent from now on."""
@@ -386,9 +388,19 @@ class Outlet:
 
     def place(self, link: OutletLink, heard: Heard, is_silent: bool = False) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice; or kept until it asks."""
-        link.is_silent = is_silent
+        was_silent, link.is_silent = link.is_silent, is_silent
         link.place(heard)
         self._repeat_last(link, heard)
+        self._note_role(was_silent and not is_silent)
+
+    def _note_role(self, is_asked_now: bool) -> None:
+        """Tell whether this task stands by: all receivers that have answered hear another copy of it."""
+        before, stands_by = self._stands_by, all(link.is_silent for link in self.all_links if link.placed)
+        if stands_by != before:
+            self._stands_by = stands_by
+            self.port.count("standby", stands_by - bool(before))
+            if is_asked_now:
+                self.port.report("took_over")
 
     def _repeat_last(self, link: OutletLink, heard: Heard) -> None:
         """A receiver that has lost the last punctuation or feedback would wait for it for ever."""

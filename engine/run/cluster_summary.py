@@ -12,7 +12,7 @@ from riprap.engine.run.environment import describe
 from riprap.engine.run.holdout import holdout_metrics
 from riprap.engine.run.summary import Facts, Injected, compose, shortfall
 from riprap.engine.run_directory.checkpoints import read_checkpoints
-from riprap.engine.run_directory.directory import read_summary, write_summary
+from riprap.engine.run_directory.directory import read_events, read_summary, write_summary
 from riprap.engine.run_directory.epochs import Committed
 
 
@@ -40,6 +40,7 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
             not_injected=not_injected(submitted, status),
             started_at=status.get("started_at"),
             checkpoints=read_checkpoints(run_dir),
+            events=read_events(run_dir),
             environment=describe(),
             shortfall=shortfall(submitted, committed, status),
             one_host=False,

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from riprap.engine.run.replicas import STANDBY
 from riprap.engine.run.snapshot import Snapshot
 from riprap.engine.worker.calls import Told
 
@@ -118,6 +119,7 @@ def line(snapshot: Snapshot) -> str:
         f"{snapshot.items_per_second:,.0f} items/s",
         *([] if snapshot.checkpoint is None else [f"checkpoint {snapshot.checkpoint:,}"]),
         f"{snapshot.alive}/{len(snapshot.workers)} workers up{missed}",
+        *([f"{standby} on standby"] if (standby := [*snapshot.roles.values()].count(STANDBY)) else []),
         *(f"{label} {count:,}" for label, count in counts(snapshot)),
         *(f"{name} {value:.4g}" for name, value in snapshot.metrics.items()),
     ]
@@ -167,5 +169,7 @@ def table(snapshot: Snapshot) -> Group:
 def _workers(snapshot: Snapshot) -> str:
     colours = {"up": "green", "starting": "yellow", "down": "red"}
     return "  ".join(
-        f"[{colours.get(state, 'white')}]{name}#{incarnation}[/]" for name, incarnation, state in snapshot.workers
+        f"[{colours.get(state, 'white')}]{name}#{incarnation}[/]"
+        + (f" ({snapshot.roles[name]})" if name in snapshot.roles else "")
+        for name, incarnation, state in snapshot.workers
     )

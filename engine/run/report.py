@@ -80,6 +80,8 @@ def _failure(failure: Mapping[str, Any]) -> str:
 def _repairs(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["rollbacks"]:
         yield "rollbacks", f"{summary['rollbacks']:,} of all tasks together"
+    for one in summary.get("replicas", {}).get("takeovers", ())[:FAILURES_MAX]:
+        yield "takeover", f"{one['promoted']} went on for {one['worker']}"
     for label in ("decoded", "recomputed"):
         if summary[f"{label}_items"]:
             yield label, f"{summary[f'{label}_items']:,} items"

@@ -24,7 +24,7 @@ from riprap.engine.run.start import Start
 from riprap.engine.run.summary import Facts, compose, match_failures, shortfall, stats_by_worker, times
 from riprap.engine.run.targets import Targets, listener
 from riprap.engine.run_directory.checkpoints import last_checkpoint, read_checkpoints
-from riprap.engine.run_directory.directory import EVENTS, LOGS, write_summary
+from riprap.engine.run_directory.directory import EVENTS, LOGS, read_events, write_summary
 from riprap.engine.run_directory.epochs import Committed
 from riprap.engine.services.backup_servers import discard_storage
 from riprap.engine.services.cluster import open_client
@@ -263,6 +263,7 @@ class Session:
             not_injected=self._injector.not_injected,
             started_at=self._started_at,
             checkpoints=read_checkpoints(self._run_dir),
+            events=read_events(self._run_dir),
             first_item_at=self._injector.first_item_at,
             environment=describe(),
             shortfall=shortfall(submitted, self._committed, status),

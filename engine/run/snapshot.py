@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from riprap.engine.run.metrics import combine
+from riprap.engine.run.replicas import roles
 from riprap.engine.run.summary import newest_of, stats_by_worker
 
 RATE_WINDOW_S = 2.0
@@ -54,6 +55,8 @@ class Snapshot:
     """As in summary.json."""
     checkpoint: int | None = None
     """The newest that is whole; None where the scheme makes none."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """`active` or `standby`, of the workers of tasks with replicas."""
 
     @property
     def alive(self) -> int:
@@ -101,6 +104,7 @@ def look(
         faults=faults,
         failures=failures,
         checkpoint=status.get("checkpoint"),
+        roles=roles(workers),
         calls=tuple(_slow_calls(workers)),
         crashes=tuple(
             (one["worker"], one["incarnation"], one["ended"])

@@ -11,6 +11,7 @@ from riprap.codec.clock import clock_id
 from riprap.controller.completeness import Expected
 from riprap.engine.run.losses import losses
 from riprap.engine.run.metrics import combine
+from riprap.engine.run.replicas import summed_up as replicas
 from riprap.engine.run_directory.checkpoints import Checkpoint, summed_up
 from riprap.engine.run_directory.epochs import Committed, EpochRow
 from riprap.engine.worker.epochs_file import NOTHING_BEFORE, Before
@@ -65,6 +66,8 @@ class Facts:
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
     checkpoints: Sequence[Checkpoint] = ()
     """The checkpoints of all attempts, where the scheme makes any."""
+    events: Iterable[Mapping[str, Any]] = ()
+    """Those of all attempts, as far as kept."""
     first_item_at: float | None = None
     """The time of the first item, as far as the watcher of the job has heard."""
     one_host: bool = True
@@ -110,6 +113,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "backups": {name: _total(every, name) for name in BACKUPS},
         **({"checkpoints": summed_up(facts.checkpoints)} if facts.checkpoints else {}),
+        **({"replicas": found} if (found := replicas(facts.status.get("workers") or (), facts.events)) else {}),
         "lost": losses(stats),
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),

@@ -49,6 +49,7 @@ links: {block_bytes: 4096}
 fault_tolerance: {scheme: partially_active, checkpoint_s: 0.2}
 """
 REPLICATED = ("--set", "fault_tolerance.replicate=[chain, link.1, read.0]")
+PLANNED = ["read.0~1", "chain.0~1", "chain.1~1", "link.1~1"]
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +101,13 @@ def test_replicas_take_over_and_nothing_changes(
     summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED, *named)
     assert summary["model"]["sha256"] == truth
     assert summary["items"] == ROWS * REPEAT
+    assert summary["replicas"]["planned"] == PLANNED
+    assert {one["worker"] for one in summary["replicas"]["takeovers"]} <= {"chain.0", "chain.1", "link.1", "read.0"}
+    assert summary["replicas"]["takeovers"]
 
 
 def test_a_replica_alone_changes_nothing(cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path) -> None:
     summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED)
     assert summary["model"]["sha256"] == truth
-    assert {"chain.0~1", "chain.1~1", "link.1~1", "read.0~1"} <= set(summary["cpu_seconds"])
+    assert set(PLANNED) <= set(summary["cpu_seconds"])
+    assert summary["replicas"] == {"planned": PLANNED, "takeovers": []}

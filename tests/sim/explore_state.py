@@ -33,7 +33,7 @@ REFERENCES: dict[str, frozenset[str]] = {
     "controller": frozenset({"out", "coordinator"}),
     "coordinator": frozenset({"pending"}),
 }  # fmt: skip
-STATISTICS = frozenset(("items", "lost", "_recovery", "duplicates", "fenced", "replayed", "overruns"))
+STATISTICS = frozenset(("items", "lost", "_recovery", "duplicates", "fenced", "replayed", "overruns", "_stands_by"))
 
 
 def copied(actor: Actor) -> bytes:

@@ -229,6 +229,22 @@ def test_a_replica_takes_over_at_once(copied: bool, is_over: bool) -> None:
     assert _states(simulation)[WorkerId("d", 0)] == _truth()
 
 
+def test_the_copy_that_takes_over_says_so_and_the_restarted_one_stands_by() -> None:
+    simulation = DataflowSimulation(DataflowCase(OPTIONS | {"replicate": ["b"]}, DEEP, **LONG, log=[]), FIRST)
+    killed: list[WorkerId] = []
+
+    def kill_the_active() -> None:
+        copies = (WorkerId("b", 0), WorkerId("b", 0, 1))
+        killed.extend(one for one in copies if not simulation.nodes[one].counts["standby"])
+        simulation.kill(killed[0])
+
+    simulation.at(0.03, kill_the_active)
+    run_or_replay(simulation, __file__, "says_so")
+    (dead,) = killed
+    other = next(one for one in (WorkerId("b", 0), WorkerId("b", 0, 1)) if one != dead)
+    assert [simulation.nodes[one].counts["standby"] for one in (dead, other)] == [1, 0]
+
+
 def test_a_replica_that_stands_still_holds_nobody_up() -> None:
     options = LONG | {"items": 400, "window": 4}
     simulation = DataflowSimulation(DataflowCase(OPTIONS | {"replicate": ["b"]}, DEEP, **options, log=[]), FIRST)

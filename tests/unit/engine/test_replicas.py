@@ -65,6 +65,32 @@ def test_a_link_that_is_not_asked_keeps_what_is_put_out_until_it_is() -> None:
     assert [block.key.row for block in link.held] == [2, 3, 4], "the receiver may die, and need it once more"
 
 
+def test_a_copy_stands_by_when_no_receiver_asks_it_and_takes_over_once_one_does() -> None:
+    made = outlet()
+    port: Any = made.port
+    first, *others = made.all_links
+    made.place(first, Heard(), is_silent=True)
+    assert port.counts["standby"] == 0, "the others ask it"
+    for link in others:
+        made.place(link, Heard(), is_silent=True)
+    assert port.counts["standby"] == 1 and port.reports == []
+    made.place(first, Heard())
+    made.place(others[0], Heard())
+    assert port.counts["standby"] == 0 and port.reports == [("took_over", {})]
+
+
+def test_a_copy_that_one_of_its_receivers_asks_at_the_start_has_taken_nothing_over() -> None:
+    layout = layout_of(TOPOLOGY, "b.0")
+    made = Outlet(layout, DataflowPort(layout, 64), TaskProgress(), no_files())
+    port: Any = made.port
+    first, *others = made.all_links
+    made.place(first, Heard(), is_silent=True)
+    assert port.counts["standby"] == 1
+    for link in others:
+        made.place(link, Heard())
+    assert port.counts["standby"] == 0 and port.reports == []
+
+
 def test_one_copy_that_is_down_holds_nobody_up_and_two_do() -> None:
     made = outlet()
     made.lost(C1_COPY)

@@ -1,0 +1,43 @@
+"""Active replicas as users see them: the copies of each task that are heard, and those that stand by (PPA III)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from riprap.codec.ids import WorkerId
+
+STANDBY, ACTIVE = "standby", "active"
+
+
+def roles(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """`active` or `standby` by worker, of the controller's `workers`: of tasks with replicas, those that are up and
+    have heard from their receivers.
+
+    Each receiver asks one copy of a task. Two may be active at once, when their receivers ask different ones.
+    """
+    replicated = {WorkerId.parse(name).primary for name in workers if WorkerId.parse(name).copy}
+    found = {}
+    for name, worker in workers.items():
+        stands_by = (worker.get("stats") or {}).get("standby")
+        if stands_by is not None and worker.get("state") == "up" and WorkerId.parse(name).primary in replicated:
+            found[name] = STANDBY if stands_by else ACTIVE
+    return found
+
+
+def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """For `summary.json`: the replicas `planned`, and each takeover: `worker` is the task, `promoted` the copy that
+    was asked for its output from then on, `at` monotonic seconds of its host. Empty for a job without replicas."""
+    planned = [name for name in workers if WorkerId.parse(name).copy]
+    if not planned:
+        return {}
+    takeovers = [
+        {
+            "at": event.get("monotonic"),
+            "worker": str(WorkerId.parse(event["worker"]).primary),
+            "promoted": event["worker"],
+        }
+        for event in events
+        if event.get("event") == "took_over" and "worker" in event
+    ]
+    return {"planned": planned, "takeovers": takeovers}

@@ -1,0 +1,69 @@
+"""Active replicas as users see them: in `riprap status`, on the screen of a run, in its summary."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from test_cli_summary import ROWS
+
+from riprap.engine.cli.status import job_text
+from riprap.engine.run.display import line, table
+from riprap.engine.run.replicas import roles, summed_up
+from riprap.engine.run.report import report
+from riprap.engine.run.snapshot import look
+from riprap.engine.run.summary import Facts, compose
+
+
+def worker(state: str = "up", **stats: Any) -> dict[str, Any]:
+    return {
+        "incarnation": 1, "state": state, "pid": 7, "epoch": 3, "items": 10, "restarts": 0, "host": "h", "stats": stats
+    }  # fmt: skip
+
+
+BEFORE = {"read.0": worker(standby=0), "count.0": worker(standby=0), "count.0~1": worker(standby=1)}
+AFTER = BEFORE | {"count.0": worker(standby=1), "count.0~1": worker(standby=0)}
+TOOK_OVER = {"event": "took_over", "worker": "count.0~1", "incarnation": 1, "monotonic": 12.5}
+
+
+def test_the_copies_of_a_task_with_a_replica_have_roles_and_they_change() -> None:
+    assert roles(BEFORE) == {"count.0": "active", "count.0~1": "standby"}
+    assert roles(AFTER) == {"count.0": "standby", "count.0~1": "active"}
+
+
+def test_who_is_down_or_has_heard_nothing_has_no_role() -> None:
+    workers = {"count.0": worker("down", standby=0), "count.0~1": worker()}
+    assert roles(workers) == {}
+    assert roles({"count.0": worker(standby=0)}) == {}, "there is no replica"
+
+
+def test_the_roles_are_shown() -> None:
+    status = {"job": "trial", "phase": "RUNNING", "workers": AFTER}
+    snapshot, stream = look(status, 3, 10, None, 1.0, ()), io.StringIO()
+    Console(file=stream, width=200).print(table(snapshot))
+    assert "count.0#1 (standby)  count.0~1#1 (active)" in stream.getvalue()
+    assert "3/3 workers up  1 on standby" in line(snapshot)
+    shown = [text.split() for text in job_text(status).splitlines()[1:]]
+    assert [(words[0], words[-1]) for words in shown] == [
+        ("read.0", "restarts"),
+        ("count.0", "standby"),
+        ("count.0~1", "active"),
+    ]
+
+
+def test_the_summary_has_the_replicas_and_their_takeovers(tmp_path: Path) -> None:
+    events = [{"event": "restored", "worker": "count.0"}, TOOK_OVER]
+    status = {"job": "trial", "phase": "COMPLETED", "workers": AFTER}
+    found = compose(Facts("trial", "partially_active", status, ROWS, events=events))
+    assert found["replicas"] == {
+        "planned": ["count.0~1"],
+        "takeovers": [{"at": 12.5, "worker": "count.0", "promoted": "count.0~1"}],
+    }
+    assert "takeover     count.0~1 went on for count.0" in report(found, tmp_path).splitlines()
+
+
+def test_a_job_without_replicas_has_no_such_section() -> None:
+    assert summed_up({"count.0": worker()}, [TOOK_OVER]) == {}
+    assert "replicas" not in compose(Facts("trial", "none", {"workers": {}}, []))
