@@ -69,7 +69,7 @@ class Closed(NamedTuple):
     absent: list[str]
     """The workers whose items are not in it."""
     blocks: list[tuple[LinkKey, Block]]
-    """What it has put out, by link; the last of each link is its end."""
+    """Its output, by link; the last of each link is its end."""
     rows: np.ndarray | None
 
 

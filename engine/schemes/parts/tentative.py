@@ -40,7 +40,7 @@ class Tentative:
         self._gone: dict[LinkKey, float] = {}
         """Since when nobody is there who could send on a link; until something comes."""
         self._early: dict[LinkKey, list[Block]] = {}
-        """What came for a lane that could not begin yet."""
+        """Blocks for a lane that could not begin yet."""
         self._lane: Lane | None = None
         self._entries: dict[int, Entry] = {}
         """Of what waits for the lane, what waits for the task as well, by the identity of the block."""

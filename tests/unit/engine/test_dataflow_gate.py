@@ -38,6 +38,36 @@ def told(place: Any, turns: Any) -> Block:
     return message(Kind.REPLY, meta={"heard": HEARD}, arrays=(np.asarray(place), np.asarray(turns)))
 
 
+END_OF_LANE = {"items": 3, "opened_at": 0.5, "last": False, "after": 0, "absent": ["a.1"]}
+
+
+def tentative(**meta: Any) -> Block:
+    """A block of a window from which items are missing."""
+    return Block(Kind.TENTATIVE, Epoch(1), meta=meta)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        tentative(),
+        tentative(after=-1),
+        tentative(after=3, cause=CAUSE),
+        tentative(absent="a.1"),
+        tentative(absent=[1]),
+        tentative(absent=["x" * 300]),
+        tentative(absent=["a.1"] * 300),
+        tentative(absent=["a.1"], after=3),
+        tentative(**END_OF_LANE | {"after": None}),
+        tentative(**END_OF_LANE | {"items": -1}),
+        Block(Kind.TENTATIVE, Epoch(0), meta={"after": 3}),
+        Block(Kind.TENTATIVE, Epoch(1), KEY, meta={"after": 3}),
+    ],
+)
+def test_tentative_blocks_with_odd_fields(block: Block) -> None:
+    with pytest.raises(FrameError, match="a TENTATIVE with odd fields"):
+        GATE.checks[edge_of(GATE, LAYOUT, SENDER, block)](SENDER, block)
+
+
 @pytest.mark.parametrize(
     "block",
     [
@@ -52,6 +82,10 @@ def told(place: Any, turns: Any) -> Block:
         told(np.array([3]), np.zeros(4, np.uint8)),
         message(Kind.REPLY, meta={"heard": HEARD, "silent": True}),
         message(Kind.REPLY, meta={"needed": 3}),
+        tentative(after=3),
+        tentative(absent=["a.1"]),
+        tentative(**END_OF_LANE),
+        tentative(**END_OF_LANE, time=-5, idle=True),
     ],
 )
 def test_what_honest_workers_send_is_let_through(block: Block) -> None:
