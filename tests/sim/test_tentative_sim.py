@@ -5,17 +5,20 @@ the end all is as if nobody had died.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import dataflow_jobs
 import numpy as np
 import pytest
-from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 from test_dataflow_sim import EXACT
 from test_partially_active_sim import DEEP, FAULTS_OF_COPIES, LONG, REPLICATED, PrimariesAlone, _states, _truth
 
-from riprap.codec.ids import WorkerId
+from riprap.codec.blocks import Block
+from riprap.codec.ids import Seq, WorkerId
+from riprap.engine.flow.edges import Edge
 from riprap.engine.schemes.parts.tentative import Tentative
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
@@ -126,6 +129,22 @@ def test_without_the_option_nothing_is_shown() -> None:
 
 def test_a_replica_leaves_nothing_to_be_shown() -> None:
     assert not _shown(_killed(FIRST, "b.0", options=OPTIONS | {"replicate": ["b"], "tentative_after_ms": 50.0}))
+
+
+def test_of_two_copies_one_shows_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both begin a lane when their sender dies; the one that is not asked for its output keeps silent."""
+    said: Counter[tuple[str, str]] = Counter()
+    transmit = DataflowNode.transmit
+
+    def noting(self: DataflowNode, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
+        said[str(self.me), block.kind.name] += 1
+        transmit(self, edge, to, seq, block)
+
+    monkeypatch.setattr(DataflowNode, "transmit", noting)
+    simulation = _killed(FIRST, "b.0", options=OPTIONS | {"replicate": ["c"]})
+    lanes = {str(worker) for worker, node in simulation.nodes.items() if node.counts.get("tentative_lanes")}
+    assert {"c.0", "c.0~1"} <= lanes
+    assert said["c.0", "TENTATIVE"] and not said["c.0~1", "TENTATIVE"]
 
 
 def test_nobody_is_held_up_by_a_receiver_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,3 +232,20 @@ def test_structured_arrays_of_a_state_come_back_as_they_were() -> None:
     part = Block(Kind.FEEDBACK, Epoch(1), arrays=(plain(rows), np.arange(3)), meta={"types": [type_of(rows), []]})
     back = restored(part)
     assert back[0].dtype == rows.dtype and back[0].tolist() == rows.tolist() and back[1].tolist() == [0, 1, 2]
+
+
+def test_behind_a_copied_state_the_next_record_is_whole() -> None:
+    """The copy takes in what had changed: a record of the changes since would leave it out."""
+    bench = Bench()
+    bench.state.add(np.arange(5), np.ones(5))
+    bench.recorder.save_state(())
+    bench.state.add(np.array([3]), np.array([7.0]))
+    copied = bench.recorder.copy_state()
+    assert copied is not None and copied.full
+    bench.state.add(np.array([4]), np.array([1.0]))
+    bench.recorder.save_state(())
+    restored_state, copy = HashMap(), HashMap()
+    copy.recover_state(copied)
+    take_over(TaskProgress(), Recovered(*Shelf(bench.port).restore()), restored_state)
+    assert restored_state.get(np.arange(5)).tolist() == [1.0, 1.0, 1.0, 8.0, 2.0]
+    assert copy.get(np.arange(5)).tolist() == [1.0, 1.0, 1.0, 8.0, 1.0]
