@@ -1,13 +1,15 @@
 """Checkpoints parted by barriers, in streams long enough for many of them: whoever dies when, all go back to the last
 whole one, each item counts once and nothing is announced twice or taken back.
 
-By default each scheme meets each shape and each fault, and each shape each fault; `make sim` runs all combinations.
+By default each scheme meets each shape and each fault, and each shape each fault, and in further tests each value
+stands; `make sim` runs all combinations.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 from dataflow_jobs import SHAPES
@@ -91,7 +93,7 @@ class AllDieAtTheEnd(DataflowSimulation):
             self.at(0.001, self.look)
 
 
-@pytest.mark.parametrize(("scheme", "shape"), CASES)
+@pytest.mark.parametrize(("scheme", "shape"), chosen(CASES, 1))
 def test_who_dies_at_the_end_announces_all_before_it_is_done(scheme: str, shape: str) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = AllDieAtTheEnd(DataflowCase(EXACT[scheme], shape, windows=12, log=[]), seed)
@@ -128,8 +130,9 @@ def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
     assert not errors(simulation).any()
 
 
-@pytest.mark.parametrize("scheme", ["barrier", "unaligned"])
-@pytest.mark.parametrize("shape", ["full", "windows", "keyed", "ssp"])
+@pytest.mark.parametrize(
+    ("scheme", "shape"), chosen(list(product(("barrier", "unaligned"), ("full", "windows", "keyed", "ssp"))), 1)
+)
 def test_large_states_are_saved_in_rounds_of_slices(scheme: str, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All states count as large, and none is saved whole but at first and when what was copied last is lost."""
     monkeypatch.setattr(chain, "ROLLING_BYTES", 0)

@@ -95,9 +95,18 @@ CASES: list[tuple[str, dict[str, int]]] = [
 ]
 
 
-@pytest.mark.parametrize("maker", MAKERS)
+IN_TURNS = [
+    (maker, *case)
+    for number, case in enumerate(CASES)
+    for maker in (MAKERS if IS_WHOLE else [list(MAKERS)[number % len(MAKERS)]])
+]
+"""By default the schemes take turns, over all shapes; `make sim` runs all combinations."""
+
+
 @pytest.mark.parametrize(
-    ("shape", "tasks"), CASES, ids=lambda value: value if isinstance(value, str) else str(sorted(value.items()))
+    ("maker", "shape", "tasks"),
+    IN_TURNS,
+    ids=lambda value: value if isinstance(value, str) else str(sorted(value.items())),
 )
 def test_another_job_goes_on_from_a_savepoint(maker: str, shape: str, tasks: dict[str, int], tmp_path: Path) -> None:
     schemes = [name for name, taken in ALL_CASES if taken == shape]
@@ -126,8 +135,22 @@ def go_on(maker: str, scheme: str, shape: str, tasks: Mapping[str, int], seed: i
     return bool(whole.fields(next(iter(simulation.nodes)))["progress"]["epoch"] > 0)
 
 
-@pytest.mark.parametrize("scheme", ["barrier", "unaligned"])
-@pytest.mark.parametrize(("shape", "tasks"), [("keyed", {"b": 5}), ("keyed", {"b": 1, "c": 4}), ("windows", {})])
+LARGE = [
+    ("barrier", "keyed", {"b": 5}),
+    ("unaligned", "keyed", {"b": 1, "c": 4}),
+    ("unaligned", "windows", {}),
+    *(
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in (
+            ("unaligned", "keyed", {"b": 5}),
+            ("barrier", "keyed", {"b": 1, "c": 4}),
+            ("barrier", "windows", {}),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("scheme", "shape", "tasks"), LARGE)
 def test_the_checkpoints_of_a_large_state_build_on_the_savepoint(
     scheme: str, shape: str, tasks: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dumb_header import ATTACHED, BY_REFERENCE, Fields, write_bundle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_header import blocks
 
@@ -57,7 +57,6 @@ def same(one: Block, other: Block) -> None:
             assert mine.dtype == its.dtype and mine.shape == its.shape and mine.tobytes() == its.tobytes()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(blocks(), max_size=5), st.randoms(use_true_random=False))
 def test_what_fits_comes_out_as_it_was_put_in(found: list[Block], rng: random.Random) -> None:
     bundle, sent = Bundle(PREFIX), []
