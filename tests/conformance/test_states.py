@@ -111,7 +111,6 @@ def recovered(case: Case, stored: list[Backup]) -> State:
 
 
 @all_cases
-@settings(max_examples=60, deadline=None)
 @given(sequence=steps, theta=thetas)
 def test_a_state_does_what_the_naive_one_does(case: Case, sequence: list[tuple[str, list[Item]]], theta: float) -> None:
     pair = Pair(case, theta)

@@ -95,7 +95,7 @@ CASES = {
 state, so the server's memory holds some of that at a time."""
 
 
-LONG = {"words-mini-batch", "words-upstream"}
+LONG = {"words-approximate", "words-mini-batch", "words-upstream"}
 
 
 @dataclass

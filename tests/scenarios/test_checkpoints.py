@@ -62,7 +62,10 @@ def announced_once(run_dir: Path, epochs: int) -> None:
         assert [int(line.partition(",")[0]) for line in lines] == list(range(1, epochs + 1)), path
 
 
-@pytest.mark.parametrize("scheme", ["barrier", "{scheme: barrier, alignment: unaligned}", "stop_the_world"])
+@pytest.mark.parametrize(
+    "scheme",
+    [pytest.param("barrier", marks=pytest.mark.long), "{scheme: barrier, alignment: unaligned}", "stop_the_world"],
+)
 def test_words_are_counted_once_whoever_dies(words: Cli, calm: dict[str, Any], scheme: str) -> None:
     kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{12 * (i + 1)}%")]
     ended = words.run("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)

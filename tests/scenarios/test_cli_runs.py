@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import WORD_COUNT, Cli, await_that, change_rows, paced, write_topology
+from cli_harness import UNTIL_HURRIED, WORD_COUNT, Cli, await_that, change_rows, paced, write_topology
 
 from riprap.operators.learning.estimators import load_model, to_estimator
 
@@ -40,7 +40,7 @@ class Short(ShardSource):
 
 def start_long_run(cli: Cli) -> subprocess.Popen[str]:
     """A run that would take minutes, with its first epochs committed."""
-    process = cli.start("run", "job.yaml", "--out", "out", *LONG)
+    process = cli.start("run", "job.yaml", "--out", "out", *LONG, *UNTIL_HURRIED)
     epochs = cli.directory / "out" / "epochs.csv"
     await_that(lambda: lines(epochs) > 3 or process.poll() is not None, 120, lambda: "nothing was committed")
     assert process.poll() is None, process.communicate()[1]
@@ -167,7 +167,7 @@ def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> 
     assert "note: a lost sink would end this job" in ended.stderr and "--resume" not in ended.stderr
     assert "ZeroDivisionError: a user's mistake" in ended.stderr
     assert "mine.py:6" in ended.stderr and "remedy: " in ended.stderr and "Traceback" not in ended.stderr
-    logs = cli.run("logs", "out", "processor.0")
+    logs = cli.answer("logs", "out", "processor.0")
     assert logs.returncode == 0
     cli.await_no_process()
 

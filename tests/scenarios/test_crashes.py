@@ -28,8 +28,8 @@ LINE = "mine.py:10"
     ("body", "how", "where", "trace"),
     [
         ("sys.exit(3)", "sys.exit(3)", LINE, "SystemExit"),
-        ("os._exit(7)", "exit status 7", "", ""),
-        ("os.abort()", "signal SIGABRT", LINE, "Fatal Python error: Aborted"),
+        pytest.param("os._exit(7)", "exit status 7", "", "", marks=pytest.mark.long),
+        pytest.param("os.abort()", "signal SIGABRT", LINE, "Fatal Python error: Aborted", marks=pytest.mark.long),
         ("ctypes.string_at(0)", "signal SIGSEGV", LINE, "Fatal Python error: Segmentation fault"),
     ],
     ids=["sys.exit", "os._exit", "abort", "segfault"],

@@ -41,7 +41,7 @@ def hit(run: Path) -> dict[str, int]:
     return {one["target"]: one["incarnation"] for one in events_of(run, "fault_injected")}
 
 
-@pytest.mark.parametrize("scheme", ["upstream_backup", "mini_batch"])
+@pytest.mark.parametrize("scheme", ["upstream_backup", pytest.param("mini_batch", marks=pytest.mark.long)])
 def test_a_rack_dies_with_its_agents_and_the_counts_stay_exact(cli: Cli, scheme: str) -> None:
     write_words(cli, scheme)
     fault = ("--fault", "kill:domain:rack=rack-1@40%")

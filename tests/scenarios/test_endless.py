@@ -35,7 +35,7 @@ def windows_in(out: Path, sinks: int) -> list[list[int]]:
     return [[int(line.partition(",")[0]) for line in lines] for lines in files]
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup", "barrier"])
+@pytest.mark.parametrize("scheme", [pytest.param("mini_batch", marks=pytest.mark.long), "upstream_backup", "barrier"])
 def test_a_drained_stream_counts_each_item_up_to_its_end_once(words: Cli, scheme: str) -> None:
     sets = ("--json", "--set", f"fault_tolerance.scheme={scheme}")
     endless = ("--set", "input.repeat=forever", *SLOW)

@@ -167,7 +167,7 @@ class DeadlyPaths(AsynchronousPaths):
 """
 
 
-@pytest.mark.parametrize("scheme", ["barrier", "mini_batch"])
+@pytest.mark.parametrize("scheme", ["barrier", pytest.param("mini_batch", marks=pytest.mark.long)])
 def test_a_loop_without_supersteps_finds_the_shortest_paths_after_a_kill_in_its_middle(graph: Cli, scheme: str) -> None:
     (graph.directory / "deadly_paths.py").write_text(DEADLY_PATHS)
     paths = JOB.replace("pagerank:PageRank", "deadly_paths:DeadlyPaths")

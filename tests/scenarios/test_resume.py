@@ -53,7 +53,7 @@ def hit(role: str, epoch: int, *targets: str) -> Hit:
             1,
             marks=LONG,
         ),
-        ("reactive", [hit("launcher", EPOCHS // 2)], 2),
+        pytest.param("reactive", [hit("launcher", EPOCHS // 2)], 2, marks=LONG),
     ],
     ids=["source and sink", "launcher twice", "backup, then sink", "all services", "reactive", "reactive, launcher"],
 )
@@ -130,9 +130,9 @@ def test_an_interrupted_run_says_how_to_go_on_and_that_works(
 
 
 def test_a_run_directory_has_one_launcher_at_a_time(cli: Cli) -> None:
-    process = cli.start("run", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
+    process = cli.start("run", "job.yaml", "--out", "out", "--set", "input.repeat=100000", *UNTIL_HURRIED)
     await_that(lambda: epochs(cli) > 5 or process.poll() is not None, 120, lambda: "nothing was committed")
-    second = cli.run("run", "--resume", "out")
+    second = cli.answer("run", "--resume", "out")
     assert second.returncode == 2 and "in use by another `riprap run`" in second.stderr
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=120)

@@ -45,7 +45,10 @@ def rolling_back(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-@pytest.mark.parametrize("scheme", ["reactive", "{scheme: erasure, code: gf256, k: 2, r: 1}", "upstream_backup"])
+@pytest.mark.parametrize(
+    "scheme",
+    ["reactive", "{scheme: erasure, code: gf256, k: 2, r: 1}", pytest.param("upstream_backup", marks=pytest.mark.long)],
+)
 def test_survivors_begin_anew_in_their_processes_and_the_model_is_the_undisturbed(
     cli: Cli, cluster: SharedCluster, rolling_back: dict[str, str], scheme: str
 ) -> None:

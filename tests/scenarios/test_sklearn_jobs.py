@@ -23,7 +23,7 @@ def marked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("processors", "scheme", "unit", "micro_batch", "passes"),
-    [(3, "erasure", 2, 20_000, 40), (4, riprap.replication(copies=2), 2, 700, 4)],
+    [(3, "erasure", 2, 20_000, 40), pytest.param(4, riprap.replication(copies=2), 2, 700, 4, marks=pytest.mark.long)],
     ids=["erasure, several blocks", "replication"],
 )
 def test_a_job_trains_what_this_process_trains_and_goes_on_with(

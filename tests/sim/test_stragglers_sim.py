@@ -57,7 +57,7 @@ def test_without_a_hedge_it_costs_the_whole_stop() -> None:
     assert longest > 0.9 * STOPPED_S and "decoded_rows" not in counts
 
 
-@pytest.mark.parametrize("attachment", ["lazy", "eager"])
+@pytest.mark.parametrize("attachment", ["lazy", pytest.param("eager", marks=pytest.mark.long)])
 def test_fewer_than_a_row_in_a_thousand_is_decoded_in_a_calm_run(attachment: str) -> None:
     found = [gaps_of({"hedge": "cost", "attachment": attachment}, None, seed, 30_000)[2] for seed in range(SEEDS)]
     rows = sum(counts["rows"] for counts in found)

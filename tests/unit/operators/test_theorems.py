@@ -53,7 +53,7 @@ def found_after(failures: int, seed: int, block: np.ndarray, width: int) -> set[
     return set(line.task(1).operator.results()["flow"].tolist())
 
 
-@pytest.mark.parametrize("failures", [1, 4, 10])
+@pytest.mark.parametrize("failures", [1, pytest.param(4, marks=pytest.mark.long), 10])
 def test_no_heavy_hitter_is_missed_and_others_are_found_as_rarely_as_theorem_2_says(failures: int) -> None:
     """Of the flows below (1 - epsilon) phi - Theta - alpha L a share of delta at most, counters being U / (epsilon phi)
     in each of log(1 / delta) rows. Flows between that and phi may be found."""
@@ -89,7 +89,7 @@ def estimates_after(failures: int, seeds: range) -> tuple[int, list[int]]:
     return covered, lost
 
 
-@pytest.mark.parametrize("failures", [1, 10])
+@pytest.mark.parametrize("failures", [pytest.param(1, marks=pytest.mark.long), 10])
 def test_the_interval_of_theorem_3_covers_after_failures(failures: int) -> None:
     """95 % of the samples, less three standard deviations, while Theta is small beside the 1,200 items of a sample:
     how much of it was lost is not known, and the estimate reckons with all of it."""
