@@ -29,7 +29,7 @@ ORDER = (
         "soak_endless",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
-    *("checkpoints", "loops", "large_state", "rescale", "takeover", "panes"),
+    *("checkpoints", "loops", "large_state", "rescale", "takeover", "tentative", "panes"),
     *("control_plane", "startup", "keys", "planners"),
     *("prep_table", "shard_formats"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),

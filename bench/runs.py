@@ -31,10 +31,12 @@ SCHEMES: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its summary, and its epochs as (epoch, items, latency_ms, committed_at)."""
+    """A finished run: its summary, its epochs as (epoch, items, latency_ms, committed_at), and the lines of its
+    `tentative.csv`, where it has one."""
 
     summary: dict[str, Any]
     epochs: list[tuple[int, int, float, float]]
+    tentative: list[dict[str, str]]
 
 
 def riprap(*words: str) -> str:
@@ -59,7 +61,9 @@ def run(config: str, sets: Iterable[str] = (), faults: Iterable[str] = ()) -> Ru
                 (int(row["epoch"]), int(row["items"]), float(row["latency_ms"]), float(row["committed_at"]))
                 for row in csv.DictReader(file)
             ]
-    return Run(summary, epochs)
+        shown = out / "tentative.csv"
+        tentative = [*csv.DictReader(shown.read_text().splitlines())] if shown.exists() else []
+    return Run(summary, epochs, tentative)
 
 
 def ready(path: str, rows: int) -> str:
