@@ -26,6 +26,7 @@ ORDER = (
         "soak",
         "soak_dataflow",
         "soak_snapshots",
+        "soak_replicas",
         "soak_endless",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),

@@ -61,6 +61,8 @@ CASES = {
     "one has a replica, nothing tentative (control)": Case("map.1", shows=False),
     "none has a replica (PPA-0)": Case(""),
 }
+PAUSE_S = 0.2
+"""Without exact windows, so long: output was interrupted."""
 VICTIMS = ("map.0", "map.1")
 COLUMNS = (
     "case", "detected ms", "first tentative window ms", "first exact window ms", "amended by ms", "tentative windows",
@@ -74,8 +76,8 @@ class Outage:
 
     detected_ms: float
     tentative_ms: float | None
-    exact_ms: float
-    """Until the first window that was closed after the longest pause between exact windows."""
+    exact_ms: float | None
+    """Until exact windows go on: the end of the first pause of more than PAUSE_S between them, None without one."""
     amended_ms: float | None
     windows: int
     completeness: float | None
@@ -96,7 +98,7 @@ def outage_of(done: Run) -> Outage:
     kills = [failure for failure in done.summary["failures"] if failure["action"] == "kill"]
     at = min(failure["injected_at"] for failure in kills)
     commits = sorted(committed for _, _, _, committed in done.epochs)
-    _, resumed = max(((begin, end) for begin, end in pairwise(commits) if end > at), key=lambda gap: gap[1] - gap[0])
+    resumed = next((end for begin, end in pairwise(commits) if end > at and end - max(begin, at) > PAUSE_S), None)
     shown = sorted(float(line["shown_at"]) for line in done.tentative)
     amended = [float(line["amended_at"]) for line in done.tentative]
     shares = [float(line["completeness"]) for line in done.tentative if line["completeness"]]
@@ -108,7 +110,7 @@ def outage_of(done: Run) -> Outage:
     return Outage(
         detected_ms=max(failure["detected_ms"] for failure in kills),
         tentative_ms=(shown[0] - at) * 1000 if shown else None,
-        exact_ms=(resumed - at) * 1000,
+        exact_ms=(resumed - at) * 1000 if resumed else None,
         amended_ms=(max(amended) - at) * 1000 if amended else None,
         windows=len(shown),
         completeness=sum(shares) / len(shares) if shares else None,

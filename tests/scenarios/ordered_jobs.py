@@ -42,6 +42,42 @@ class Totals(riprap.DataflowOperator):
 """
 """The module of a job's operators begins with its source and its destination."""
 
+CHAINED = (
+    ENDS
+    + """
+
+class Chained(riprap.DataflowOperator):
+    '''Hands items on, and with each block a sum that depends on the order of all blocks so far.'''
+
+    def __init__(self):
+        self.state = Vector(1)
+
+    def process_data(self, items, first, out):
+        rows = items.arrays[0]
+        now = int(self.state.values[0])
+        then = (now * 31 + int(rows[:, 1].sum()) + items.task + 1) % 1_000_003
+        self.state.add(np.array([0]), np.array([then - now], dtype=float))
+        out.send((np.vstack([rows, [[6, then, 0]]]),), items.count + 1)
+        return items.count
+
+
+class Passed(riprap.DataflowOperator):
+    '''Hands items on.'''
+
+    def process_data(self, items, first, out):
+        out.send(items.arrays, items.count)
+        return items.count
+
+
+class Rows(Totals):
+    '''The sums so far, after each window.'''
+
+    def outputs(self):
+        return self.state.values.reshape(1, 7).copy()
+"""
+)
+"""And what is between them, whose sums depend on the order of all blocks."""
+
 
 def write_keyed_shards(directory: Path) -> None:
     """`shards` of keys and values, the same each time."""

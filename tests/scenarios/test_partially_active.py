@@ -8,30 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ordered_jobs import ENDS, REPEAT, ROWS, write_keyed_shards
+from ordered_jobs import CHAINED, REPEAT, ROWS, write_keyed_shards
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
-MODULE = (
-    ENDS
-    + """
-
-class Chained(riprap.DataflowOperator):
-    '''Hands items on, and with each block a sum that depends on the order of all blocks so far.'''
-
-    def __init__(self):
-        self.state = Vector(1)
-
-    def process_data(self, items, first, out):
-        rows = items.arrays[0]
-        now = int(self.state.values[0])
-        then = (now * 31 + int(rows[:, 1].sum()) + items.task + 1) % 1_000_003
-        self.state.add(np.array([0]), np.array([then - now], dtype=float))
-        out.send((np.vstack([rows, [[6, then, 0]]]),), items.count + 1)
-        return items.count
-"""
-)
 JOB = """\
 job: chains
 input: {path: shards, repeat: %d}
@@ -58,7 +39,7 @@ def chains(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     directory = tmp_path_factory.mktemp("chains")
     write_keyed_shards(directory)
     for folder in (directory, cluster.directory):
-        (folder / "chained.py").write_text(MODULE)
+        (folder / "chained.py").write_text(CHAINED)
     (directory / "chains.yaml").write_text(JOB % REPEAT)
     return directory / "chains.yaml"
 

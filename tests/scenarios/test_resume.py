@@ -155,7 +155,7 @@ def test_what_cannot_go_on_says_so_before_anything_starts(cli: Cli, lost: str, w
 
 def test_backup_servers_that_are_not_there_are_named_within_the_deadline(cli: Cli) -> None:
     servers = ["ipc://@riprap-nobody-1", "ipc://@riprap-nobody-2"]
-    words = ["--set", f"backup.servers=[{', '.join(servers)}]", "--set", "cluster.startup_timeout_s=3"]
+    words = ["--set", f"backup.servers=[{', '.join(servers)}]", "--set", "cluster.startup_timeout_s=8"]
     ended = cli.run("run", "job.yaml", "--out", "out", *words)
     assert ended.returncode != 0
     error = ended.stderr[ended.stderr.index("error: ") :]

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ordered_jobs import ENDS, REPEAT, ROWS, write_keyed_shards
+from ordered_jobs import CHAINED, REPEAT, ROWS, write_keyed_shards
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
 MODULE = (
-    ENDS
+    CHAINED
     + """
 
 class Heavy(riprap.DataflowOperator):
@@ -36,13 +36,6 @@ class Heavy(riprap.DataflowOperator):
         self.state.add(np.array([0]), np.array([float(items.count)]))
         out.send(items.arrays, items.count)
         return items.count
-
-
-class Rows(Totals):
-    '''The sums so far, after each window.'''
-
-    def outputs(self):
-        return self.state.values.reshape(1, 7).copy()
 """
 )
 JOB = """\

@@ -55,13 +55,14 @@ def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:
     passed = sum(not one["reason"] for one in every)
     ended = f"{passed} of {len(every)} schedules of seed {seed} ended with the undisturbed model and left nothing"
     tables = {
-        f"{ended}; by scheme": _table("scheme", SCHEMES, every, lambda one: [one["scheme"]]),
-        "By who was hit (a schedule has one to three hits)": _table("role", ROLES, every, lambda one: one["roles"]),
+        f"{ended}; by scheme": table("scheme", SCHEMES, every, lambda one: [one["scheme"]]),
+        "By who was hit (a schedule has one to three hits)": table("role", ROLES, every, lambda one: one["roles"]),
     }
     runs.save("soak", "Random fault schedules", tables, {"seed": seed, "passed": passed, "outcomes": every})
 
 
-def _table(heading: str, names: Iterable[str], every: list[dict[str, Any]], of: Any) -> str:
+def table(heading: str, names: Iterable[str], every: list[dict[str, Any]], of: Any) -> str:
+    """A row for each name, of the outcomes that have it."""
     rows = []
     for name in names:
         mine = [one for one in every if name in of(one)]

@@ -40,3 +40,9 @@ def test_an_outage_without_tentative_output_is_silent_until_its_end() -> None:
 def test_tentative_output_before_the_kill_is_not_a_result() -> None:
     with pytest.raises(RuntimeError, match="before the kill"):
         outage_of(run(line(9.95, 13.0)))
+
+
+def test_exact_windows_that_never_pause_do_not_go_on_later() -> None:
+    at_once = [(number, number * 10, 20.0, 10.0 + number * 0.05) for number in range(60)]
+    found = outage_of(Run({"failures": [KILLED]}, [*EPOCHS, *at_once], []))
+    assert found.exact_ms is None

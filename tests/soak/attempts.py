@@ -1,0 +1,133 @@
+"""Runs a job through the attempts of a schedule of faults, and checks how it ends and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from soaking import Wrong
+
+from riprap.engine.run.losses import sentences
+from riprap.engine.run_directory.directory import read_events
+
+sys.path.append(str(Path(__file__).parents[1] / "scenarios"))
+from cli_harness import Cli
+
+DEADLINE_S = 60.0
+GONE_S = 10.0
+
+
+class Attempted(Protocol):
+    """A schedule: per start of the launcher, its faults, and the epoch at which it is killed (None: it lives)."""
+
+    @property
+    def attempts(self) -> list[tuple[list[str], int | None]]: ...
+
+
+class Trial:
+    """One schedule, in a run directory of its own, with a job name that no other job on this machine has.
+
+    `topology` has JOB where the name of the job belongs; `words` are further ones of each attempt's command.
+    """
+
+    def __init__(self, directory: Path, schedule: Attempted, topology: str, words: Sequence[str] = ()) -> None:
+        self.schedule, self.words = schedule, words
+        self.cli = Cli(directory)
+        self.job = f"soak-{self.cli.mark[:12]}"
+        self.out = directory / self.job
+        self.deadline = time.monotonic() + DEADLINE_S
+        self.file = directory / f"{self.job}.yaml"
+        self.file.write_text(topology.replace("JOB", self.job))
+
+    def check(self, summary: dict[str, Any]) -> None:
+        """Wrong unless the results are as they must be; the job has completed, and lost nothing."""
+
+    def run(self) -> dict[str, Any]:
+        """Run all attempts, check all; the summary, with how many faults were `injected`.
+
+        The run directory goes when all is well.
+        """
+        try:
+            summary = self._attempts()
+            self.expect((summary["completed"], list(sentences(summary["lost"]))), (True, []), "completed, and losses")
+            self.check(summary)
+            self._check_traces()
+            summary["injected"] = sum(event["event"] == "fault_injected" for event in read_events(self.out))
+        finally:
+            self.cli.kill_all()
+        shutil.rmtree(self.out)
+        self.file.unlink()
+        return summary
+
+    def _attempts(self) -> dict[str, Any]:
+        out = ""
+        for number, (faults, killed_at) in enumerate(self.schedule.attempts):
+            words = ["--resume", str(self.out)] if number else [str(self.file), "--out", str(self.out)]
+            words += [*self.words, *(word for fault in faults for word in ("--fault", fault))]
+            launcher = self.cli.start("run", "--json", *words)
+            if killed_at is not None:
+                self._kill(launcher, number, killed_at)
+            out, err = self._output(launcher)
+            if killed_at is None and launcher.returncode:
+                raise Wrong(f"exit code {launcher.returncode}: {err[-1500:]}")
+        summary: dict[str, Any] = json.loads(out)
+        return summary
+
+    def _kill(self, launcher: subprocess.Popen[str], number: int, epoch: int) -> None:
+        """SIGKILL the launcher of an attempt at its epoch, if it gets there; everything that it started goes with it.
+
+        Where the one before came further than that, it is killed as soon as it has begun.
+        """
+        self._await(lambda: self._is_at(number, epoch) or launcher.poll() is not None, "the launcher's end")
+        launcher.kill()
+        self._await(lambda: not self.cli.processes(), "the end of what a killed launcher had started")
+
+    def _output(self, launcher: subprocess.Popen[str]) -> tuple[str, str]:
+        try:
+            return launcher.communicate(timeout=max(0.1, self.deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            launcher.kill()
+            err = launcher.communicate()[1]
+            raise Wrong(f"it hung; after {DEADLINE_S:.0f} s it said: {err[-1500:]}") from None
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        while not condition():
+            if time.monotonic() > self.deadline:
+                raise Wrong(f"it hung: waited in vain for {what}")
+            time.sleep(0.002)
+
+    def _is_at(self, number: int, epoch: int) -> bool:
+        """Whether an attempt, counted from 0, has begun, and so many epochs are committed."""
+        begun, rows = _lines(self.out / "attempts.jsonl"), _lines(self.out / "epochs.csv")
+        return begun > number and rows > epoch
+
+    def _check_traces(self) -> None:
+        gone_by = time.monotonic() + GONE_S
+        while (left := self.cli.processes()) and time.monotonic() < gone_by:
+            time.sleep(0.01)
+        self.expect(left, [], "processes left behind")
+        self.expect(self._left(), [], "traces left behind")
+
+    def _left(self) -> list[str]:
+        """Sockets of this job and its backup servers, shared memory, and data of services."""
+        run = json.loads((self.out / "attempts.jsonl").read_text().splitlines()[0])["run"]
+        sockets = Path("/proc/net/unix").read_text().split()
+        left = [name for name in sockets if name.startswith("@riprap") and (self.job in name or run in name)]
+        left += [name for name in os.listdir("/dev/shm") if self.job in name or run in name]
+        return left + [str(path) for path in (self.out / "backup", self.out / "logs/.zookeeper") if path.exists()]
+
+    def expect(self, found: Any, expected: Any, what: str) -> None:
+        """Wrong unless this was found."""
+        if found != expected:
+            raise Wrong(f"{what}: found {str(found)[:600]}, expected {str(expected)[:200]}; see {self.out}")
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
