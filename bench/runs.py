@@ -48,11 +48,12 @@ def riprap(*words: str) -> str:
     return done.stdout
 
 
-def run(config: str, sets: Iterable[str] = (), faults: Iterable[str] = ()) -> Run:
-    """`riprap run` in a temporary run directory; RuntimeError when the job does not complete."""
+def run(config: str, sets: Iterable[str] = (), faults: Iterable[str] = (), others: Iterable[str] = ()) -> Run:
+    """`riprap run` in a temporary run directory; RuntimeError when the job does not complete. `others` are further
+    words of the command."""
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
         out = Path(folder) / "run"
-        words = ["run", config, "--json", "--out", str(out)]
+        words = ["run", config, "--json", "--out", str(out), *others]
         words += [word for value in sets for word in ("--set", value)]
         words += [word for spec in faults for word in ("--fault", spec)]
         summary = json.loads(riprap(*words))
