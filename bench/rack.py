@@ -54,7 +54,7 @@ COLUMNS = (
 )
 EXACT, TENTATIVE, AMENDED = "#1f77b4", "#ff7f0e", "#2ca02c"
 SHOWN_S = (-1.0, 5.0)
-"""What the picture shows, from the kill."""
+"""The stretch of the picture, from the kill."""
 
 
 class Course(NamedTuple):
