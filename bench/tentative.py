@@ -44,7 +44,7 @@ SCHEME = "{{scheme: partially_active, checkpoint_s: 2, replicate: [{replicas}]{s
 
 
 class Case(NamedTuple):
-    """Which tasks have a replica, and whether tentative output is shown."""
+    """The tasks that have a replica, and whether tentative output is shown."""
 
     replicas: str
     shows: bool = True

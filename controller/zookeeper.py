@@ -47,6 +47,10 @@ admin.enableServer=false
 """
 
 
+class ZooKeeperKilled(RiprapError):
+    """A signal ended the server while it started."""
+
+
 class EmbeddedZooKeeper:
     """One server on this machine, with its data in `data_dir`; port 0 takes a free one at first start.
 
@@ -165,7 +169,8 @@ class EmbeddedZooKeeper:
                 tail = self.log_path.read_text(errors="replace")[-800:].strip()
                 if speaks_of_full_disk(tail):
                     raise full_disk(self.data_dir / "the embedded ZooKeeper's log")
-                raise RiprapError(f"the embedded ZooKeeper {happened}\n{tail}", f"see {self.log_path}")
+                kind = ZooKeeperKilled if code is not None and code < 0 else RiprapError
+                raise kind(f"the embedded ZooKeeper {happened}\n{tail}", f"see {self.log_path}")
             time.sleep(0.01)  # it is a JVM that boots: nothing to wait on but its port
 
 

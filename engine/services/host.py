@@ -7,11 +7,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from riprap.codec.errors import RiprapError
 from riprap.codec.files import full_disk, speaks_of_full_disk
-from riprap.controller.zookeeper import ADDRESS, EmbeddedZooKeeper, find_jars, find_java
+from riprap.controller.zookeeper import ADDRESS, EmbeddedZooKeeper, ZooKeeperKilled, find_jars, find_java
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.hosts import OwnHost, this_host
 from riprap.engine.services.spawn import spawn
@@ -92,9 +93,17 @@ class Services:
                 self._count_restart(name, code)
                 self._start(name)
         if self._embedded and self._embedded.pid and _has_ended(self._embedded.pid):
+            self._restart(self._embedded)
+
+    def _restart(self, zookeeper: EmbeddedZooKeeper) -> None:
+        """Again where it is killed while it starts."""
+        runs = False
+        while not runs:
             self._count_restart("zookeeper", -1)
-            self._embedded.kill()
-            self._embedded.start()
+            zookeeper.kill()
+            with suppress(ZooKeeperKilled):
+                zookeeper.start()
+                runs = True
 
     def renew(self) -> None:
         """End controllers and backup servers and start them again, under the keys that are in the folder then.

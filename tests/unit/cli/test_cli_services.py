@@ -9,17 +9,23 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from riprap.codec.errors import RiprapError
+from riprap.controller import zookeeper
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.host import RESTARTS_MAX, Services
 from riprap.engine.services.hosts import OwnHost, pretended_hosts
 
 
 def make(
-    folder: Path, program: str, backups: int = 0, hosts: Sequence[OwnHost] | None = None
+    folder: Path,
+    program: str,
+    backups: int = 0,
+    hosts: Sequence[OwnHost] | None = None,
+    ensemble: str | None = "127.0.0.1:1",
 ) -> tuple[Services, list[str]]:
     """Services all of whose commands are this program, and the list of those that were started again."""
     restarted: list[str] = []
@@ -30,7 +36,7 @@ def make(
 
     servers = [BackupServer(f"ipc://@{number}", str(folder)) for number in range(backups)]
     note = lambda name, code: restarted.append(name)  # noqa: E731
-    return Services(folder, "127.0.0.1:1", hosts=hosts, on_restart=note, spawn=spawn, backups=servers), restarted
+    return Services(folder, ensemble, hosts=hosts, on_restart=note, spawn=spawn, backups=servers), restarted
 
 
 def ended(pid: int) -> None:
@@ -153,5 +159,30 @@ def test_what_keeps_dying_is_an_error_that_shows_its_last_words(tmp_path: Path) 
                 services.supervise()
         assert "it cannot live like this" in str(caught.value) and ".log" in caught.value.remedy
         assert len(restarted) == RESTARTS_MAX
+    finally:
+        services.stop()
+
+
+def test_a_zookeeper_that_is_killed_while_it_starts_again_is_started_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services, restarted = make(tmp_path, "import time; time.sleep(60)", ensemble=None)
+    answers, kills = zookeeper._answers, [True]
+
+    def killing(*asked: Any) -> bool:
+        if kills and restarted:
+            kills.pop()
+            os.kill(services.pids()["zookeeper"], signal.SIGKILL)
+            ended(services.pids()["zookeeper"])
+        return answers(*asked)
+
+    monkeypatch.setattr(zookeeper, "_answers", killing)
+    try:
+        services.start()
+        first = services.pids()["zookeeper"]
+        os.kill(first, signal.SIGKILL)
+        ended(first)
+        services.supervise()
+        assert restarted == ["zookeeper", "zookeeper"] and services.pids()["zookeeper"] != first
     finally:
         services.stop()
