@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -13,6 +13,7 @@ from riprap.engine.cli.options import json_option, set_option
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
     from riprap.engine.plan.document import PlanReport
+    from riprap.engine.plan.rates_file import RatesFile
 
 ALGORITHMS = ("auto", "exact", "dp", "greedy", "structure_aware")
 DOCUMENT, PAGE = "plan.json", "plan.html"
@@ -23,7 +24,8 @@ DOCUMENT, PAGE = "plan.json", "plan.html"
 @click.option(
     "--budget", required=True, metavar="N|N%", help="The tasks that may have a replica: a number, or a share."
 )
-@click.option("--rates", metavar="FILE", help="Items per second of sources and links; assumed equal without it.")
+@click.option("--from", "run", metavar="RUNDIR", help="Take the rates that this run of the job has had.")
+@click.option("--rates", metavar="FILE", help="Items per second of sources and links; assumed equal without any.")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="auto", show_default=True, help="The planner.")
 @click.option(
     "--objective", type=click.Choice(("worst", "expected")), default="worst", show_default=True,
@@ -35,8 +37,8 @@ DOCUMENT, PAGE = "plan.json", "plan.html"
 @set_option
 @json_option
 def command(
-    topology: str, budget: str, rates: str | None, algorithm: str, objective: str, domains: str | None, curve: bool,
-    out: str | None, sets: tuple[str, ...], as_json: bool,
+    topology: str, budget: str, run: str | None, rates: str | None, algorithm: str, objective: str,
+    domains: str | None, curve: bool, out: str | None, sets: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Choose the tasks of TOPOLOGY that get an active replica, by the output that they keep.
 
@@ -45,13 +47,15 @@ def command(
 
     \b
     Example:
-      riprap plan configs/heavy_hitters_staged.yaml --budget 3
+      riprap plan configs/heavy_hitters_staged.yaml --budget 2
+      riprap plan configs/heavy_hitters_staged.yaml --budget 2 --from runs/heavy_hitters_staged-20260101-120000
       riprap plan configs/pagerank.yaml --budget 40% --curve
     """
     from riprap.engine.plan.document import document
     from riprap.engine.plan.words import text
 
-    report = _report(_topology(topology, sets), budget, rates, algorithm, objective, domains)
+    loaded = _topology(topology, sets)
+    report = _report(loaded, budget, _given(loaded, run, rates), algorithm, objective, domains)
     folder = _write(report, out)
     if as_json:
         click.echo(to_json(document(report), indent=2))
@@ -67,22 +71,45 @@ def _topology(file: str, sets: tuple[str, ...]) -> Topology:
     return load(file, sets, [operator_problems], with_input=False)
 
 
+class Given(NamedTuple):
+    """Rates with their origin: the file, and where they were measured the name of the run or pilot."""
+
+    file: RatesFile
+    path: str | None = None
+    measured_on: str = ""
+
+
+def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
+    """The rates that the options name; ConfigError when they are none, or several are named."""
+    from riprap.codec.errors import ConfigError
+    from riprap.engine.plan.rates_file import RatesFile, read_rates
+    from riprap.engine.plan.run_rates import rates_of_run
+    from riprap.engine.run_directory.rates import RATES
+
+    named = {"--from": run, "--rates": rates}
+    if len(told := [option for option, value in named.items() if value is not None]) > 1:
+        raise ConfigError(f"{' and '.join(told)} each name the rates", f"give one of {', '.join(named)}")
+    if run is not None:
+        return Given(rates_of_run(Path(run), topology.shape), str(Path(run, RATES)), run)
+    if rates is not None:
+        return Given(read_rates(rates, topology.shape), rates)
+    return Given(RatesFile())
+
+
 def _report(
-    topology: Topology, budget: str, rates: str | None, algorithm: str, objective: str, domains: str | None
+    topology: Topology, budget: str, given: Given, algorithm: str, objective: str, domains: str | None
 ) -> PlanReport:
     from riprap.controller.planning.rates import task_graph
     from riprap.engine.plan.domains_file import read_domains
     from riprap.engine.plan.make import make_plan
     from riprap.engine.plan.premises import joins_of, notes_of
-    from riprap.engine.plan.rates_file import RatesFile, read_rates
 
-    shape = topology.shape
-    given = read_rates(rates, shape) if rates else RatesFile()
-    graph = task_graph(shape, given.rates, joins_of(topology, given.joins))
+    shape, (file, path, measured_on) = topology.shape, given
+    graph = task_graph(shape, file.rates, joins_of(topology, file.joins))
     number = _budget(budget, graph.size)
     apart = read_domains(domains, graph) if domains else ()
-    notes = notes_of(shape, given.rates, graph)
-    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, rates, notes)
+    notes = notes_of(shape, file.rates, graph, measured_on)
+    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, path, notes)
 
 
 def _budget(text: str, tasks: int) -> int:

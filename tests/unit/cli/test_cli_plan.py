@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from riprap.codec.errors import ConfigError
+from riprap.configs.loading import load
 from riprap.engine.cli.main import riprap
+from riprap.engine.run_directory.directory import make_run_directory
 
 ROOT = Path(__file__).parents[3]
 SKETCHES = ROOT / "configs/heavy_hitters_staged.yaml"
@@ -251,3 +253,67 @@ def test_an_out_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = plan(tmp_path / "file" / "out", SKETCHES, "--budget", "3")
     assert isinstance(result.exception, ConfigError) and "Not a directory" in str(result.exception)
+
+
+def a_run(path: Path, topology: Path, links: Any = None) -> str:
+    """A run directory of a job as it ends, with what its links have carried."""
+    made = load(topology, with_input=False)
+    make_run_directory(str(path), made.job, made.to_dict())
+    if links is not None:
+        (path / "rates.json").write_text(json.dumps({"links": links}))
+    return str(path)
+
+
+MEASURED = {"read->sketch": [[10, 0], [0, 90]], "sketch->merge": [[2], [6]]}
+
+
+def test_the_rates_of_a_run_decide_and_are_named(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", SKETCHES, MEASURED)
+    found = planned(tmp_path / "out", SKETCHES, "--budget", "3", "--from", run)
+    assert found["output_fidelity"] == 0.75 and found["rates"] == f"{run}/rates.json"
+    assert f"the rates are those of {run}, whose links carried 108 items in all" in found["notes"]
+    assert not any("no rates were given" in note for note in found["notes"])
+
+
+def test_a_link_that_carried_nothing_weighs_nothing(tmp_path: Path) -> None:
+    links = {"read->sketch": [[0, 0], [0, 90]], "sketch->merge": [[2], [6]]}
+    run = a_run(tmp_path / "run", SKETCHES, links)
+    found = planned(tmp_path / "out", SKETCHES, "--budget", "3", "--from", run)
+    assert found["output_fidelity"] == 1 and set(found["tasks"]) == {"read.1", "sketch.1", "merge.0"}
+    error = refused(tmp_path / "no", SKETCHES, "--budget", "3", "--from", a_run(
+        tmp_path / "still", SKETCHES, {"read->sketch": [[0, 0], [0, 0]], "sketch->merge": [[0], [0]]}
+    ))  # fmt: skip
+    assert "no item reaches a destination" in str(error)
+
+
+def test_an_edge_whose_items_were_not_counted_is_assumed_and_said(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", SKETCHES, {"read->sketch": [[10, 0], [0, 90]]})
+    found = planned(tmp_path / "out", SKETCHES, "--budget", "3", "--from", run)
+    assert found["output_fidelity"] == pytest.approx(0.9)
+    assert any("no items were counted of sketch->merge" in note for note in found["notes"])
+
+
+def test_what_holds_no_rates_of_this_topology_is_refused(tmp_path: Path) -> None:
+    def why(run: str) -> str:
+        return str(refused(tmp_path / "out", SKETCHES, "--budget", "3", "--from", run))
+
+    assert "nowhere: not a run directory" in why(str(tmp_path / "nowhere"))
+    assert "it has no rates.json: its job has not ended" in why(a_run(tmp_path / "early", SKETCHES))
+    said = why(a_run(tmp_path / "other", LOOP, {}))
+    assert "stage read has 2 tasks" not in said, "as many as here"
+    assert "stage rank has 3 tasks in the run and 0 here" in said and "edge read->sketch is here alone" in said
+    wider = tmp_path / "wider.yaml"
+    text = SKETCHES.read_text()
+    wider.write_text(text)
+    sets = [f"stages.{stage}.parallelism=3" for stage in ("read", "sketch")]
+    made = load(wider, sets, with_input=False)
+    make_run_directory(str(tmp_path / "wide"), made.job, made.to_dict())
+    said = why(str(tmp_path / "wide"))
+    assert "stage read has 3 tasks in the run and 2 here" in said and "stage merge" not in said
+    (tmp_path / "early/rates.json").write_text('{"links": {"read->sketch": [[-1, 0], [0, 1]]}}')
+    assert "rates.json:1: links.read->sketch: is [[-1, 0], [0, 1]]; expected 2 lists" in why(str(tmp_path / "early"))
+
+
+def test_rates_are_named_once(tmp_path: Path) -> None:
+    error = refused(tmp_path / "out", SKETCHES, "--budget", "3", "--from", "run", "--rates", "file")
+    assert "--from and --rates each name the rates" in str(error)
