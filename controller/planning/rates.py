@@ -30,8 +30,12 @@ class StreamRates:
     links: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
 
-def task_graph(shape: Shape, rates: StreamRates | None = None, correlated: frozenset[str] = frozenset()) -> TaskGraph:
-    """The graph of a topology's tasks; `correlated` names the stages that join their input streams.
+def task_graph(
+    shape: Shape, rates: StreamRates | None = None, correlated: frozenset[str] = frozenset(),
+    free: frozenset[str] = frozenset(),
+) -> TaskGraph:  # fmt: skip
+    """The graph of a topology's tasks; `correlated` names the stages that join their input streams, `free` those whose
+    tasks can have no replica.
 
     A task that hears nothing (a join: nothing on one of its streams) puts nothing out, whatever was measured: it
     depends on nobody. ConfigError when no item reaches a destination at these rates.
@@ -68,7 +72,8 @@ def task_graph(shape: Shape, rates: StreamRates | None = None, correlated: froze
         outputs[groups[at[stage]].tasks] = produced[groups[at[stage]].tasks]
     if not outputs.any():
         raise ConfigError("at these rates no item reaches a destination", "give rates of tasks that lead to one")
-    return TaskGraph(tuple(groups), tuple(streams), outputs / outputs.sum(), loads)
+    spared = frozenset(task for group in groups if group.name in free for task in range(first)[group.tasks])
+    return TaskGraph(tuple(groups), tuple(streams), outputs / outputs.sum(), loads, spared)
 
 
 def _ordered(shape: Shape) -> list[str]:

@@ -101,32 +101,27 @@ def _report(
 ) -> PlanReport:
     from riprap.controller.planning.rates import task_graph
     from riprap.engine.plan.domains_file import read_domains
-    from riprap.engine.plan.make import make_plan
-    from riprap.engine.plan.premises import joins_of, notes_of
+    from riprap.engine.plan.make import budgets, make_plan
+    from riprap.engine.plan.premises import joins_of, notes_of, without_replicas
 
     shape, (file, path, measured_on) = topology.shape, given
-    graph = task_graph(shape, file.rates, joins_of(topology, file.joins))
-    number = _budget(budget, graph.size)
+    graph = task_graph(shape, file.rates, joins_of(topology, file.joins), without_replicas(shape))
+    number = _budget(budget, graph.replaceable)
     apart = read_domains(domains, graph) if domains else ()
     notes = notes_of(shape, file.rates, graph, measured_on)
-    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, path, notes)
+    wanted = budgets(graph.replaceable, number)
+    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, path, notes, wanted)
 
 
 def _budget(text: str, tasks: int) -> int:
-    """The number of replicas that a budget allows; a share is rounded down. ConfigError when it is none."""
+    """The number of replicas that a budget allows; ConfigError when it is none."""
     from riprap.codec.errors import ConfigError
+    from riprap.configs.budget import replicas_allowed
 
-    form = "give a number of tasks, as 8, or a share of them, as 25%"
-    number = text.removesuffix("%").strip()
     try:
-        value = float(number) if text.endswith("%") else int(number)
-    except ValueError as error:
-        raise ConfigError(f"--budget {text}: not a number of tasks", form) from error
-    most = 100 if text.endswith("%") else tasks
-    if not 0 <= value <= most:
-        has = f"the topology has {tasks} task{'' if tasks == 1 else 's'}"
-        raise ConfigError(f"--budget {text}: {has}, and each has one replica at most", form)
-    return int(tasks * value / 100) if text.endswith("%") else int(value)
+        return replicas_allowed(text, tasks)
+    except ConfigError as error:
+        raise ConfigError(f"--budget {text}: {error.args[0]}", error.remedy) from error
 
 
 def _write(report: PlanReport, out: str | None) -> Path:

@@ -28,7 +28,17 @@ def _is_join(operator: str) -> bool:
 def notes_of(shape: Shape, rates: StreamRates, graph: TaskGraph, measured_on: str = "") -> list[str]:
     """One sentence for each premise; `measured_on` names the run or pilot that all rates of links are from."""
     measured = _measured(shape, rates, measured_on) if measured_on else ()
-    return [*measured, *_assumptions(shape, rates), *_left_out(shape), *_uneven(graph)]
+    return [*measured, *_assumptions(shape, rates), *_free(graph), *_left_out(shape), *_uneven(graph)]
+
+
+def without_replicas(shape: Shape) -> frozenset[str]:
+    """The stages whose tasks can have none in this engine: destinations, for one process writes an output."""
+    return frozenset(shape.sinks)
+
+
+def _free(graph: TaskGraph) -> Iterator[str]:
+    if names := [group.name for group in graph.operators if group.first in graph.free]:
+        yield f"destinations ({', '.join(names)}) have no replica and count as alive: kept is what reaches them"
 
 
 def _measured(shape: Shape, rates: StreamRates, measured_on: str) -> Iterator[str]:
