@@ -285,8 +285,7 @@ class PartiallyActiveOptions(Keeping):
             if getattr(self, key):
                 yield Problem(at, f"is given beside {key}", "one of replicate, plan, budget")
         try:
-            able = sum(tasks for stage, tasks in shape.parallelism.items() if stage not in shape.sinks)
-            replicas_allowed(str(self.budget), able)
+            replicas_allowed(str(self.budget), shape.replaceable)
         except ConfigError as error:
             yield Problem(at, f"is {self.budget}: {error.args[0]}", BUDGET)
 

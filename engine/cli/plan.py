@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -25,6 +26,9 @@ DOCUMENT, PAGE = "plan.json", "plan.html"
     "--budget", required=True, metavar="N|N%", help="The tasks that may have a replica: a number, or a share."
 )
 @click.option("--from", "run", metavar="RUNDIR", help="Take the rates that this run of the job has had.")
+@click.option(
+    "--pilot-items", type=click.IntRange(min=1), metavar="N", help="Run the job on N items first, for its rates."
+)
 @click.option("--rates", metavar="FILE", help="Items per second of sources and links; assumed equal without any.")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="auto", show_default=True, help="The planner.")
 @click.option(
@@ -37,13 +41,13 @@ DOCUMENT, PAGE = "plan.json", "plan.html"
 @set_option
 @json_option
 def command(
-    topology: str, budget: str, run: str | None, rates: str | None, algorithm: str, objective: str,
-    domains: str | None, curve: bool, out: str | None, sets: tuple[str, ...], as_json: bool,
+    topology: str, budget: str, run: str | None, pilot_items: int | None, rates: str | None, algorithm: str,
+    objective: str, domains: str | None, curve: bool, out: str | None, sets: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Choose the tasks of TOPOLOGY that get an active replica, by the output that they keep.
 
     The share of the final output that is still put out while tasks without a replica are down is the output fidelity
-    of a plan. Nothing is run, and the input need not be there.
+    of a plan. Nothing is run but the pilot of --pilot-items, and without it the input need not be there.
 
     \b
     Example:
@@ -55,7 +59,10 @@ def command(
     from riprap.engine.plan.words import text
 
     loaded = _topology(topology, sets)
-    report = _report(loaded, budget, _given(loaded, run, rates), algorithm, objective, domains)
+    _check_one({"--from": run, "--pilot-items": pilot_items, "--rates": rates})
+    number = _budget(budget, loaded.shape.replaceable)
+    given = _given(loaded, run, rates) if pilot_items is None else _of_pilot(topology, sets, pilot_items)
+    report = _report(loaded, number, given, algorithm, objective, domains)
     folder = _write(report, out)
     if as_json:
         click.echo(to_json(document(report), indent=2))
@@ -79,16 +86,28 @@ class Given(NamedTuple):
     measured_on: str = ""
 
 
-def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
-    """The rates that the options name; ConfigError when they are none, or several are named."""
+def _check_one(sources: Mapping[str, object]) -> None:
+    """ConfigError when several options name the rates."""
     from riprap.codec.errors import ConfigError
+
+    if len(told := [option for option, value in sources.items() if value is not None]) > 1:
+        raise ConfigError(f"{' and '.join(told)} each name the rates", f"give one of {', '.join(sources)}")
+
+
+def _of_pilot(file: str, sets: tuple[str, ...], items: int) -> Given:
+    from riprap.engine.tune.rate_pilot import pilot_rates
+
+    click.echo(f"pilot of {items:,} items", err=True)
+    rates, ran = pilot_rates(file, sets, items)
+    return Given(rates, f"a pilot of {ran:,} items", f"a pilot of {ran:,} items")
+
+
+def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
+    """The rates that the options name; ConfigError when they are none."""
     from riprap.engine.plan.rates_file import RatesFile, read_rates
     from riprap.engine.plan.run_rates import rates_of_run
     from riprap.engine.run_directory.rates import RATES
 
-    named = {"--from": run, "--rates": rates}
-    if len(told := [option for option, value in named.items() if value is not None]) > 1:
-        raise ConfigError(f"{' and '.join(told)} each name the rates", f"give one of {', '.join(named)}")
     if run is not None:
         return Given(rates_of_run(Path(run), topology.shape), str(Path(run, RATES)), run)
     if rates is not None:
@@ -97,7 +116,7 @@ def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
 
 
 def _report(
-    topology: Topology, budget: str, given: Given, algorithm: str, objective: str, domains: str | None
+    topology: Topology, budget: int, given: Given, algorithm: str, objective: str, domains: str | None
 ) -> PlanReport:
     from riprap.controller.planning.rates import task_graph
     from riprap.engine.plan.domains_file import read_domains
@@ -106,11 +125,10 @@ def _report(
 
     shape, (file, path, measured_on) = topology.shape, given
     graph = task_graph(shape, file.rates, joins_of(topology, file.joins), without_replicas(shape))
-    number = _budget(budget, graph.replaceable)
     apart = read_domains(domains, graph) if domains else ()
     notes = notes_of(shape, file.rates, graph, measured_on)
-    wanted = budgets(graph.replaceable, number)
-    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, path, notes, wanted)
+    wanted = budgets(graph.replaceable, budget)
+    return make_plan(topology, graph, budget, cast(Any, algorithm), objective, apart, path, notes, wanted)
 
 
 def _budget(text: str, tasks: int) -> int:

@@ -318,4 +318,24 @@ def test_what_holds_no_rates_of_this_topology_is_refused(tmp_path: Path) -> None
 
 def test_rates_are_named_once(tmp_path: Path) -> None:
     error = refused(tmp_path / "out", SKETCHES, "--budget", "3", "--from", "run", "--rates", "file")
-    assert "--from and --rates each name the rates" in str(error)
+    assert "--from and --rates each name the rates" in str(error) and "--pilot-items" in error.remedy
+    error = refused(tmp_path / "out", SKETCHES, "--budget", "3", "--pilot-items", "9", "--from", "run")
+    assert "--from and --pilot-items each name the rates" in str(error)
+
+
+def test_no_pilot_runs_for_what_is_refused_anyway(tmp_path: Path) -> None:
+    """The input of this job is not there, which a pilot would say."""
+    error = refused(tmp_path / "out", SKETCHES, "--budget", "9", "--pilot-items", "10")
+    assert "the topology has 4 tasks" in str(error)
+    lines = tmp_path / "live.yaml"
+    lines.write_text("""\
+job: words
+input: {path: "tcp://127.0.0.1:1"}
+micro_batch: 10
+stages:
+  split: {operator: "word_count:SplitWords", parallelism: 1}
+  count: {operator: "word_count:CountWords", parallelism: 1}
+edges: [{from: split, to: count, partitioning: full}]
+fault_tolerance: upstream_backup
+""")
+    assert "the input of split goes on" in str(refused(tmp_path / "out", lines, "--budget", "1", "--pilot-items", "10"))
