@@ -114,7 +114,7 @@ class Shape:
 
     @cached_property
     def replaceable(self) -> int:
-        """The number of tasks that can have an active replica: all but those of sinks, for one process writes output."""
+        """The number of tasks that can have an active replica: all but the sinks', for one process writes output."""
         return sum(tasks for stage, tasks in self.parallelism.items() if stage not in self.sinks)
 
     @cached_property

@@ -26,8 +26,8 @@ def plans_up_to(
 ) -> tuple[list[frozenset[int]], np.ndarray]:
     """By number of replicas, 0 to `budget`: a plan of at most so many, and its OF, which never falls.
 
-    Tasks that are `spared` (tasks, booleans), by default the free ones, live without a replica. Every plan is extended by the best tree of each
-    size, as Algorithm 1 does with all trees, and the best plan of each number is kept.
+    Tasks that are `spared` (tasks, booleans), by default the free ones, live without a replica. Every plan is extended
+    by the best tree of each size, as Algorithm 1 does with all trees, and the best plan of each number is kept.
     """
     spared = graph.spared if spared is None else spared
     plans = [frozenset[int]()] * (budget + 1)

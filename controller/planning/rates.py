@@ -52,13 +52,13 @@ def task_graph(
     streams = []
     for stage in stages:
         group = groups[at[stage]]
-        hears = np.ones(group.count, bool)
+        hears: np.ndarray = np.ones(group.count, bool)
         if stage in shape.sources:
             loads[group.tasks] = _read(shape, rates, stage)
             produced[group.tasks] = loads[group.tasks]
         else:
-            arriving = np.array(arrivals[stage])
-            hears = arriving.all(axis=0) if group.correlated else arriving.any(axis=0)
+            arriving = np.array(arrivals[stage], float)
+            hears = (arriving.min(axis=0) if group.correlated else arriving.max(axis=0)) > 0
             produced[group.tasks] = hears * loads[group.tasks] * rates.selectivity.get(stage, 1.0)
         for edge in _edges_from(shape, stage):
             receiving = groups[at[edge.downstream]]

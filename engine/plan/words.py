@@ -21,7 +21,8 @@ def sentences(report: PlanReport) -> Iterator[str]:
     used, plan = len(report.plan.tasks), report.plan
     if plan.fidelity > 0:
         further = _further(report) if report.objective == "worst" else ""
-        yield f"{_replicas(used)} keep{_s(used)} {percent(plan.fidelity)} of the output if every other task dies{further}."
+        kept = f"{_replicas(used)} keep{_s(used)} {percent(plan.fidelity)}"
+        yield f"{kept} of the output if every other task dies{further}."
     elif report.objective == "worst":
         yield (
             f"{_replicas(report.budget)} keep{_s(report.budget)} nothing of the output if every other task dies: "

@@ -34,7 +34,9 @@ def pilot_rates(file: str, sets: Sequence[str], items: int) -> tuple[RatesFile, 
         pilots = Pilots(str(job / TOPOLOGY), topology, Path(folder), ())
         pilots.run("pilot", _without_replicas(topology), asked, disturbed=False)
         if not Path(folder, "pilot", RATES).exists():
-            raise ConfigError("--pilot-items: this job counts no items of links, for its stages are coded", "use --rates")
+            raise ConfigError(
+                "--pilot-items: this job counts no items of links, for its stages are coded", "use --rates"
+            )
         return rates_of_run(Path(folder, "pilot"), topology.shape), asked
 
 

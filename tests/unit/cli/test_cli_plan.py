@@ -183,7 +183,13 @@ def test_the_page_shows_tasks_replicas_domains_and_curve_and_needs_nothing_else(
 
 @pytest.mark.parametrize(
     ("budget", "wrong"),
-    [("5", "the topology has 4 tasks that can have a replica"), ("-1", "4 tasks"), ("101%", "4 tasks"), ("many", "not a"), ("2.5", "not a")],
+    [
+        ("5", "the topology has 4 tasks that can have a replica"),
+        ("-1", "4 tasks"),
+        ("101%", "4 tasks"),
+        ("many", "not a"),
+        ("2.5", "not a"),
+    ],
 )
 def test_a_budget_that_is_none(tmp_path: Path, budget: str, wrong: str) -> None:
     assert wrong in str(refused(tmp_path / "out", SKETCHES, "--budget", budget))

@@ -52,7 +52,7 @@ def test_the_planner_is_the_one_that_was_asked_for() -> None:
 
 def test_a_planner_that_cannot_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riprap.controller.planning.dp.PAIRS_MAX", 1)
-    with pytest.raises(ConfigError, match="fault_tolerance.planner dp: the dynamic program has more than 1 pairs"):
+    with pytest.raises(ConfigError, match=r"fault_tolerance\.planner dp: the dynamic program has more than 1 pairs"):
         with_planned_replicas(topology(budget=2, planner="dp"))
 
 
@@ -76,4 +76,6 @@ def test_it_says_what_it_assumed_and_leaves_a_plan_that_a_job_takes(tmp_path: Pa
 @pytest.mark.parametrize("budget", ["5", "101%"])
 def test_a_larger_budget_is_refused_with_its_line(budget: str) -> None:
     with pytest.raises(ConfigError, match=r"fault_tolerance.budget=.*the topology has 4 tasks that can have a replica"):
-        load(SKETCHES, ["fault_tolerance.scheme=partially_active", f"fault_tolerance.budget={budget}"], with_input=False)
+        load(
+            SKETCHES, ["fault_tolerance.scheme=partially_active", f"fault_tolerance.budget={budget}"], with_input=False
+        )

@@ -92,7 +92,7 @@ def test_the_expected_output_beside_brute_force(made: RandomTopology) -> None:
             reached = expected_fidelity(one, domains, {task: away[task] for task in plan})
             assert not plan & one.free and len(plan) <= budget
             assert 0.9 * most <= reached <= most + 1e-9 <= bound + 2e-9
-    assert expected_fidelity(one, each_alone(one), {task: "elsewhere" for task in paid}) == pytest.approx(1)
+    assert expected_fidelity(one, each_alone(one), dict.fromkeys(paid, "elsewhere")) == pytest.approx(1)
 
 
 def test_who_hears_nothing_puts_nothing_out() -> None:
@@ -102,7 +102,9 @@ def test_who_hears_nothing_puts_nothing_out() -> None:
     for joins in ((), ("j",)):
         for _ in range(40):
             sizes = {f"{a}->{b}": (stages[a], stages[b]) for a, b, _ in edges}
-            links = {name: (rng.integers(0, 9, size) * (rng.random(size) < 0.5)).tolist() for name, size in sizes.items()}
+            links = {
+                name: (rng.integers(0, 9, size) * (rng.random(size) < 0.5)).tolist() for name, size in sizes.items()
+            }
             links["l->j"][0][0] = links["r->j"][0][0] = links["j->z"][0][0] = 1
             made = graph(stages, edges, StreamRates(links=links), joins)
             assert fidelity_of(made, frozenset(range(made.size))) == pytest.approx(1)
