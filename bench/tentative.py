@@ -72,7 +72,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Outage:
-    """What a destination put out around a kill; milliseconds from the kill, None where there was none."""
+    """The output of a destination around a kill; milliseconds from the kill, None where there was none."""
 
     detected_ms: float
     tentative_ms: float | None

@@ -14,6 +14,28 @@ REMEDY = "make it with `riprap plan TOPOLOGY --budget N`, and name the plan.json
 BYTES_MAX = 64 << 20
 
 
+class PlannedShape:
+    """The stages and edges that something was planned or measured for: `topology` of a plan.json."""
+
+    def __init__(self, topology: dict[str, Any]) -> None:
+        self._stages: dict[str, int] = topology["stages"]
+        self._edges = {_edge_of(edge): edge.get("partitioning") for edge in topology["edges"]}
+
+    def differences(self, shape: Shape, there: str) -> Iterator[str]:
+        """All in which a topology differs from it; `there` says which it is of, as in `in the plan`."""
+        for stage in dict.fromkeys([*self._stages, *shape.parallelism]):
+            planned, here = self._stages.get(stage, 0), shape.parallelism.get(stage, 0)
+            if planned != here:
+                yield f"stage {stage} has {planned} tasks {there} and {here} here"
+        edges = {(edge.upstream, edge.downstream, edge.feedback): edge.partitioning for edge in shape.edges}
+        for edge in dict.fromkeys([*self._edges, *edges]):
+            name = f"{'feedback' if edge[2] else 'edge'} {edge[0]}->{edge[1]}"
+            if edge not in edges or edge not in self._edges:
+                yield f"{name} is {'here' if edge in edges else there} alone"
+            elif self._edges[edge] != edges[edge]:
+                yield f"{name} is {self._edges[edge]} {there} and {edges[edge]} here"
+
+
 class PlanFile:
     """The tasks of a plan, and the topology that it was made for."""
 
@@ -33,22 +55,11 @@ class PlanFile:
         if not _is_identity(topology) or not isinstance(tasks, list) or not all(isinstance(one, str) for one in tasks):
             raise ConfigError("holds no `topology` with stages and edges, or no list of `tasks`", REMEDY)
         self.tasks: list[str] = tasks
-        self._stages: dict[str, int] = topology["stages"]
-        self._edges = {_edge_of(edge): edge.get("partitioning") for edge in topology["edges"]}
+        self._shape = PlannedShape(topology)
 
     def differences(self, shape: Shape) -> Iterator[str]:
         """All in which a topology differs from that of the plan."""
-        for stage in dict.fromkeys([*self._stages, *shape.parallelism]):
-            planned, here = self._stages.get(stage, 0), shape.parallelism.get(stage, 0)
-            if planned != here:
-                yield f"stage {stage} has {planned} tasks in the plan and {here} here"
-        edges = {(edge.upstream, edge.downstream, edge.feedback): edge.partitioning for edge in shape.edges}
-        for edge in dict.fromkeys([*self._edges, *edges]):
-            name = f"{'feedback' if edge[2] else 'edge'} {edge[0]}->{edge[1]}"
-            if edge not in edges or edge not in self._edges:
-                yield f"{name} is {'here' if edge in edges else 'in the plan'} alone"
-            elif self._edges[edge] != edges[edge]:
-                yield f"{name} is {self._edges[edge]} in the plan and {edges[edge]} here"
+        return self._shape.differences(shape, "in the plan")
 
 
 def _edge_of(edge: dict[str, Any]) -> tuple[str, str, bool]:

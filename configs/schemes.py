@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.base import Section
+from riprap.configs.budget import BUDGET, replicas_allowed
 from riprap.configs.plan_file import PlanFile
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.roles import role_problems
@@ -224,6 +225,12 @@ class UpstreamBackupOptions(Keeping):
     scheme: Literal["upstream_backup"]
 
 
+def _budget(value: Any) -> Any:
+    if value is None or (type(value) is int and value >= 0) or (isinstance(value, str) and value.endswith("%")):
+        return value
+    raise PydanticCustomError("budget", BUDGET)
+
+
 class PartiallyActiveOptions(Keeping):
     """Each task saves its state by itself, senders keep what that lacks, and all take blocks in one order (PPA)."""
 
@@ -238,6 +245,10 @@ class PartiallyActiveOptions(Keeping):
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
     plan: str | None = None
     """The plan.json that names them instead (riprap plan). Its destinations have none, for they write the output."""
+    budget: Annotated[int | str | None, BeforeValidator(_budget)] = None
+    """The number or share (`25%`) of tasks that have one, where a plan is to be made before the job starts."""
+    planner: Literal["auto", "exact", "dp", "greedy", "structure_aware"] = "auto"
+    """The algorithm of that plan, as of `riprap plan --algorithm`."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """No edge leads back: what it brings has no place in the order of windows."""
@@ -249,6 +260,7 @@ class PartiallyActiveOptions(Keeping):
                     "an exact scheme for that",
                     "set fault_tolerance.scheme to barrier, for example",
                 )
+        yield from self._budget_problems(shape)
         for position, name in enumerate(self.replicate):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
         if self.plan is not None:
@@ -261,11 +273,27 @@ class PartiallyActiveOptions(Keeping):
         planned = [task for task in PlanFile(self.plan).tasks if task.partition(".")[0] not in shape.sinks]
         return {"replicate": planned, "plan": None}
 
+    def _budget_problems(self, shape: Shape) -> Iterator[Problem]:
+        """More than the tasks that can have one, or beside replicas that are named."""
+        at = ("fault_tolerance", "budget")
+        if self.budget is None:
+            if self.planner != "auto":
+                wrong = f"is {self.planner}, and there is no budget to plan for"
+                yield Problem(("fault_tolerance", "planner"), wrong, "a budget beside it")
+            return
+        for key in ("replicate", "plan"):
+            if getattr(self, key):
+                yield Problem(at, f"is given beside {key}", "one of replicate, plan, budget")
+        try:
+            replicas_allowed(str(self.budget), shape.replaceable)
+        except ConfigError as error:
+            yield Problem(at, f"is {self.budget}: {error.args[0]}", BUDGET)
+
     def _plan_problems(self, path: str, shape: Shape) -> Iterator[Problem]:
         """A file that is no plan, or one for another topology."""
         at, fix = ("fault_tolerance", "plan"), "plan once more for this topology: riprap plan TOPOLOGY --budget N"
         if self.replicate:
-            yield Problem(at, "is given beside replicate", "one of the two")
+            yield Problem(at, "is given beside replicate", "one of replicate, plan, budget")
             return
         try:
             plan = PlanFile(path)

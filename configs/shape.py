@@ -113,6 +113,11 @@ class Shape:
         return tuple(stage for stage in self.parallelism if self._sides(stage) == (True, False))
 
     @cached_property
+    def replaceable(self) -> int:
+        """The number of tasks that can have an active replica: all but the sinks', for one process writes output."""
+        return sum(tasks for stage, tasks in self.parallelism.items() if stage not in self.sinks)
+
+    @cached_property
     def isolated(self) -> tuple[str, ...]:
         """Stages that no data edge touches."""
         return tuple(stage for stage in self.parallelism if self._sides(stage) == (False, False))

@@ -17,8 +17,9 @@ STEPS = 50
 
 
 def upper_bounds(graph: TaskGraph, budgets: range, spared: np.ndarray | None = None) -> np.ndarray:
-    """By budget, a number that OF cannot exceed; tasks that are `spared` (tasks, booleans) live without a replica."""
-    spared = np.zeros(graph.size, bool) if spared is None else spared
+    """By budget, a number that OF cannot exceed; tasks that are `spared` (tasks, booleans), by default the free ones,
+    live without a replica."""
+    spared = graph.spared if spared is None else spared
     carried, past = passing(graph), _past(graph, spared)
     covers = []
     for place, group in enumerate(graph.operators):

@@ -28,8 +28,11 @@ class FailureDomain:
 
 
 def each_alone(graph: TaskGraph) -> tuple[FailureDomain, ...]:
-    """Independent failures: each task is a domain, and one is as likely to fail as another."""
-    return tuple(FailureDomain(name, frozenset({task})) for task, name in enumerate(graph.names))
+    """Independent failures: each task is a domain, and one is as likely to fail as another; free ones never do."""
+    return tuple(
+        FailureDomain(name, frozenset({task}), 0.0 if task in graph.free else 1.0)
+        for task, name in enumerate(graph.names)
+    )
 
 
 def expected_fidelity(graph: TaskGraph, domains: Sequence[FailureDomain], replicas: Mapping[int, str]) -> float:
@@ -37,7 +40,7 @@ def expected_fidelity(graph: TaskGraph, domains: Sequence[FailureDomain], replic
     total = sum(domain.probability for domain in domains)
     found = 0.0
     for domain in domains:
-        alive = ~graph.mask(domain.tasks)
+        alive = ~graph.mask(domain.tasks - graph.free)
         alive |= graph.mask(task for task, place in replicas.items() if place != domain.name)
         found += domain.probability / total * float(output_fidelity(graph, alive))
     return found
@@ -92,10 +95,12 @@ def plan_expected(
 
 
 def _curve(graph: TaskGraph, domain: FailureDomain, budget: int, begin: frozenset[int]) -> _DomainCurve:
-    spared = ~graph.mask(domain.tasks - begin)
-    if len(domain.tasks) == 1:  # as there are many of, and no search is needed for
-        values = output_fidelity(graph, np.stack([spared, np.ones(graph.size, bool)], axis=1))[: budget + 1]
-        return _DomainCurve([frozenset(), domain.tasks - begin], values, values)
+    failing = domain.tasks - begin - graph.free
+    spared = ~graph.mask(failing)
+    if len(failing) <= 1:  # as there are many of, and no search is needed for
+        values = output_fidelity(graph, np.stack([spared, np.ones(graph.size, bool)], axis=1))
+        most = 1 + min(budget, len(failing))
+        return _DomainCurve([frozenset(), failing], values[:most], values[:most])
     most = min(budget, graph.size - int(spared.sum()))
     plans, values = plans_up_to(graph, most, spared)
     return _DomainCurve(plans, values, np.maximum(values, upper_bounds(graph, range(most + 1), spared)))

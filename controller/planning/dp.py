@@ -23,7 +23,7 @@ def plan_dp(graph: TaskGraph, budget: int) -> frozenset[int]:
 
     TooManyTrees or TooManyPlans when the graph is too large for it: its cost grows as 2 to the number of trees.
     """
-    trees = trees_of(graph)
+    trees = _paid(trees_of(graph), graph.free)
     best, most, pairs = 0, 0.0, 0
     by_usage: list[set[int]] = [set() for _ in range(budget + 1)]
     by_usage[0].add(0)
@@ -43,6 +43,14 @@ def plan_dp(graph: TaskGraph, budget: int) -> frozenset[int]:
                     by_usage[extended.bit_count()].add(extended)
         by_usage[usage].clear()
     return frozenset(tasks_of(best))
+
+
+def _paid(trees: Trees, free: frozenset[int]) -> Trees:
+    """The trees without the tasks that cost nothing; those that differ in these alone are one."""
+    costless, found = sum(1 << task for task in free), Trees()
+    for tree, value in trees.items():
+        found[tree & ~costless] = found.get(tree & ~costless, 0.0) + value
+    return found
 
 
 def worth(trees: Trees, plan: int) -> float:

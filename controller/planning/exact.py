@@ -43,11 +43,12 @@ def has_solver() -> bool:
 def solve(
     graph: TaskGraph, budget: int, spared: np.ndarray | None = None, seconds_max: float = SECONDS_MAX
 ) -> Optimum:  # fmt: skip
-    """The best plan of at most `budget` replicas where all tasks fail that are not `spared` (tasks, booleans).
+    """The best plan of at most `budget` replicas where all tasks fail that are not `spared` (tasks, booleans), by
+    default the free ones.
 
     ConfigError without scipy.
     """
-    spared = np.zeros(graph.size, bool) if spared is None else spared
+    spared = graph.spared if spared is None else spared
     program = _of_trees(graph) if _has_joins(graph) and count_trees(graph) <= PROGRAM_TREES_MAX else _of_flow(graph)
     chosen, bound = program.solve(budget, spared, seconds_max)
     alive = frozenset(np.flatnonzero(chosen | spared).tolist())

@@ -40,8 +40,8 @@ def output_fidelity(graph: TaskGraph, alive: np.ndarray) -> np.ndarray:
 
 
 def fidelity_of(graph: TaskGraph, tasks: set[int] | frozenset[int]) -> float:
-    """OF when `tasks` are alive and all others have failed."""
-    return float(output_fidelity(graph, graph.mask(tasks)))
+    """OF when `tasks` are alive and all others have failed that are not free."""
+    return float(output_fidelity(graph, graph.alive(tasks)))
 
 
 def output_fidelities(graph: TaskGraph, sets: Iterable[np.ndarray]) -> np.ndarray:
@@ -54,8 +54,8 @@ def output_fidelities(graph: TaskGraph, sets: Iterable[np.ndarray]) -> np.ndarra
 
 def contributing(graph: TaskGraph, tasks: frozenset[int]) -> frozenset[int]:
     """Those of `tasks` that some complete tree among them needs; the others could as well fail."""
-    alive = graph.mask(tasks)
-    found = alive & (fidelities(graph, alive) > 0) & (influence(graph, alive) > 0)
+    alive = graph.alive(tasks)
+    found = graph.mask(tasks) & (fidelities(graph, alive) > 0) & (influence(graph, alive) > 0)
     return frozenset(np.flatnonzero(found).tolist())
 
 

@@ -18,18 +18,19 @@ class FullPlanner:
         self._graph = graph
         gains = np.round(passing(graph), 12)
         self._ranked = [
-            sorted(range(group.tasks.start, group.tasks.stop), key=lambda task: (-float(gains[task]), task))
+            sorted(set(range(group.tasks.start, group.tasks.stop)) - graph.free, key=lambda t: (-float(gains[t]), t))
             for group in graph.operators
         ]
+        self._counts = [group.count for group in graph.operators]
 
     def extend(self, plan: frozenset[int], most: int) -> frozenset[int]:
         """The new tasks of one step, at most `most`; none when they do not suffice or nothing is left."""
         left = [[task for task in ranked if task not in plan] for ranked in self._ranked]
-        missing = [tasks[0] for tasks, ranked in zip(left, self._ranked) if len(tasks) == len(ranked)]
+        missing = [tasks[0] for tasks, count in zip(left, self._counts) if len(tasks) == count]  # nobody lives there
         if missing:
             return frozenset(missing if len(missing) <= most else ())
         nexts = [tasks[0] for tasks in left if tasks]
         if not nexts or most < 1:
             return frozenset()
-        reached = output_fidelities(self._graph, (self._graph.mask(plan | {task}) for task in nexts))
+        reached = output_fidelities(self._graph, (self._graph.alive(plan | {task}) for task in nexts))
         return frozenset({nexts[int(np.argmax(reached))]})

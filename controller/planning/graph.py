@@ -108,18 +108,30 @@ class TaskGraph:
     """Operators in topological order, the substreams between them, and the weight of each task's output.
 
     `outputs` (tasks, sums to 1) is the share of the final output that leaves each task, 0 for all but sink tasks;
-    `loads` (tasks, items/s) is the input of each task, of a source task what it reads.
+    `loads` (tasks, items/s) is the input of each task, of a source task what it reads. Tasks that are `free` can have
+    no replica, and count as alive whatever fails: no plan has any of them, and none pays for them.
     """
 
     operators: tuple[TaskGroup, ...]
     substreams: tuple[Substreams, ...]
     outputs: np.ndarray
     loads: np.ndarray
+    free: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
         """The number of tasks."""
         return len(self.outputs)
+
+    @property
+    def replaceable(self) -> int:
+        """The number of tasks that can have a replica: the largest plan."""
+        return self.size - len(self.free)
+
+    @cached_property
+    def spared(self) -> np.ndarray:
+        """The free tasks as booleans (tasks)."""
+        return self.mask(self.free)
 
     @cached_property
     def inputs(self) -> tuple[tuple[StreamShares, ...], ...]:
@@ -148,6 +160,10 @@ class TaskGraph:
         found[list(tasks)] = True
         return found
 
+    def alive(self, plan: Iterable[int]) -> np.ndarray:
+        """All that lives when the tasks without a replica fail: those of a plan and the free ones (tasks)."""
+        return self.mask(plan) | self.spared
+
     def part(self, places: Iterable[int], outputs: np.ndarray) -> tuple[TaskGraph, np.ndarray]:
         """The graph of some operators alone, with other `outputs` (tasks of this graph), and its tasks' numbers here.
 
@@ -171,7 +187,8 @@ class TaskGraph:
             if one.upstream in at and one.downstream in at
         ]
         weights = outputs[tasks] / (outputs[tasks].sum() or 1.0)  # a part without traffic puts nothing out
-        return TaskGraph(tuple(groups), tuple(streams), weights, self.loads[tasks]), tasks
+        free = frozenset(int(renumbered[task]) for task in self.free if renumbered[task] >= 0)
+        return TaskGraph(tuple(groups), tuple(streams), weights, self.loads[tasks], free), tasks
 
     def _shares_of(self, place: int) -> tuple[StreamShares, ...]:
         group = self.operators[place]

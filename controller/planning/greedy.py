@@ -9,12 +9,12 @@ from riprap.controller.planning.graph import TaskGraph
 
 
 def plan_greedy(graph: TaskGraph, budget: int) -> frozenset[int]:
-    """The `budget` tasks with the lowest OF when each alone fails; of equals the first."""
-    found = alone_failed(graph)
-    return frozenset(np.argsort(found, kind="stable")[:budget].tolist())
+    """The `budget` tasks with the lowest OF when each alone fails; of equals the first. None is free."""
+    ranked = np.argsort(alone_failed(graph), kind="stable")
+    return frozenset(ranked[~graph.spared[ranked]][:budget].tolist())
 
 
 def alone_failed(graph: TaskGraph) -> np.ndarray:
     """By task, OF when it alone has failed; rounded, so that equals are equal whatever the order of the sums."""
     everyone = frozenset(range(graph.size))
-    return np.round(output_fidelities(graph, (graph.mask(everyone - {task}) for task in range(graph.size))), 12)
+    return np.round(output_fidelities(graph, (graph.alive(everyone - {task}) for task in range(graph.size))), 12)

@@ -26,10 +26,10 @@ def plans_up_to(
 ) -> tuple[list[frozenset[int]], np.ndarray]:
     """By number of replicas, 0 to `budget`: a plan of at most so many, and its OF, which never falls.
 
-    Tasks that are `spared` (tasks, booleans) live without a replica. Every plan is extended by the best tree of each
-    size, as Algorithm 1 does with all trees, and the best plan of each number is kept.
+    Tasks that are `spared` (tasks, booleans), by default the free ones, live without a replica. Every plan is extended
+    by the best tree of each size, as Algorithm 1 does with all trees, and the best plan of each number is kept.
     """
-    spared = np.zeros(graph.size, bool) if spared is None else spared
+    spared = graph.spared if spared is None else spared
     plans = [frozenset[int]()] * (budget + 1)
     values = np.zeros(budget + 1)
     values[:] = float(output_fidelity(graph, spared))
@@ -64,11 +64,10 @@ def _extensions(
 
 def best_extension(graph: TaskGraph, plan: frozenset[int], most: int) -> frozenset[int]:
     """The new tasks, at most `most`, that add most to OF per task as one further tree; none when nothing gains."""
-    nobody = np.zeros(graph.size, bool)
-    extended = _extensions(graph, plan, nobody, len(plan) + most, largest_tree(graph))
+    extended = _extensions(graph, plan, graph.spared, len(plan) + most, largest_tree(graph))
     if not extended:
         return frozenset()
-    gains = output_fidelity(graph, np.stack([graph.mask(one) for one in extended], axis=1)) - fidelity_of(graph, plan)
+    gains = output_fidelity(graph, np.stack([graph.alive(one) for one in extended], axis=1)) - fidelity_of(graph, plan)
     best = int(np.argmax(gains / [len(one - plan) for one in extended]))
     return extended[best] - plan if gains[best] > NOTHING else frozenset()
 
@@ -80,8 +79,8 @@ def _searched(graph: TaskGraph, alive: np.ndarray, most: int) -> tuple[_Search, 
 
 
 def largest_tree(graph: TaskGraph) -> int:
-    """The most tasks that an MC-tree can have; a task that two branches of a join share counts twice."""
-    sizes = np.ones(graph.size, np.int64)
+    """The most tasks that an MC-tree can have, free ones apart; one that two branches of a join share counts twice."""
+    sizes = (~graph.spared).astype(np.int64)
     for group, streams in zip(graph.operators, graph.inputs):
         branches = [stream.largest(sizes, weighted=False) for stream in streams]
         if branches:

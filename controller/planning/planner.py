@@ -55,14 +55,14 @@ class Planner:
     def plan(self, budget: int) -> ReplicationPlan:
         """The plan for at most `budget` replicas; ConfigError for `exact` without scipy, and RiprapError for `dp` on a
         graph that is too large for it."""
-        budget = min(budget, self.graph.size)
+        budget = min(budget, self.graph.replaceable)
         if self.algorithm in OF_THE_PAPER:
             tasks = OF_THE_PAPER[self.algorithm](self.graph, budget)
             reached = fidelity_of(self.graph, tasks)
             bound = reached if self.algorithm == "dp" else max(reached, self._of_factors(budget).bound)
             return ReplicationPlan(tasks, reached, bound)
-        if budget == self.graph.size:
-            return ReplicationPlan(frozenset(range(budget)), 1.0, 1.0)
+        if budget == self.graph.replaceable:
+            return ReplicationPlan(frozenset(range(self.graph.size)) - self.graph.free, 1.0, 1.0)
         return self._of_factors(budget)
 
     def _of_factors(self, budget: int) -> ReplicationPlan:
@@ -93,7 +93,7 @@ class _FactorCurve:
     def reach(self, budget: int, first: int) -> None:
         """Know all budgets up to `budget`, those from `first` on as well as can be."""
         graph = self.factor.graph
-        last = min(budget, graph.size)
+        last = min(budget, graph.replaceable)
         if not graph.substreams:
             self._sorted()
             return
@@ -115,18 +115,19 @@ class _FactorCurve:
 
     def plan(self, budget: int) -> frozenset[int]:
         """The plan of a budget."""
-        return self._plans[min(budget, self.factor.graph.size)]
+        return self._plans[min(budget, self.factor.graph.replaceable)]
 
     def _up_to(self, budget: int, found: dict[int, float]) -> np.ndarray:
-        return np.array([found[number] for number in range(min(budget, self.factor.graph.size) + 1)])
+        return np.array([found[number] for number in range(min(budget, self.factor.graph.replaceable) + 1)])
 
     def _sorted(self) -> None:
         """Of one operator, the tasks with the largest shares."""
         graph = self.factor.graph
-        order = np.argsort(-graph.outputs, kind="stable").tolist()
-        for number in range(graph.size + 1):
+        ranked = np.argsort(-graph.outputs, kind="stable")
+        order = ranked[~graph.spared[ranked]].tolist()
+        for number in range(graph.replaceable + 1):
             self._plans[number] = frozenset(order[:number])
-            self._values[number] = self._bounds[number] = float(graph.outputs[order[:number]].sum())
+            self._values[number] = self._bounds[number] = fidelity_of(graph, self._plans[number])
 
     def _grown(self, last: int) -> None:
         graph = self.factor.graph

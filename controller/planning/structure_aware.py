@@ -57,7 +57,7 @@ def _first(graph: TaskGraph, parts: list[_Part], budget: int) -> frozenset[int]:
 
 
 def _density(graph: TaskGraph, plan: frozenset[int]) -> float:
-    return fidelity_of(graph, plan) / len(plan) if plan else 0.0
+    return (fidelity_of(graph, plan) - fidelity_of(graph, frozenset())) / len(plan) if plan else 0.0
 
 
 def _extension(graph: TaskGraph, parts: list[_Part], plan: frozenset[int], most: int) -> frozenset[int]:

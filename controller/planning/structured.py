@@ -90,7 +90,7 @@ class StructuredPlanner:
         self._measure(chained, plan, now)
 
     def _measure(self, candidates: list[_Candidate], plan: frozenset[int], now: float) -> None:
-        reached = output_fidelities(self._graph, (self._graph.mask(plan | one.new) for one in candidates))
+        reached = output_fidelities(self._graph, (self._graph.alive(plan | one.new) for one in candidates))
         for one, value in zip(candidates, reached.tolist()):
             one.gain = value - now
 
@@ -128,7 +128,7 @@ class StructuredPlanner:
         """The new tasks of as much of a chain as fits."""
         found: frozenset[int] = frozenset()
         for segment in chain:
-            more = found | (segment.tasks - plan)
+            more = found | (segment.tasks - plan - self._graph.free)
             if len(more) > most:
                 break
             found = more

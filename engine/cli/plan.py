@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -13,6 +14,7 @@ from riprap.engine.cli.options import json_option, set_option
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
     from riprap.engine.plan.document import PlanReport
+    from riprap.engine.plan.rates_file import RatesFile
 
 ALGORITHMS = ("auto", "exact", "dp", "greedy", "structure_aware")
 DOCUMENT, PAGE = "plan.json", "plan.html"
@@ -23,7 +25,11 @@ DOCUMENT, PAGE = "plan.json", "plan.html"
 @click.option(
     "--budget", required=True, metavar="N|N%", help="The tasks that may have a replica: a number, or a share."
 )
-@click.option("--rates", metavar="FILE", help="Items per second of sources and links; assumed equal without it.")
+@click.option("--from", "run", metavar="RUNDIR", help="Take the rates that this run of the job has had.")
+@click.option(
+    "--pilot-items", type=click.IntRange(min=1), metavar="N", help="Run the job on N items first, for its rates."
+)
+@click.option("--rates", metavar="FILE", help="Items per second of sources and links; assumed equal without any.")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="auto", show_default=True, help="The planner.")
 @click.option(
     "--objective", type=click.Choice(("worst", "expected")), default="worst", show_default=True,
@@ -35,23 +41,28 @@ DOCUMENT, PAGE = "plan.json", "plan.html"
 @set_option
 @json_option
 def command(
-    topology: str, budget: str, rates: str | None, algorithm: str, objective: str, domains: str | None, curve: bool,
-    out: str | None, sets: tuple[str, ...], as_json: bool,
+    topology: str, budget: str, run: str | None, pilot_items: int | None, rates: str | None, algorithm: str,
+    objective: str, domains: str | None, curve: bool, out: str | None, sets: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Choose the tasks of TOPOLOGY that get an active replica, by the output that they keep.
 
     The share of the final output that is still put out while tasks without a replica are down is the output fidelity
-    of a plan. Nothing is run, and the input need not be there.
+    of a plan. Nothing is run but the pilot of --pilot-items, and without it the input need not be there.
 
     \b
     Example:
-      riprap plan configs/heavy_hitters_staged.yaml --budget 3
+      riprap plan configs/heavy_hitters_staged.yaml --budget 2
+      riprap plan configs/heavy_hitters_staged.yaml --budget 2 --from runs/heavy_hitters_staged-20260101-120000
       riprap plan configs/pagerank.yaml --budget 40% --curve
     """
     from riprap.engine.plan.document import document
     from riprap.engine.plan.words import text
 
-    report = _report(_topology(topology, sets), budget, rates, algorithm, objective, domains)
+    loaded = _topology(topology, sets)
+    _check_one({"--from": run, "--pilot-items": pilot_items, "--rates": rates})
+    number = _budget(budget, loaded.shape.replaceable)
+    given = _given(loaded, run, rates) if pilot_items is None else _of_pilot(topology, sets, pilot_items)
+    report = _report(loaded, number, given, algorithm, objective, domains)
     folder = _write(report, out)
     if as_json:
         click.echo(to_json(document(report), indent=2))
@@ -67,39 +78,68 @@ def _topology(file: str, sets: tuple[str, ...]) -> Topology:
     return load(file, sets, [operator_problems], with_input=False)
 
 
+class Given(NamedTuple):
+    """Rates with their origin: the file, and where they were measured the name of the run or pilot."""
+
+    file: RatesFile
+    path: str | None = None
+    measured_on: str = ""
+
+
+def _check_one(sources: Mapping[str, object]) -> None:
+    """ConfigError when several options name the rates."""
+    from riprap.codec.errors import ConfigError
+
+    if len(told := [option for option, value in sources.items() if value is not None]) > 1:
+        raise ConfigError(f"{' and '.join(told)} each name the rates", f"give one of {', '.join(sources)}")
+
+
+def _of_pilot(file: str, sets: tuple[str, ...], items: int) -> Given:
+    from riprap.engine.tune.rate_pilot import pilot_rates
+
+    click.echo(f"pilot of {items:,} items", err=True)
+    rates, ran = pilot_rates(file, sets, items)
+    return Given(rates, f"a pilot of {ran:,} items", f"a pilot of {ran:,} items")
+
+
+def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
+    """The rates that the options name; ConfigError when they are none."""
+    from riprap.engine.plan.rates_file import RatesFile, read_rates
+    from riprap.engine.plan.run_rates import rates_of_run
+    from riprap.engine.run_directory.rates import RATES
+
+    if run is not None:
+        return Given(rates_of_run(Path(run), topology.shape), str(Path(run, RATES)), run)
+    if rates is not None:
+        return Given(read_rates(rates, topology.shape), rates)
+    return Given(RatesFile())
+
+
 def _report(
-    topology: Topology, budget: str, rates: str | None, algorithm: str, objective: str, domains: str | None
+    topology: Topology, budget: int, given: Given, algorithm: str, objective: str, domains: str | None
 ) -> PlanReport:
     from riprap.controller.planning.rates import task_graph
     from riprap.engine.plan.domains_file import read_domains
-    from riprap.engine.plan.make import make_plan
-    from riprap.engine.plan.premises import joins_of, notes_of
-    from riprap.engine.plan.rates_file import RatesFile, read_rates
+    from riprap.engine.plan.make import budgets, make_plan
+    from riprap.engine.plan.premises import joins_of, notes_of, without_replicas
 
-    shape = topology.shape
-    given = read_rates(rates, shape) if rates else RatesFile()
-    graph = task_graph(shape, given.rates, joins_of(topology, given.joins))
-    number = _budget(budget, graph.size)
+    shape, (file, path, measured_on) = topology.shape, given
+    graph = task_graph(shape, file.rates, joins_of(topology, file.joins), without_replicas(shape))
     apart = read_domains(domains, graph) if domains else ()
-    notes = notes_of(shape, given.rates, graph)
-    return make_plan(topology, graph, number, cast(Any, algorithm), objective, apart, rates, notes)
+    notes = notes_of(shape, file.rates, graph, measured_on)
+    wanted = budgets(graph.replaceable, budget)
+    return make_plan(topology, graph, budget, cast(Any, algorithm), objective, apart, path, notes, wanted)
 
 
 def _budget(text: str, tasks: int) -> int:
-    """The number of replicas that a budget allows; a share is rounded down. ConfigError when it is none."""
+    """The number of replicas that a budget allows; ConfigError when it is none."""
     from riprap.codec.errors import ConfigError
+    from riprap.configs.budget import replicas_allowed
 
-    form = "give a number of tasks, as 8, or a share of them, as 25%"
-    number = text.removesuffix("%").strip()
     try:
-        value = float(number) if text.endswith("%") else int(number)
-    except ValueError as error:
-        raise ConfigError(f"--budget {text}: not a number of tasks", form) from error
-    most = 100 if text.endswith("%") else tasks
-    if not 0 <= value <= most:
-        has = f"the topology has {tasks} task{'' if tasks == 1 else 's'}"
-        raise ConfigError(f"--budget {text}: {has}, and each has one replica at most", form)
-    return int(tasks * value / 100) if text.endswith("%") else int(value)
+        return replicas_allowed(text, tasks)
+    except ConfigError as error:
+        raise ConfigError(f"--budget {text}: {error.args[0]}", error.remedy) from error
 
 
 def _write(report: PlanReport, out: str | None) -> Path:

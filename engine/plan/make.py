@@ -33,10 +33,11 @@ def make_plan(
     domains: Sequence[FailureDomain],
     rates_file: str | None,
     notes: Sequence[str],
+    wanted: Sequence[int],
 ) -> PlanReport:
-    """The plan; RiprapError where the algorithm cannot plan this graph."""
+    """The plan, and of the budgets `wanted`, its own among them, the curve; RiprapError where the algorithm cannot plan
+    this graph."""
     planner = Planner(graph, algorithm)
-    wanted = budgets(graph.size, budget)
     curve = {max(wanted): planner.plan(max(wanted))} if algorithm != "dp" else {}
     curve |= _plans(planner, [number for number in wanted if number not in curve], budget)
     plan = curve[budget]
@@ -52,7 +53,7 @@ def make_plan(
     if domains:
         replicas = place_replicas(plan.tasks, domains)
         expected = expected_fidelity(graph, domains, replicas)
-    completeness = float(internal_completeness(graph, graph.mask(plan.tasks)))
+    completeness = float(internal_completeness(graph, graph.alive(plan.tasks)))
     first = first_budget(graph)
     return PlanReport(
         topology, graph, algorithm, objective, budget, plan, curve, completeness, first, rates_file, notes,
@@ -74,7 +75,7 @@ def next_budget(tasks: int, budget: int) -> int:
 
 def first_budget(graph: TaskGraph) -> int:
     """The fewest replicas that keep any output."""
-    _, values = plans_up_to(graph, min(graph.size, largest_tree(graph)))
+    _, values = plans_up_to(graph, min(graph.replaceable, largest_tree(graph)))
     return int((values > 0).argmax())
 
 

@@ -32,7 +32,7 @@ def page(report: PlanReport) -> str:
 def _head(report: PlanReport) -> str:
     plan = report.plan
     facts = {
-        "replicas": f"{len(plan.tasks)} of {report.graph.size} tasks",
+        "replicas": f"{len(plan.tasks)} of {report.graph.replaceable} tasks",
         "output fidelity": percent(plan.fidelity),
         "at most": percent(plan.bound),
         "internal completeness": percent(report.completeness),
@@ -57,7 +57,7 @@ def _graph(report: PlanReport) -> str:
         edges.append(f'<path class="edge" d="M{x} {y} C{x + bend:g} {y} {to_x - bend:g} {to_y} {to_x} {to_y}"/>')
     width = max(x for x, _ in places) + STAGE_WIDTH + MARGIN
     height = max(y + _height(report, place) for place, (_, y) in enumerate(places)) + MARGIN
-    label = f"{len(report.plan.tasks)} of {report.graph.size} tasks have a replica"
+    label = f"{len(report.plan.tasks)} of {report.graph.replaceable} tasks have a replica"
     inside = "".join(edges + boxes)
     return f'<svg width="{width}" height="{height}" role="img" aria-label="{label}">{inside}</svg>'
 

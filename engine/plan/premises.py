@@ -25,16 +25,37 @@ def _is_join(operator: str) -> bool:
     return bool(getattr(load_operator(operator), "correlated_inputs", False))
 
 
-def notes_of(shape: Shape, rates: StreamRates, graph: TaskGraph) -> list[str]:
-    """One sentence for each premise."""
-    return [*_assumptions(shape, rates), *_left_out(shape), *_uneven(graph)]
+def notes_of(shape: Shape, rates: StreamRates, graph: TaskGraph, measured_on: str = "") -> list[str]:
+    """One sentence for each premise; `measured_on` names the run or pilot that all rates of links are from."""
+    measured = _measured(shape, rates, measured_on) if measured_on else ()
+    return [*measured, *_assumptions(shape, rates), *_free(graph), *_left_out(shape), *_uneven(graph)]
+
+
+def without_replicas(shape: Shape) -> frozenset[str]:
+    """The stages whose tasks can have none in this engine: destinations, for one process writes an output."""
+    return frozenset(shape.sinks)
+
+
+def _free(graph: TaskGraph) -> Iterator[str]:
+    if names := [group.name for group in graph.operators if group.first in graph.free]:
+        yield f"destinations ({', '.join(names)}) have no replica and count as alive: kept is what reaches them"
+
+
+def _measured(shape: Shape, rates: StreamRates, measured_on: str) -> Iterator[str]:
+    items = sum(int(sum(map(sum, rates.links[edge.name]))) for edge in shape.data_edges if edge.name in rates.links)
+    yield f"the rates are those of {measured_on}, whose links carried {items:,} items in all"
+    if unknown := [edge.name for edge in shape.data_edges if edge.name not in rates.links]:
+        yield (
+            f"no items were counted of {', '.join(unknown)}: coded pieces are no items of a link, and a task that is "
+            "killed at the end tells nothing; assumed is what follows from the stages before"
+        )
 
 
 def _assumptions(shape: Shape, rates: StreamRates) -> Iterator[str]:
     if sources := assumed(shape, rates):
         yield (
             f"no rates were given of {', '.join(sources)}: assumed is that each of its tasks puts out the same, and "
-            "that stages put out as many items as they get (--rates FILE)"
+            "that stages put out as many items as they get (--from RUNDIR, --pilot-items N or --rates FILE)"
         )
 
 

@@ -101,10 +101,8 @@ def _wrong_links(value: Any, edge: StageEdge, shape: Shape) -> str:
     sending, receiving = shape.parallelism[edge.upstream], shape.parallelism[edge.downstream]
     rows = value if isinstance(value, list) else []
     sound = len(rows) == sending and all(isinstance(row, list) and len(row) == receiving for row in rows)
-    if not sound or not all(is_rate(rate) for row in rows for rate in row) or not any(map(any, rows)):
-        return (
-            f"{sending} lists (tasks of {edge.upstream}) of {receiving} rates (tasks of {edge.downstream}), not all 0"
-        )
+    if not sound or not all(is_rate(rate) for row in rows for rate in row):
+        return f"{sending} lists (tasks of {edge.upstream}) of {receiving} rates (tasks of {edge.downstream})"
     for sender, row in enumerate(rows):
         allowed = targets(edge, sending, receiving, sender)
         for receiver, rate in enumerate(row):

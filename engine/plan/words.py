@@ -21,10 +21,11 @@ def sentences(report: PlanReport) -> Iterator[str]:
     used, plan = len(report.plan.tasks), report.plan
     if plan.fidelity > 0:
         further = _further(report) if report.objective == "worst" else ""
-        yield f"{_replicas(used)} keep {percent(plan.fidelity)} of the output if every other task dies{further}."
+        kept = f"{_replicas(used)} keep{_s(used)} {percent(plan.fidelity)}"
+        yield f"{kept} of the output if every other task dies{further}."
     elif report.objective == "worst":
         yield (
-            f"{_replicas(report.budget)} keep nothing of the output if every other task dies: "
+            f"{_replicas(report.budget)} keep{_s(report.budget)} nothing of the output if every other task dies: "
             f"the first that keep any are {report.first_budget}."
         )
     else:
@@ -43,7 +44,7 @@ def _lesser(report: PlanReport) -> str:
 
 
 def _further(report: PlanReport) -> str:
-    after = next_budget(report.graph.size, report.budget)
+    after = next_budget(report.graph.replaceable, report.budget)
     if after == report.budget or after not in report.curve:
         return ""
     gain = report.curve[after].fidelity - report.plan.fidelity
@@ -70,7 +71,8 @@ def _stages(report: PlanReport) -> Iterator[str]:
 
 def _task(report: PlanReport, task: int) -> str:
     name = report.graph.names[task]
-    return f"{name} in {report.replicas[task]}" if len(report.domains) < report.graph.size and report.replicas else name
+    alone = {domain.name for domain in report.domains} <= set(report.graph.names)
+    return name if alone else f"{name} in {report.replicas[task]}"
 
 
 def _curve(report: PlanReport) -> Iterator[str]:
@@ -82,6 +84,10 @@ def _curve(report: PlanReport) -> Iterator[str]:
 
 def _replicas(count: int) -> str:
     return f"{count} replica{'' if count == 1 else 's'}"
+
+
+def _s(count: int) -> str:
+    return "s" if count == 1 else ""
 
 
 def percent(share: float) -> str:

@@ -15,11 +15,11 @@ from riprap.controller.phases import ENDED
 from riprap.controller.victims import is_group, names_hosts
 from riprap.engine.run.host_checks import asks_for_hosts, on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
-from riprap.engine.run.start import committed_epochs, refuse_to_resume
+from riprap.engine.run.start import committed_epochs, make_directory_of, refuse_to_resume
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
 from riprap.engine.run_directory.checkpoints import last_checkpoint
-from riprap.engine.run_directory.directory import TOPOLOGY, make_run_directory
+from riprap.engine.run_directory.directory import TOPOLOGY
 
 FIRST_AGENT_S = 10.0
 """The wait for an agent, which may have been started a moment ago."""
@@ -54,7 +54,7 @@ class ClusterStart:
 def submit_anew(job: CheckedJob, out: str | None, servers: Sequence[str]) -> ClusterStart:
     """The first attempt at a job, with these backup servers unless it names its own; ConfigError for a bad `out`."""
     check_output_is_free(job.topology)
-    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
+    run_dir = make_directory_of(job, out)
     wanted = job.topology.backup.servers
     chosen = (servers if wanted else ()) if isinstance(wanted, int) else wanted
     with Attempts(run_dir) as attempts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from riprap.engine.run.summary import Facts, Injected, compose, shortfall
 from riprap.engine.run_directory.checkpoints import read_checkpoints
 from riprap.engine.run_directory.directory import read_events, read_summary, write_summary
 from riprap.engine.run_directory.epochs import Committed
+from riprap.engine.run_directory.rates import gather_rates
 
 
 def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -48,6 +50,8 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
     )
     if summary["completed"]:
         summary["metrics"] |= holdout_metrics(summary["model"].get("path"), topology)
+    with suppress(OSError):  # of use to the next plan alone
+        gather_rates(run_dir, topology)
     write_summary(run_dir, summary)
     return summary
 

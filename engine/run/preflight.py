@@ -3,6 +3,7 @@
 topology    configs/loading.py reads it and checks what needs no operator
 operators   operator_checks.py loads and makes them, with their options and the scheme; savepoint_checks.py
 faults      faults.py reads them; these three report their problems together
+plan        planned.py: a budget of replicas becomes their names
 input       the shards are read once, where that is asked for
 shapes      the operators are opened as workers will open them: columns, lengths, windows (job_schema.py)
 cautions    cautions.py: what a sound job does not promise
@@ -16,7 +17,7 @@ from bdb import BdbQuit
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from riprap.backupserver.savepoint import Savepoint
 from riprap.codec.errors import ConfigError, RiprapError
@@ -32,12 +33,17 @@ from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.run.kinds import kind_of
 from riprap.engine.run.kinds.kind import JobKind
 from riprap.engine.run.operator_checks import operator_problems
+from riprap.engine.run.planned import told as told_of_plan
+from riprap.engine.run.planned import with_planned_replicas
 from riprap.engine.run.savepoint_checks import number_of_savepoint, savepoint_problems
 from riprap.engine.services.backup_servers import with_servers
 from riprap.operators.inputs.job_input import verify_input
 from riprap.operators.inputs.shard_checks import Checks
 from riprap.operators.names import full_name
 from riprap.operators.returns import WrongReturn
+
+if TYPE_CHECKING:
+    from riprap.engine.plan.document import PlanReport
 
 T = TypeVar("T")
 
@@ -58,6 +64,8 @@ class CheckedJob:
     cautions: tuple[str, ...] = ()
     checkpoints_before: int = 0
     """The number of the savepoint that it begins from; 0 for none."""
+    plan: PlanReport | None = None
+    """The plan that its budget of replicas was spent by, where it has one."""
 
     @property
     def items(self) -> int | None:
@@ -101,13 +109,15 @@ def check_job(
     topology = given.with_operators(full_name)  # what a short name stands for is decided here, not at each worker
     if not verify:
         topology = topology.trusting_inputs()
+    topology, plan = with_planned_replicas(topology)
     verified, dropped = _verify_inputs(topology)
     kind = kind_of(topology)
     schema = _opened(partial(kind.open, topology, verified))
     faults = plan_faults(faults, topology, schema.items)
-    told = (*dropped, *old_names(given), *cautions(topology), *kind.cautions(topology, schema))
+    planned = () if plan is None else (told_of_plan(plan),)
+    told = (*dropped, *old_names(given), *planned, *cautions(topology), *kind.cautions(topology, schema))
     unprotected = "backup.servers is 0" if topology.backup.servers == 0 else kind.unprotected(topology)
-    return CheckedJob(topology, kind, schema, faults, unprotected, told, number_of_savepoint(topology))
+    return CheckedJob(topology, kind, schema, faults, unprotected, told, number_of_savepoint(topology), plan)
 
 
 def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:

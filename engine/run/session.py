@@ -26,6 +26,7 @@ from riprap.engine.run.targets import Targets, listener
 from riprap.engine.run_directory.checkpoints import last_checkpoint, read_checkpoints
 from riprap.engine.run_directory.directory import EVENTS, LOGS, read_events, write_summary
 from riprap.engine.run_directory.epochs import Committed
+from riprap.engine.run_directory.rates import gather_rates
 from riprap.engine.services.backup_servers import discard_storage
 from riprap.engine.services.cluster import open_client
 from riprap.engine.services.forgetting import forget_backups
@@ -102,6 +103,8 @@ class Session:
         except OSError:
             if summary["completed"]:
                 raise  # else why the job ended says more
+        with suppress(OSError):  # of use to the next plan alone
+            gather_rates(self._run_dir, self._job.topology)
         if self._start.profile:
             self._write_profile()
         if summary["completed"]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from riprap.codec.errors import ConfigError
 from riprap.engine.run.host_checks import on_hosts
+from riprap.engine.run.planned import write_plan
 from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.until import Until
 from riprap.engine.run.window_output import check_output_is_free
@@ -46,7 +47,7 @@ def start_anew(
     """
     job = _on_own_hosts(check_job(topology, sets, faults, faults_file, verify), hosts)
     check_output_is_free(job.topology)
-    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
+    run_dir = make_directory_of(job, out)
     return _begin(job, run_dir, Attempts(run_dir), hosts)
 
 
@@ -69,6 +70,14 @@ def start_again(run_dir: Path, faults: Sequence[str], faults_file: str | None, h
 
 def _on_own_hosts(job: CheckedJob, hosts: Sequence[OwnHost]) -> CheckedJob:
     return on_hosts(job, {host.name: host.labels for host in hosts or (this_host(),)})
+
+
+def make_directory_of(job: CheckedJob, out: str | None) -> Path:
+    """The run directory of a job that starts for the first time, with its plan; ConfigError for a bad `out`."""
+    run_dir = make_run_directory(out, job.topology.job, job.topology.to_dict(), job.columns)
+    if job.plan is not None:
+        write_plan(run_dir, job.plan)
+    return run_dir
 
 
 def _begin(job: CheckedJob, run_dir: Path, attempts: Attempts, hosts: Sequence[OwnHost]) -> Start:

@@ -35,6 +35,7 @@ from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
 from riprap.engine.worker.build import WorkerParts
 from riprap.engine.worker.calls import CallWatch, OpenCall
+from riprap.engine.worker.carried_file import write_carried
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
 from riprap.engine.worker.membership import Membership
@@ -179,6 +180,7 @@ class Worker:
             if self.outputs is not None and not self._said_done:
                 self._note_results(self.outputs)
         self.task.close()
+        write_carried(self.run_dir, self.me, self._form.layout.inputs, self.task.progress)
         self.channel.send(self.progress())
         self.channel.stop()
         self.port.store.close(LINGER_MS / 1000)

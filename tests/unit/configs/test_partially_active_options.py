@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.schemes import PartiallyActiveOptions
@@ -91,3 +92,30 @@ def test_a_plan_that_is_not_there_or_stands_beside_names_is_refused(tmp_path: Pa
     path = plan(tmp_path / "plan.json", ["read.9"])
     assert "names read.9, and there is no such task" in problems({"plan": path})[0]
     assert "beside replicate" in problems({"plan": path, "replicate": ["read"]})[0]
+
+
+@pytest.mark.parametrize("budget", [0, 6, "25%", "0%", "100%"])
+def test_a_budget_is_a_number_or_a_share(budget: int | str) -> None:
+    assert problems({"budget": budget, "planner": "greedy"}) == []
+
+
+@pytest.mark.parametrize("budget", [7, "101%", "-1%", "many%", "nan%"])
+def test_more_than_the_tasks_that_can_have_a_replica_is_refused(budget: int | str) -> None:
+    (found,) = problems({"budget": budget})
+    has = "the topology has 6 tasks that can have a replica, and each has one at most"
+    assert found == f"fault_tolerance.budget is {budget}: {'not a number of tasks' if budget == 'many%' else has}"
+
+
+@pytest.mark.parametrize("budget", [-1, 2.5, True, "8", "many", [1]])
+def test_what_is_no_budget_is_refused(budget: Any) -> None:
+    with pytest.raises(ValidationError, match="a number of tasks, as 8, or a share of them, as 25%"):
+        PartiallyActiveOptions(scheme="partially_active", budget=budget)
+
+
+def test_replicas_are_named_in_one_way(tmp_path: Path) -> None:
+    path = plan(tmp_path / "plan.json", ["read.0"])
+    told = problems({"budget": 2, "plan": path, "replicate": ["read"]})
+    assert [found.partition(" is ")[2] for found in told] == [
+        "given beside replicate", "given beside plan", "given beside replicate"
+    ]  # fmt: skip
+    assert problems({"planner": "dp"}) == ["fault_tolerance.planner is dp, and there is no budget to plan for"]

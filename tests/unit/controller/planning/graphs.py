@@ -26,10 +26,11 @@ def graph(
 
 
 def best_by_budget(graph: TaskGraph) -> list[float]:
-    """By number of replicas, the largest OF of all sets of at most so many tasks."""
+    """By number of replicas, the largest OF of all sets of at most so many tasks, with the free ones alive."""
     sets = np.array(list(itertools.product([False, True], repeat=graph.size))).T
-    found, sizes = output_fidelity(graph, sets), sets.sum(axis=0)
-    return [float(found[sizes <= budget].max()) for budget in range(graph.size + 1)]
+    paid = ~graph.mask(graph.free)[:, None]
+    found, sizes = output_fidelity(graph, sets | ~paid), (sets & paid).sum(axis=0)
+    return [float(found[sizes <= budget].max()) for budget in range(graph.size - len(graph.free) + 1)]
 
 
 def small_topologies(count: int, tasks: int = 12, seed: int = 1) -> list[RandomTopology]:
