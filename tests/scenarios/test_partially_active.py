@@ -4,10 +4,12 @@ undisturbed run, whoever is killed, and a replica takes over before its primary 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_harness import Cli
 from ordered_jobs import ENDS, REPEAT, ROWS, write_keyed_shards
 from shared_cluster import SharedCluster
 
@@ -16,6 +18,7 @@ from riprap.engine.run_directory.directory import read_events
 MODULE = (
     ENDS
     + """
+import os
 
 class Chained(riprap.DataflowOperator):
     '''Hands items on, and with each block a sum that depends on the order of all blocks so far.'''
@@ -29,6 +32,15 @@ class Chained(riprap.DataflowOperator):
         then = (now * 31 + int(rows[:, 1].sum()) + items.task + 1) % 1_000_003
         self.state.add(np.array([0]), np.array([then - now], dtype=float))
         out.send((np.vstack([rows, [[6, then, 0]]]),), items.count + 1)
+        return items.count
+
+
+class Stamped(riprap.DataflowOperator):
+    '''Puts out who has computed what, which no copy computes as another one does.'''
+
+    def process_data(self, items, first, out):
+        rows = items.arrays[0]
+        out.send((np.vstack([rows, [[6, os.getpid(), 0]]]),), items.count + 1)
         return items.count
 """
 )
@@ -110,4 +122,24 @@ def test_a_replica_alone_changes_nothing(cluster: SharedCluster, chains: Path, t
     summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED)
     assert summary["model"]["sha256"] == truth
     assert set(PLANNED) <= set(summary["cpu_seconds"])
-    assert summary["replicas"] == {"planned": PLANNED, "takeovers": []}
+    compared = summary["replicas"]["windows_compared"]
+    assert summary["replicas"] == {"planned": PLANNED, "windows_compared": compared, "takeovers": []}
+    assert compared > 0
+
+
+def test_an_operator_that_no_copy_computes_alike_ends_the_job(cluster: SharedCluster, chains: Path) -> None:
+    cli = Cli(chains.parent, cluster.chroot("differing"))
+    sets = ("--set", "stages.chain.operator=chained:Stamped", "--set", "fault_tolerance.replicate=[chain]")
+    try:
+        ended = cli.run("run", chains.name, "--out", "differing", *sets)
+    finally:
+        cli.kill_all()
+    assert ended.returncode == 1, ended.stderr
+    (error,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert re.match(
+        r"error: job chains ended FAILED: operator raised: (chain\.\d)(~1)?: copies of \1 differ: in window 1, \1\2 has "
+        r"put out to link\.\d something else than the other, first in block 1, items 1 to \d+ of the window$",
+        error,
+    ), error
+    assert "remedy: an operator under partially_active must compute the same from the same input" in ended.stderr
+    assert "riprap run --resume" in ended.stderr and "Traceback" not in ended.stderr
