@@ -57,16 +57,20 @@ class Trail:
     def __init__(self) -> None:
         self.last = 0
         """The last one's number on the link."""
+        self._digest = self._count = 0
         self._digests, self._items = array("I"), array("Q", [0])
 
     def add(self, block: Block) -> None:
         """A further block."""
-        self.last = number_of(block)
-        digest = crc32c(_form(block), self._digests[-1] if self._digests else 0)
+        form, items = "" if block.kind == Kind.DATA else _end(block), block.items
         for payload in block.arrays:
-            digest = crc32c(np.ascontiguousarray(payload).reshape(-1).view(np.uint8), digest)
+            form += f"{payload.dtype.kind}{payload.itemsize}{payload.shape}"
+        digest = crc32c(f"{items} {form}".encode(), self._digest)
+        for payload in block.arrays:
+            digest = crc32c(np.ascontiguousarray(payload), digest)
+        self._digest, self._count, self.last = digest, self._count + items, number_of(block)
         self._digests.append(digest)
-        self._items.append(self._items[-1] + block.items)
+        self._items.append(self._count)
 
     def told(self) -> list[Any]:
         """As a field of a block."""
@@ -89,10 +93,9 @@ class Trail:
         return f"{blocks}, items {start + 1} to {end}" if end > start else f"{blocks}, behind {start} items"
 
 
-def _form(block: Block) -> bytes:
-    """All of a block that copies have in common, beside its payload."""
-    told = [block.meta.get(name) for name in ("items", "last", "time", "idle")]
-    return repr((int(block.kind), block.items, told, [(a.dtype.str, a.shape) for a in block.arrays])).encode()
+def _end(block: Block) -> str:
+    """All that copies have in common of the end of a window."""
+    return f"end {[block.meta.get(name) for name in ('items', 'last', 'time', 'idle')]}"
 
 
 class EarlyDigests(NamedTuple):

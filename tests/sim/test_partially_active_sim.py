@@ -260,6 +260,15 @@ def test_copies_that_differ_end_the_job_and_the_first_difference_is_named(copy: 
         assert f"first in {other.place}" in words, words
 
 
+def test_digests_of_what_receivers_have_saved_are_forgotten() -> None:
+    case = DataflowCase(REPLICATED | {"checkpoint_s": 0.02}, DEEP, **LONG | {"items": 800, "windows": 24}, log=[])
+    simulation = DataflowSimulation(case, FIRST)
+    run_or_replay(simulation, __file__, "forgotten")
+    schemes = [node.task.scheme for worker, node in simulation.nodes.items() if worker.stage == "b"]
+    kept = [len(windows) for scheme in schemes for windows in scheme._digests._closed.values()]
+    assert len(kept) == 8 and max(kept) < case.windows / 2, kept
+
+
 def test_a_job_without_copies_digests_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Digests, "put")
     simulation = DataflowSimulation(_case(DEEP), FIRST)
