@@ -67,7 +67,7 @@ class Trail:
             form += f"{payload.dtype.kind}{payload.itemsize}{payload.shape}"
         digest = crc32c(f"{items} {form}".encode(), self._digest)
         for payload in block.arrays:
-            digest = crc32c(np.ascontiguousarray(payload), digest)
+            digest = crc32c(np.ascontiguousarray(payload).data, digest)
         self._digest, self._count, self.last = digest, self._count + items, number_of(block)
         self._digests.append(digest)
         self._items.append(self._count)

@@ -127,7 +127,7 @@ def compose(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _replicas(facts: Facts, every: Sequence[Stats]) -> dict[str, Any]:
+def _replicas(facts: Facts, every: list[Stats]) -> dict[str, Any]:
     return replicas(facts.status.get("workers") or (), facts.events, _total(every, "windows_compared"))
 
 
