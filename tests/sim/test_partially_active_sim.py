@@ -249,7 +249,7 @@ DRIFTING = _shape(b=("Drifting", 2), c=("Chained", 2), d=("Chained", 1))
 @pytest.mark.parametrize("copy", [0, 1])
 def test_copies_that_differ_end_the_job_and_the_first_difference_is_named(copy: int) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
-        case = DataflowCase(OPTIONS | {"replicate": ["b"]}, DRIFTING, **LONG, log=[])
+        case = DataflowCase(OPTIONS | {"replicate": ["b", "c.1"]}, DRIFTING, **LONG, log=[])
         simulation = DataflowSimulation(case, seed)
         other = simulation.nodes[WorkerId("b", 1, copy)].task.operator
         other.drifts = (3, 2)
