@@ -115,7 +115,6 @@ class Digests:
         """Of each link, the window that is being put out."""
         self._closed: defaultdict[LinkKey, dict[int, Trail]] = defaultdict(dict)
         """Windows that are put out and that a receiver may tell of."""
-        self._newest: dict[LinkKey, int] = {}
         self._early: defaultdict[LinkKey, deque[EarlyDigests]] = defaultdict(lambda: deque(maxlen=EARLY_MAX))
 
     def put(self, link: LinkKey, block: Block) -> None:
@@ -130,14 +129,15 @@ class Digests:
         window = int(block.epoch)
         block.meta["digests"] = trail.told()
         self._closed[link][window] = self._open.pop(link)
-        self._newest[link] = window
-        waiting = self._early.pop(link, deque())
-        for early in waiting:
+        for early in self._early.pop(link, ()):
             if early.window >= window:
                 self.hear(link, *early)
 
     def hear(self, link: LinkKey, window: int, to: WorkerId, told: list[Any]) -> None:
-        """A receiver tells the digests of a window that came from another copy. JobFailed where they differ."""
+        """A receiver tells the digests of a window that came from another copy. JobFailed where they differ.
+
+        One that is not known here waits for the next that is put out: it may be that one, or behind it.
+        """
         trail = self._closed[link].get(window)
         if trail is not None:
             self._port.count("windows_compared")
@@ -147,7 +147,7 @@ class Digests:
                     f"something else than the other, first in {where} of the window",
                     REMEDY,
                 )
-        elif window > self._newest.get(link, 0):
+        else:
             self._early[link].append(EarlyDigests(window, to, told))
 
     def forget(self, link: LinkKey, number: int) -> None:
