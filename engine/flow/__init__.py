@@ -17,6 +17,7 @@ task.py      the task: its inbox, windows and the calls of the operator
 threads.py   the compute threads that prepare blocks before their turn
 reader.py    the input of a source; epoch_reader.py in epochs, logged_reader.py where it must be logged
 outlet.py    what the operator puts out, link by link
+digests.py   digests of it, by which copies of a task compare themselves
 receipts.py  what senders need not keep any more
 progress.py  how far every link is, in numbers that outlive the workers at its ends
 pace.py      consistency models: BSP, SSP, ASP

@@ -60,6 +60,8 @@ class Layout:
     """Operators on the longest way from here to a destination, this one not counted."""
     segments: tuple[CodedSegment, ...] = ()
     """The coded segments that the worker is part of; inputs and outputs have their links, not what these consist of."""
+    copied: bool = False
+    """True when the task has an active replica, or the worker is one."""
 
     @classmethod
     def of(cls, topology: Topology, me: WorkerId) -> Layout:
@@ -103,7 +105,8 @@ class Layout:
                 inputs.append(replace(joint, from_source=segment.layout.sources[0].stage in topology.sources))
         sinks = tuple(worker for stage in topology.sinks for worker in topology.tasks(stage))
         depth = _depth(topology, me.stage)
-        return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), depth, segments)
+        copied = bool(topology.copies_of((me.primary,)))
+        return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), depth, segments, copied)
 
     @cached_property
     def is_source(self) -> bool:

@@ -64,9 +64,7 @@ class Task:
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
-        for joint in layout.inputs:
-            for worker in joint.workers:
-                self.progress.heard[link_key(joint.edge, worker)] = Heard(known=fresh)
+        self.progress.heard |= {link_key(j.edge, w): Heard(known=fresh) for j in layout.inputs for w in j.workers}
 
     def use(self, scheme: Scheme) -> None:
         """Set the scheme, which in turn works on the parts of this task."""
@@ -176,7 +174,7 @@ class Task:
     # what comes in
     def admits(self, block: Block) -> bool:
         """True when a peer of ours can have sent this."""
-        return block.kind != Kind.REPLY or set(block.meta) - {"silent"} in ({"heard"}, {"needed"})
+        return block.kind != Kind.REPLY or set(block.meta) - {"silent"} in ({"heard"}, {"needed"}, {"digests"})
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A block came in, in order on its link."""
@@ -185,6 +183,8 @@ class Task:
             link = self.outlet.link_to(self._replies[edge].edge, sender)
             if "needed" in block.meta:
                 return self.scheme.on_needed(link, block.meta["needed"])
+            if "digests" in block.meta:
+                return self.scheme.on_digests(link, block.epoch, block.meta["digests"])
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard, "silent" in block.meta)
             return self.scheme.on_placed(link, heard, block.arrays)

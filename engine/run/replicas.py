@@ -25,9 +25,10 @@ def roles(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return found
 
 
-def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """For `summary.json`: the replicas `planned`, and each takeover: `worker` is the task, `promoted` the copy that
-    was asked for its output from then on, `at` monotonic seconds of its host. Empty for a job without replicas."""
+def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]], compared: int) -> dict[str, Any]:
+    """For `summary.json`: the replicas `planned`, how many windows they have `compared`, and each takeover: `worker` is
+    the task, `promoted` the copy that was asked for its output from then on, `at` monotonic seconds of its host. Empty
+    for a job without replicas."""
     planned = [name for name in workers if WorkerId.parse(name).copy]
     if not planned:
         return {}
@@ -40,4 +41,4 @@ def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]]) -> di
         for event in events
         if event.get("event") == "took_over" and "worker" in event
     ]
-    return {"planned": planned, "takeovers": takeovers}
+    return {"planned": planned, "windows_compared": compared, "takeovers": takeovers}

@@ -113,7 +113,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         **{name: _total(every, name) for name in ("rows", "decoded_rows")},
         "backups": {name: _total(every, name) for name in BACKUPS},
         **({"checkpoints": summed_up(facts.checkpoints)} if facts.checkpoints else {}),
-        **({"replicas": found} if (found := replicas(facts.status.get("workers") or (), facts.events)) else {}),
+        **({"replicas": found} if (found := _replicas(facts, every)) else {}),
         "lost": losses(stats),
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),
@@ -125,6 +125,10 @@ def compose(facts: Facts) -> dict[str, Any]:
         "cpu_seconds": {worker: sum(_numbers(found, "cpu_seconds")) for worker, found in stats.items()},
         "environment": dict(facts.environment),
     }
+
+
+def _replicas(facts: Facts, every: list[Stats]) -> dict[str, Any]:
+    return replicas(facts.status.get("workers") or (), facts.events, _total(every, "windows_compared"))
 
 
 def stats_by_worker(status: Mapping[str, Any]) -> dict[str, list[Stats]]:

@@ -27,6 +27,7 @@ import numpy as np
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.digests import Digests
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
@@ -75,6 +76,7 @@ class PartiallyActive(Scheme):
         for link in self._needed:
             link.retains = True
 
+        self._digests = Digests(bench.layout.me, bench.port) if bench.layout.copied else None
         self._tentative: Tentative | None = None
         if options["tentative_after_ms"] is not None:
             after_s = options["tentative_after_ms"] / 1000
@@ -93,8 +95,17 @@ class PartiallyActive(Scheme):
     def on_receive(self, entry: Entry) -> None:
         if entry.link in self._senders:
             self._rotation.note(entry.block)
+            if "digests" in entry.block.meta:
+                self._pass_on(entry)
             if self._tentative is not None:
                 self._tentative.on_receive(entry)
+
+    def _pass_on(self, entry: Entry) -> None:
+        """Tell the sender's other copies what it has put out. Who cannot be told now compares the next window."""
+        for reply, copy in self._senders[entry.link]:
+            if entry.sender not in (None, copy):
+                meta = {"digests": entry.block.meta["digests"]}
+                self.bench.port.send(reply, copy, Block(Kind.REPLY, entry.block.epoch, meta=meta))
 
     def on_turn(self) -> bool:
         if self._untold:
@@ -146,6 +157,8 @@ class PartiallyActive(Scheme):
 
     # what is kept
     def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
+        if self._digests is not None and not link.to.copy:
+            self._digests.put(link.key, block)
         self._spool.note(block, self._memory_bytes, self._kept)
 
     def _kept(self) -> Iterator[Block]:
@@ -158,7 +171,14 @@ class PartiallyActive(Scheme):
     def on_needed(self, link: OutletLink, number: int) -> None:
         self._needed[link] = number
         link.forget(number, 0)
+        if self._digests is not None:
+            of_copies = self.bench.outlet.links[link.key]
+            self._digests.forget(link.key, min(self._needed[one] for one in (of_copies, *of_copies.twins)))
         self._save()
+
+    def on_digests(self, link: OutletLink, window: int, told: list[Any]) -> None:
+        if self._digests is not None:
+            self._digests.hear(link.key, window, link.to, told)
 
     # checkpoints
     def on_window(self, epoch: int) -> None:

@@ -4,15 +4,32 @@ undisturbed run, whoever is killed, and a replica takes over before its primary 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_harness import Cli
 from ordered_jobs import CHAINED, REPEAT, ROWS, write_keyed_shards
 from shared_cluster import SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
+MODULE = (
+    CHAINED
+    + """
+import os
+
+
+class Stamped(riprap.DataflowOperator):
+    '''Puts out who has computed what, which no copy computes as another one does.'''
+
+    def process_data(self, items, first, out):
+        rows = items.arrays[0]
+        out.send((np.vstack([rows, [[6, os.getpid(), 0]]]),), items.count + 1)
+        return items.count
+"""
+)
 JOB = """\
 job: chains
 input: {path: shards, repeat: %d}
@@ -39,7 +56,7 @@ def chains(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     directory = tmp_path_factory.mktemp("chains")
     write_keyed_shards(directory)
     for folder in (directory, cluster.directory):
-        (folder / "chained.py").write_text(CHAINED)
+        (folder / "chained.py").write_text(MODULE)
     (directory / "chains.yaml").write_text(JOB % REPEAT)
     return directory / "chains.yaml"
 
@@ -91,4 +108,24 @@ def test_a_replica_alone_changes_nothing(cluster: SharedCluster, chains: Path, t
     summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED)
     assert summary["model"]["sha256"] == truth
     assert set(PLANNED) <= set(summary["cpu_seconds"])
-    assert summary["replicas"] == {"planned": PLANNED, "takeovers": []}
+    compared = summary["replicas"]["windows_compared"]
+    assert summary["replicas"] == {"planned": PLANNED, "windows_compared": compared, "takeovers": []}
+    assert compared > 0
+
+
+def test_an_operator_that_no_copy_computes_alike_ends_the_job(cluster: SharedCluster, chains: Path) -> None:
+    cli = Cli(chains.parent, cluster.chroot("differing"))
+    sets = ("--set", "stages.chain.operator=chained:Stamped", "--set", "fault_tolerance.replicate=[chain]")
+    try:
+        ended = cli.run("run", chains.name, "--out", "differing", *sets)
+    finally:
+        cli.kill_all()
+    assert ended.returncode == 1, ended.stderr
+    (error,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert re.match(
+        r"error: job chains ended FAILED: operator raised: ((chain\.\d)(?:~1)?): copies of \2 differ: in window 1, \1 "
+        r"has put out to link\.\d something else than the other, first in block 1, items 1 to \d+ of the window$",
+        error,
+    ), error
+    assert "remedy: an operator under partially_active must compute the same from the same input" in ended.stderr
+    assert "riprap run --resume" in ended.stderr and "Traceback" not in ended.stderr

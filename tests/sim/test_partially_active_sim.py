@@ -18,7 +18,9 @@ from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, r
 from test_dataflow_sim import EXACT, FAULTS
 
 from riprap.codec.blocks import Block
+from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
+from riprap.engine.flow.digests import Digests
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.schemes.partially_active import PartiallyActive
 from riprap.operators.base import Context
@@ -204,9 +206,74 @@ def _replicated(seed: int, fault: str = "", **fields: Any) -> DataflowSimulation
 
 @pytest.mark.parametrize("fault", FAULTS_OF_COPIES)
 def test_replicas_change_nothing_whoever_dies(fault: str) -> None:
+    """Copies compare what they put out all the while, and find no difference."""
+    compared = 0
     for seed in range(FIRST, FIRST + SEEDS):
-        states = _states(_replicated(seed, fault, **FAULTS_OF_COPIES[fault]))
-        assert states[WorkerId("d", 0)] == _truth(), f"seed {seed}"
+        simulation = _replicated(seed, fault, **FAULTS_OF_COPIES[fault])
+        assert _states(simulation)[WorkerId("d", 0)] == _truth(), f"seed {seed}"
+        compared += _compared(simulation)
+    assert compared
+
+
+def _compared(simulation: DataflowSimulation) -> int:
+    return sum(node.counts.get("windows_compared", 0) for node in simulation.nodes.values())
+
+
+class Drifting(Chained):
+    """Puts something else out in one block of a window, where it is told so."""
+
+    drifts: tuple[int, int] = (0, 0)
+    """The window, and the number of the block in it."""
+    place = ""
+
+    def open(self, context: Context) -> None:
+        super().open(context)
+        self._window, self._blocks, self._items = 0, 0, 0
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        if items.epoch != self._window:
+            self._window, self._blocks, self._items = items.epoch, 0, 0
+        self._blocks += 1
+        if (self._window, self._blocks) == self.drifts:
+            self.place = f"block {self._blocks}, items {self._items + 1} to {self._items + items.count + 1} "
+            rows = rows + 1
+        self._items += items.count + 1
+        out.send((np.vstack([rows, [[0, 0]]]),), items.count + 1)
+        return items.count
+
+
+DRIFTING = _shape(b=("Drifting", 2), c=("Chained", 2), d=("Chained", 1))
+
+
+@pytest.mark.parametrize("copy", [0, 1])
+def test_copies_that_differ_end_the_job_and_the_first_difference_is_named(copy: int) -> None:
+    for seed in range(FIRST, FIRST + SEEDS):
+        case = DataflowCase(OPTIONS | {"replicate": ["b", "c.1"]}, DRIFTING, **LONG, log=[])
+        simulation = DataflowSimulation(case, seed)
+        other = simulation.nodes[WorkerId("b", 1, copy)].task.operator
+        other.drifts = (3, 2)
+        with pytest.raises(JobFailed) as raised:
+            simulation.run()
+        words = str(raised.value)
+        assert words.startswith("copies of b.1 differ: in window 3, b.1") and " has put out to c." in words, words
+        assert f"first in {other.place}" in words, words
+
+
+def test_digests_of_what_receivers_have_saved_are_forgotten() -> None:
+    case = DataflowCase(REPLICATED | {"checkpoint_s": 0.02}, DEEP, **LONG | {"items": 800, "windows": 24}, log=[])
+    simulation = DataflowSimulation(case, FIRST)
+    run_or_replay(simulation, __file__, "forgotten")
+    schemes = [node.task.scheme for worker, node in simulation.nodes.items() if worker.stage == "b"]
+    kept = [len(windows) for scheme in schemes for windows in scheme._digests._closed.values()]
+    assert len(kept) == 8 and max(kept) < case.windows / 2, kept
+
+
+def test_a_job_without_copies_digests_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Digests, "put")
+    simulation = DataflowSimulation(_case(DEEP), FIRST)
+    simulation.run()
+    assert not _compared(simulation)
 
 
 def test_copies_of_a_task_hold_the_same_and_one_of_them_sends() -> None:

@@ -24,7 +24,7 @@ def worker(state: str = "up", **stats: Any) -> dict[str, Any]:
 
 
 BEFORE = {"read.0": worker(standby=0), "count.0": worker(standby=0), "count.0~1": worker(standby=1)}
-AFTER = BEFORE | {"count.0": worker(standby=1), "count.0~1": worker(standby=0)}
+AFTER = BEFORE | {"count.0": worker(standby=1, windows_compared=3), "count.0~1": worker(standby=0, windows_compared=4)}
 TOOK_OVER = {"event": "took_over", "worker": "count.0~1", "incarnation": 1, "monotonic": 12.5}
 
 
@@ -59,11 +59,12 @@ def test_the_summary_has_the_replicas_and_their_takeovers(tmp_path: Path) -> Non
     found = compose(Facts("trial", "partially_active", status, ROWS, events=events))
     assert found["replicas"] == {
         "planned": ["count.0~1"],
+        "windows_compared": 7,
         "takeovers": [{"at": 12.5, "worker": "count.0", "promoted": "count.0~1"}],
     }
     assert "takeover     count.0~1 went on for count.0" in report(found, tmp_path).splitlines()
 
 
 def test_a_job_without_replicas_has_no_such_section() -> None:
-    assert summed_up({"count.0": worker()}, [TOOK_OVER]) == {}
+    assert summed_up({"count.0": worker()}, [TOOK_OVER], 0) == {}
     assert "replicas" not in compose(Facts("trial", "none", {"workers": {}}, []))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.digests import Trail
 from riprap.engine.flow.gate import BACK, FORWARD, REPLY, TaskGate
 from riprap.engine.flow.progress import At, Heard, TaskProgress
 
@@ -25,6 +26,11 @@ CAUSE = [0, 0, 1, 0]
 KEY = Key(0, 1, 1, 0)
 END = {"items": 3, "opened_at": 0.5, "last": False, "cause": CAUSE}
 HEARD = Heard(At(3, 9), {(0, 1): (4, 2)}, True, 2).pack()
+
+ODD_DIGESTS: list[Any] = [
+    None, b"", [], [2], [2, bytes(7)], [2, bytes(12)], [1, bytes(8)], [0, b""], [-1, bytes(4)], [True, bytes(4)],
+    [1.0, bytes(4)], [1, "abcd"], [1, [1]], [1, bytes(4), 1], [65, bytes(260)], {1: bytes(4)},
+]  # fmt: skip
 
 
 def message(
@@ -77,6 +83,9 @@ def test_tentative_blocks_with_odd_fields(block: Block) -> None:
         message(Kind.DATA, meta={"cause": CAUSE, "turns": [7, 1, b"ab"]}),
         message(Kind.PUNCTUATION, meta=END),
         message(Kind.PUNCTUATION, meta=END | {"time": -5, "idle": True}),
+        message(Kind.PUNCTUATION, meta=END | {"digests": [2, bytes(8)]}),
+        message(Kind.PUNCTUATION, meta=END | {"digests": [2**40, bytes(256)]}),
+        message(Kind.REPLY, meta={"digests": [2, bytes(8)]}),
         message(Kind.REPLY, meta={"heard": HEARD}),
         message(Kind.REPLY, meta={"heard": Heard(known=False).pack()}),
         told(np.array([3]), np.zeros(4, np.uint8)),
@@ -131,6 +140,13 @@ def test_what_honest_workers_send_is_let_through(block: Block) -> None:
         ),
         message(Kind.DATA, meta={"cause": CAUSE, "turns": [7, 2, b"ab"]}),
         message(Kind.PUNCTUATION, meta=END | {"turns": None}),
+        *(message(Kind.PUNCTUATION, meta=END | {"digests": wrong}) for wrong in ODD_DIGESTS),
+        *(message(Kind.REPLY, meta={"digests": wrong}) for wrong in ODD_DIGESTS),
+        message(Kind.REPLY, meta={"digests": [2, bytes(8)], "silent": True}),
+        message(Kind.REPLY, meta={"digests": [2, bytes(8)], "heard": HEARD}),
+        message(Kind.REPLY, meta={"digests": [2, bytes(8)]}, arrays=(np.zeros(1),)),
+        Block(Kind.REPLY, Epoch(0), KEY, meta={"digests": [2, bytes(8)]}),
+        message(Kind.DATA, meta={"cause": CAUSE, "digests": [2, bytes(8)]}),
         message(Kind.REPLY, meta={"heard": HEARD}, arrays=(np.array([3]),)),
         told(np.array([-1]), np.zeros(4, np.uint8)),
         told(np.array([3]), np.zeros(3, np.uint8)),
@@ -150,8 +166,8 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=12,
 )
-FIELD = st.sampled_from(["cause", "items", "opened_at", "last", "heard", "turns", "urgent", "x"])
-SOUND = st.sampled_from([CAUSE, HEARD, 3, 0.5, False, [3, 1, b"ab"]])
+FIELD = st.sampled_from(["cause", "items", "opened_at", "last", "heard", "turns", "digests", "urgent", "x"])
+SOUND = st.sampled_from([CAUSE, HEARD, 3, 0.5, False, [3, 1, b"ab"], [1, b"abcd"]])
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -167,7 +183,9 @@ def test_no_fields_raise_anything_but_a_frame_error(kind: Kind, key: Key, meta: 
         GATE.checks[edge_of(GATE, LAYOUT, SENDER, block)](SENDER, block)
     except FrameError:
         return
-    if kind == Kind.REPLY:
+    if kind == Kind.REPLY and "digests" in meta:
+        assert Trail().difference(meta["digests"])
+    elif kind == Kind.REPLY:
         Heard.unpack(meta["heard"]).pack()
     else:
         Heard().note(block)
