@@ -171,7 +171,7 @@ def graph(as_json: bool, **options: Any) -> None:
 
 
 @command.command()
-@click.argument("dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text", "graph", "ratings"]))
+@click.argument("dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text", "graph", "ratings", "worldcup"]))
 @click.argument("path")
 @click.option("--rows", type=click.IntRange(min=1), required=True, help="How many rows to write.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same bytes.")

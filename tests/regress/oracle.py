@@ -52,6 +52,8 @@ PREPARED = [
     ("text", f"{DATA}/books/Doyle_Hound_1902.txt.gz", "--out", ".data/words"),
     ("synth", "text", ".data/words.txt", "--rows", "50000"),
     ("synth", "graph", "edges.txt", "--rows", "5000"),
+    ("synth", "worldcup", "requests.txt", "--rows", "50000"),
+    ("text", "requests.txt", "--out", ".data/requests"),
     ("text", "edges.txt", "--out", ".data/edges"),
     ("synth", "pcap", "one.pcap", "--rows", "50000"),
     ("synth", "pcap", "two.pcap", "--rows", "50000", "--city", "1"),
