@@ -22,7 +22,7 @@ SHIPPED: dict[str, tuple[str, ...]] = {
         "grep:Grep", "grep:MergeLines", "word_count:SplitWords", "word_count:CountWords",
         "word_count:CountRecentWords", "top_paths:ReadRequests", "top_paths:CountPaths", "top_paths:TopPaths",
     ),
-    "Dataflow: event time": ("timed_lines:TimedLines", "panes:Panes"),
+    "Dataflow: event time": ("timed_lines:TimedLines", "panes:Panes", "interval_join:IntervalJoin"),
     "Dataflow: packets": (
         "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch", "ripple_join:SamplePackets",
         "ripple_join:RippleJoin",

@@ -4,7 +4,7 @@ whichever exact scheme runs them and whoever is killed.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from itertools import pairwise
 from pathlib import Path
 
@@ -52,3 +52,47 @@ def test_the_most_frequent_paths_are_those_of_the_log(scheme: str, cli: Cli, clu
     summary = cluster.job(job, cli.directory / "out", *kills, *(word for one in sets for word in ("--set", one)))
     assert not summary["faults_not_injected"] and summary["lost"]["items"] == 0
     assert written(cli.directory / "out") == top_paths(requests.read_bytes().splitlines())
+
+
+def jams(locations: list[bytes], reports: list[bytes]) -> set[tuple[int, int, float]]:
+    """(segment, start of five minutes, incidents in them that led to a jam), as configs/road_incidents.yaml says."""
+    speeds: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for line in locations:
+        time, segment, speed = line.split(b",")
+        speeds[int(segment), int(time) // 10 * 10 + 10].append(float(speed))
+    slow = {place for place, some in speeds.items() if sum(some) / len(some) < 30}
+    times: dict[int, list[int]] = defaultdict(list)
+    for line in reports:
+        at, where = map(int, line.split(b","))
+        times[where].append(at)
+    found: Counter[tuple[int, int]] = Counter()
+    for segment, some in times.items():
+        some.sort()
+        bounds = [0, *(place for place in range(1, len(some)) if some[place] - some[place - 1] >= 10), len(some)]
+        for first, stop in pairwise(bounds):
+            begin, end = some[first], some[stop - 1] + 10
+            if any((segment, ends) in slow for ends in range(begin // 10 * 10 + 10, begin + 121, 10) if ends > begin):
+                found.update((segment, start) for start in range(end // 10 * 10 - 290, end + 1, 10))
+    return {(segment, start, float(count)) for (segment, start), count in found.items()}
+
+
+@pytest.mark.parametrize("scheme", [ACTIVE.replace("merge.0", "jams.0"), "{scheme: upstream_backup}"])
+def test_the_jams_are_those_of_the_incidents(scheme: str, cli: Cli, cluster: SharedCluster) -> None:
+    locations, reports, job = (cli.directory / name for name in ("locations.txt", "reports.txt", "road_incidents.yaml"))
+    synth.roads(str(locations), 90_000, stream="locations")
+    synth.roads(str(reports), 450, stream="reports")
+    job.write_text((CONFIGS / job.name).read_text())
+    sets = (
+        f"input.path={locations}", f"stages.reports.input.path={reports}", "micro_batch=1000", "input.rate=25000",
+        f"fault_tolerance={scheme}",
+    )  # fmt: skip
+    kills = ("--fault", "kill:jams.0@20%", "--fault", "kill:speeds.1@35%", "--fault", "kill:recent.0@50%")
+    summary = cluster.job(job, cli.directory / "out", *kills, *(word for one in sets for word in ("--set", one)))
+    assert not summary["faults_not_injected"] and summary["lost"]["items"] == 0
+    rows = []
+    for path in (cli.directory / "out/output").glob("*.npz"):
+        with np.load(path) as arrays:
+            rows += zip(*(arrays[name].tolist() for name in ("keys", "starts", "values")), strict=True)
+    expected = jams(locations.read_bytes().splitlines(), reports.read_bytes().splitlines())
+    assert len(expected) > 100 and len(rows) == len(set(rows)) and set(rows) == expected
+    assert summary["metrics"]["late"] == 0
