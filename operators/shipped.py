@@ -20,9 +20,9 @@ SHIPPED: dict[str, tuple[str, ...]] = {
     "Dataflow: output seen exactly once": ("row_files:RowFiles", "sqlite_rows:SqliteRows"),
     "Dataflow: text": (
         "grep:Grep", "grep:MergeLines", "word_count:SplitWords", "word_count:CountWords",
-        "word_count:CountRecentWords",
+        "word_count:CountRecentWords", "top_paths:ReadRequests", "top_paths:CountPaths", "top_paths:TopPaths",
     ),
-    "Dataflow: event time": ("timed_lines:TimedLines", "panes:Panes"),
+    "Dataflow: event time": ("timed_lines:TimedLines", "panes:Panes", "interval_join:IntervalJoin"),
     "Dataflow: packets": (
         "heavy_hitters:LocalSketch", "heavy_hitters:GlobalSketch", "ripple_join:SamplePackets",
         "ripple_join:RippleJoin",

@@ -13,7 +13,16 @@ from typing import IO
 
 import numpy as np
 
-from riprap.prep_spark import synth_graph, synth_higgs, synth_kdd12, synth_pcap, synth_ratings, synth_text
+from riprap.prep_spark import (
+    synth_graph,
+    synth_higgs,
+    synth_kdd12,
+    synth_pcap,
+    synth_ratings,
+    synth_roads,
+    synth_text,
+    synth_worldcup,
+)
 from riprap.prep_spark.errors import PrepError, cannot_write
 
 CHUNK_ROWS = 4096  # small enough for the caches
@@ -50,6 +59,19 @@ def graph(path: str, rows: int, seed: int = 1) -> int:
 def ratings(path: str, rows: int, seed: int = 1) -> int:
     """Write `rows` lines `user item rating`, some twenty of a user; returns the bytes written, before compression."""
     return _write(path, rows, synth_ratings.generator(np.random.default_rng(seed), rows))
+
+
+def worldcup(path: str, rows: int, seed: int = 1, own_share: float = synth_worldcup.OWN_SHARE) -> int:
+    """Write `rows` lines `time,server,path` of a day's requests; returns the bytes written, before compression."""
+    return _write(path, rows, synth_worldcup.generator(np.random.default_rng(seed), rows, own_share))
+
+
+def roads(path: str, rows: int, seed: int = 1, stream: str = "locations") -> int:
+    """Write `rows` lines `time,segment,speed` of where users are, or `time,segment` of the incidents that they report;
+    returns the bytes written, before compression."""
+    if stream not in synth_roads.STREAMS:
+        raise PrepError(f"--stream is {stream}; expected {' or '.join(synth_roads.STREAMS)}", "correct --stream")
+    return _write(path, rows, synth_roads.STREAMS[stream](seed))
 
 
 def pcap(path: str, rows: int, seed: int = 1, city: int = 0) -> int:

@@ -12,6 +12,8 @@ from riprap.engine.cli.prep_job import mending, prepare
 from riprap.engine.cli.prep_table import command as table
 
 F = TypeVar("F", bound=Callable[..., Any])
+ONLY_OF = {"city": "pcap", "stream": "roads"}
+"""Options of `synth` that one data set alone has."""
 
 
 @click.group("prep")
@@ -171,12 +173,15 @@ def graph(as_json: bool, **options: Any) -> None:
 
 
 @command.command()
-@click.argument("dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text", "graph", "ratings"]))
+@click.argument(
+    "dataset", type=click.Choice(["higgs", "kdd12", "pcap", "text", "graph", "ratings", "worldcup", "roads"])
+)
 @click.argument("path")
 @click.option("--rows", type=click.IntRange(min=1), required=True, help="How many rows to write.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same bytes.")
 @click.option("--city", type=click.IntRange(0, 1), help="pcap: which of two streams that can be joined.")
-def synth(dataset: str, path: str, rows: int, seed: int, city: int | None) -> None:
+@click.option("--stream", type=click.Choice(["locations", "reports"]), help="roads: which of its two streams.")
+def synth(dataset: str, path: str, rows: int, seed: int, city: int | None, stream: str | None) -> None:
     """Write a synthetic raw file in a data set's own format (compressed when PATH ends in .gz).
 
     \b
@@ -186,8 +191,9 @@ def synth(dataset: str, path: str, rows: int, seed: int, city: int | None) -> No
     from riprap.prep_spark import synth as synthesizer
 
     write: Callable[..., Any] = getattr(synthesizer, dataset)
-    if city is not None and dataset != "pcap":
-        raise click.UsageError(f"--city is for pcap, not for {dataset}")
-    cities = {} if city is None else {"city": city}
-    mending(lambda: write(path, rows, seed=seed, **cities))
+    given = {name: value for name, value in (("city", city), ("stream", stream)) if value is not None}
+    for name in given:
+        if dataset != ONLY_OF[name]:
+            raise click.UsageError(f"--{name} is for {ONLY_OF[name]}, not for {dataset}")
+    mending(lambda: write(path, rows, seed=seed, **given))
     click.echo(f"wrote {rows:,} rows to {path}")

@@ -372,8 +372,10 @@ def test_all_of_the_product_is_packaged(setup_py: dict[str, Any], monkeypatch: p
     assert (FACADE, *setup_py["FOLDERS"]) == (FACADE, *ORDER, APART)
     assert {path.parent for path in PRODUCT} <= folders, "a folder without __init__.py is in no package"
     patterns = [pattern for patterns in tools["package-data"].values() for pattern in patterns]
-    read_at_run_time = [p for p in TRACKED if p.relative_to(ROOT).parts[0] in ORDER and p.suffix in (".yaml", ".pyi")]
-    assert read_at_run_time and all(any(path.match(pattern) for pattern in patterns) for path in read_at_run_time)
+    suffixes = (".yaml", ".pyi", ".gz")
+    read_at_run_time = [p for p in TRACKED if p.relative_to(ROOT).parts[0] in (*ORDER, APART) and p.suffix in suffixes]
+    assert {path.suffix for path in read_at_run_time} == set(suffixes)
+    assert all(any(path.match(pattern) for pattern in patterns) for path in read_at_run_time)
 
 
 def test_the_dependencies_are_bounded_and_all_are_named() -> None:

@@ -1,13 +1,14 @@
 """Synthesized files: the same bytes for the same seed, the real format, the real distributions."""
 
 import gzip
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from riprap.prep_spark import higgs, kdd12, synth
+from riprap.prep_spark import higgs, kdd12, synth, synth_roads, synth_worldcup
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.formats import RowFormat
 from riprap.prep_spark.ingest import parse_lines
@@ -115,3 +116,58 @@ def test_ratings_follow_from_few_factors(tmp_path: Path) -> None:
     users, items = (np.unique(table[:, column]) for column in (0, 1))
     assert len(table) == ROWS and len(users) == users.max() + 1 == 4 * len(items) == ROWS // 20
     assert 0.8 < np.std(table[:, 2]) < 1.2 and (table[:, 2].min(), table[:, 2].max()) == (1, 5)
+
+
+def test_requests_follow_the_arrivals_of_the_day_and_the_paths_of_the_log(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        synth.worldcup(str(tmp_path / name), ROWS)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    lines = [line.split(b",", 2) for line in (tmp_path / "a").read_bytes().splitlines()]
+    times, servers = (np.array([int(line[place]) for line in lines]) for place in (0, 1))
+    minutes, before = synth_worldcup.arrivals()
+    assert len(minutes) == 1441 and (np.diff(times) >= 0).all() and set(servers.tolist()) == set(range(32))
+    assert abs(np.searchsorted(times, minutes) / ROWS - before).max() < 2 / ROWS, (
+        "as many by each minute as really came"
+    )
+    known, weights = synth_worldcup.path_weights()
+    drawn = Counter(line[2] for line in lines)
+    assert drawn.keys() <= set(known) and abs(drawn[known[0]] / ROWS - weights[0]) < 0.01
+    assert len({(line[1], line[2]) for line in lines}) == len(drawn), "each path has a server of its own"
+    synth.worldcup(str(tmp_path / "mirrored"), ROWS, own_share=0.0)
+    mirrored = {tuple(line.split(b",", 2)[1:]) for line in (tmp_path / "mirrored").read_bytes().splitlines()}
+    assert len(mirrored) > 5 * len(drawn)
+
+
+def test_incidents_are_reported_by_all_users_and_slow_their_segment_down(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        synth.roads(str(tmp_path / name), 3000, stream="reports")
+        synth.roads(str(tmp_path / f"{name}.gz"), 300_000, stream="locations")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    reports, locations = (np.loadtxt(tmp_path / name, delimiter=",") for name in ("a", "a.gz"))
+    users = np.bincount(synth_roads.users_segments(1), minlength=synth_roads.SEGMENTS)
+    segments, leads = synth_roads.incidents(1, 0, 100)
+    at = synth_roads.START_S + synth_roads.INCIDENT_EVERY_S * np.arange(100)
+    told = np.repeat(segments, users[segments])
+    assert (reports[: len(told), 1] == told).all(), "each user of its segment reports an incident"
+    delays = reports[: len(told), 0] - np.repeat(at, users[segments])
+    assert delays.min() == 0 and delays.max() == synth_roads.REPORT_S - 1
+    newest = np.maximum.accumulate(reports[:, 0])
+    assert (newest - reports[:, 0]).max() < synth_roads.REPORT_S
+    jam = int(np.argmax(leads & (users[segments] > 10)))
+    there = locations[locations[:, 1] == segments[jam]]
+    during = (there[:, 0] >= at[jam]) & (there[:, 0] < at[jam] + synth_roads.JAM_S)
+    assert there[during, 2].mean() < 30 and np.median(there[:, 2]) > 60
+    assert (np.diff(locations[:, 0]) >= 0).all() and users.max() > 20 * users[users > 0].min()
+
+
+def test_incidents_are_the_same_however_they_are_asked_for() -> None:
+    whole = synth_roads.incidents(3, 0, 3000)
+    for first, stop in ((0, 1), (1023, 1025), (1024, 2048), (2000, 3000)):
+        part = synth_roads.incidents(3, first, stop)
+        assert all((one == all_of[first:stop]).all() for one, all_of in zip(part, whole, strict=True))
+
+
+def test_roads_have_two_streams(tmp_path: Path) -> None:
+    with pytest.raises(PrepError, match="locations or reports"):
+        synth.roads(str(tmp_path / "x"), 1, stream="speeds")
