@@ -30,8 +30,8 @@ ORDER = (
         "soak_endless",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
-    *("checkpoints", "loops", "large_state", "rescale", "takeover", "tentative", "panes"),
-    *("control_plane", "startup", "keys", "planners"),
+    *("checkpoints", "loops", "large_state", "rescale", "takeover", "tentative", "rack", "panes"),
+    *("control_plane", "startup", "keys", "planners", "fidelity"),
     *("prep_table", "shard_formats"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),
 )

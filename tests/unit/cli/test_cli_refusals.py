@@ -47,7 +47,8 @@ def leads_back(path: Path) -> bool:
 
 
 def is_dataflow(path: Path) -> bool:
-    return has_loop(path) or any(scheme in path.read_text() for scheme in ("approximate", "upstream_backup"))
+    own = ("approximate", "partially_active", "upstream_backup")
+    return has_loop(path) or any(scheme in path.read_text() for scheme in own)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
