@@ -95,7 +95,9 @@ class IntervalJoin(DataflowOperator):
         within: Annotated[
             int, Option("From the start of a cause to the end of its partner", unit="event time", low=1, example="300")
         ],
-        below: Annotated[float, Option("Values of partners are less", infinite=True)] = math.inf,
+        below: Annotated[
+            float, Option("Values of partners, speeds say, are less", above=True, low=0, infinite=True)
+        ] = math.inf,
     ) -> None:
         check(self, causes=causes, within=within, below=below)
         self._causes, self._within, self._below = causes, within, float(below)

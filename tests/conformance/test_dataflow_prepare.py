@@ -15,6 +15,7 @@ from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Items
 from riprap.operators.panes.timed_lines import TimedLines
 from riprap.operators.text.grep import Grep
+from riprap.operators.text.top_paths import ReadRequests
 from riprap.operators.text.word_count import SplitWords
 from riprap.operators.trial.arrays import aligned
 from riprap.operators.trial.dataflow import OperatorCase, prepares_in_several_threads, prepares_without_a_trace
@@ -39,9 +40,19 @@ def timed_lines(seed: int) -> tuple[np.ndarray, ...]:
     return np.frombuffer(b"".join(text), np.uint8), np.cumsum([0, *map(len, text)], dtype=np.int64)
 
 
+def requests(seed: int) -> tuple[np.ndarray, ...]:
+    """Up to a few hundred lines of time, server and path."""
+    rng = np.random.default_rng(seed)
+    text = [
+        b"%d,%d,/p%d,q" % (time, server, server % 7) for time, server in rng.integers(0, 999, (seed * 9, 2)).tolist()
+    ]
+    return np.frombuffer(b"".join(text), np.uint8), np.cumsum([0, *map(len, text)], dtype=np.int64)
+
+
 CASES: dict[str, tuple[Make, Callable[[int], tuple[np.ndarray, ...]]]] = {
     "split-words": (SplitWords, lines),
     "timed-lines": (TimedLines, timed_lines),
+    "requests": (ReadRequests, requests),
     "grep": (lambda: Grep("whale"), lines),
     "grep-expression": (lambda: Grep("^the.*[sS]ea"), lines),
 }

@@ -83,9 +83,23 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """By the last folder of the path that a topology names."""
     folder = tmp_path_factory.mktemp("inputs")
     higgs, kdd12, stream = matrix(folder / "higgs", HIGGS), matrix(folder / "kdd12", KDD12), packets(folder / "packets")
-    kinds = {"higgs": higgs, "kdd12": kdd12, "packets": stream, "cities": stream, "clicks": clicks(folder / "clicks")}
-    (folder / "edges.txt").write_text("".join(f"{i} {i * i % 7}\n" for i in range(ROWS)))
-    return {**kinds, "words": BOOK, "words.txt": BOOK, "edges": folder / "edges.txt"}
+    kinds: dict[str, Path] = {
+        "higgs": higgs,
+        "kdd12": kdd12,
+        "packets": stream,
+        "cities": stream,
+        "clicks": clicks(folder / "clicks"),
+    }
+    lines = {
+        "edges": "{0} {1}",
+        "requests": "{0},{1},/path/{1}",
+        "locations": "{0},{1},{2}",
+        "reports": "{0},{1}",
+    }
+    for name, line in lines.items():
+        path = kinds[name] = folder / f"{name}.txt"
+        path.write_text("".join(line.format(i, i * i % 7, i % 60) + "\n" for i in range(ROWS)))
+    return {**kinds, "words": BOOK, "words.txt": BOOK}
 
 
 def overrides(path: Path, inputs: dict[str, Path]) -> list[str]:
