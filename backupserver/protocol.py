@@ -5,6 +5,8 @@ client: open(name, fence, fetch,     server: opened(server, stalls, newest, stal
         save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
              incarnation, number, epoch,     | full(name, reason), nothing of it was kept
              kind, floor)
+        read(name, fence, of, above)         found(of, records, dropped): the restore point of a copy of the same task,
+                                             where its newest record is of a later epoch than `above`; nobody is fenced
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)

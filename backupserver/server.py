@@ -16,7 +16,7 @@ import zmq
 from riprap.backupserver import protocol
 from riprap.backupserver.record import KINDS, NAME_BYTES_MAX, Head
 from riprap.backupserver.storage import open_storage
-from riprap.backupserver.store import Store, job_of
+from riprap.backupserver.store import Store, job_of, task_of
 from riprap.codec.errors import ConfigError, FrameError
 from riprap.codec.files import no_space
 from riprap.codec.trust.curve import serve_with
@@ -197,6 +197,12 @@ class Server:
             self._commit(saves)  # what came before belongs to the restore point
             checkpoint = protocol.number(message, "checkpoint", 0)
             self._open(client, name, fence, bool(message.get("fetch")), checkpoint)
+        elif kind == "read":
+            of, above = protocol.text(message, "of", NAME_BYTES_MAX), protocol.number(message, "above", 0)
+            if task_of(of) != task_of(name):
+                raise FrameError(f"a request of {name[:80]!r} for the records of {of[:80]!r}, another task")
+            self._commit(saves)
+            self._read(client, of, above)
         elif kind == "synced":
             stalls = protocol.number(message, "stalls")
             self._commit(saves)
@@ -212,7 +218,7 @@ class Server:
             raise FrameError(f"a message of type {kind[:40]!r}")
 
     def _check_holder(self, key: str, pairs: Iterable[KeyPair]) -> None:
-        """An incarnation reads and writes its worker's own records, and only clients ask about all of them."""
+        """An incarnation reads its own task's records and writes its own, and only clients ask about all of them."""
         if key.encode() not in (pair.public for pair in pairs):
             self.intruders += 1
             raise FrameError("a request of somebody whose key does not permit it")
@@ -287,6 +293,14 @@ class Server:
             newest=max(((head.fence, head.sequence) for head, _ in found), default=(0, 0)),
             stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, dropped))),
         )  # fmt: skip
+        frames = protocol.frames_of((body for _, body in found), protocol.ANSWER_BYTES_MAX)
+        self._router.send_multipart([client, head, *frames], copy=False)
+
+    def _read(self, client: bytes, of: str, above: int) -> None:
+        """Another copy of the task asks. Nothing follows from it for the worker whose records they are."""
+        found, dropped = self.store.restore(of) if self.store.newest_epoch(of) > above else ([], "")
+        about = [[head.kind, head.epoch, head.sequence, len(body)] for head, body in found]
+        head = protocol.pack("found", of=of, records=about, dropped=dropped)
         frames = protocol.frames_of((body for _, body in found), protocol.ANSWER_BYTES_MAX)
         self._router.send_multipart([client, head, *frames], copy=False)
 

@@ -45,6 +45,11 @@ def job_of(name: str) -> str:
     return name.rpartition("/")[0]
 
 
+def task_of(name: str) -> str:
+    """The task of a worker's log, which its copies have in common (`codec.ids.WorkerId`)."""
+    return name.partition("~")[0]
+
+
 class Store:
     """Opens a storage, takes records, and gives them back. Not thread-safe."""
 
@@ -138,6 +143,11 @@ class Store:
                 else:
                     dropped.append(f"an item of epoch {entry.head.epoch}")
         return found, "; ".join(dropped)
+
+    def newest_epoch(self, name: str) -> int:
+        """The epoch of the newest record that `restore` would return; -1 for none."""
+        log = self.logs.get(name, WorkerLog())
+        return max((entry.head.epoch for entry in (*log.states, *log.items.values())), default=-1)
 
     def compact(self) -> None:
         """Copy the live records of one sealed segment that is mostly dead, and delete the segments that are wholly so.

@@ -37,7 +37,7 @@ edges:
 placement: {{spread: [rack], when_unsatisfiable: best_effort}}
 fault_tolerance: {scheme}
 """
-REPLICAS = "replicate: [read, map.1], tentative_after_ms: 100"
+REPLICAS = "replicate: [read, map.0], tentative_after_ms: 100"
 CASES = {
     "partially_active": f"{{scheme: partially_active, checkpoint_s: 2, {REPLICAS}}}",
     "barrier": "{scheme: barrier, interval_ms: 1000}",
@@ -53,7 +53,7 @@ COLUMNS = (
     "amended by s",
 )
 EXACT, TENTATIVE, AMENDED = "#1f77b4", "#ff7f0e", "#2ca02c"
-SHOWN_S = (-1.0, 5.0)
+SHOWN_S = (-1.0, 12.0)
 """The stretch of the picture, from the kill."""
 
 
@@ -144,7 +144,7 @@ def draw(courses: Mapping[str, Course]) -> None:
 def main() -> None:
     """Print, draw and save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keys", type=int, default=3_000_000, help="of each task, 16 bytes each; 48 MB unless told")
+    parser.add_argument("--keys", type=int, default=6_250_000, help="of each task, 16 bytes each; 100 MB unless told")
     parser.add_argument("--rack", default="rack-2", help="the one that dies")
     options = parser.parse_args()
     load = await_quiet()
@@ -156,7 +156,8 @@ def main() -> None:
     )
     tables = {caption: table(COLUMNS, [row(name, course) for name, course in courses.items()])}
     data = "synthesized: one update an item, of keys that follow from its number"
-    figures = {name: course._asdict() for name, course in courses.items()}
+    figures: dict[str, Any] = {name: course._asdict() for name, course in courses.items()}
+    figures["pictures"] = ["rack.svg"]
     save("rack", "The death of a rack", tables, figures, data=data, rounds=1, load=load)
 
 

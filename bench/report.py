@@ -30,7 +30,7 @@ ORDER = (
         "soak_endless",
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
-    *("checkpoints", "loops", "large_state", "rescale", "takeover", "tentative", "rack", "panes"),
+    *("checkpoints", "loops", "large_state", "rescale", "takeover", "replica_cost", "tentative", "rack", "panes"),
     *("control_plane", "startup", "keys", "planners", "fidelity"),
     *("prep_table", "shard_formats"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),

@@ -241,6 +241,8 @@ class PartiallyActiveOptions(Keeping):
     """The state is saved at the first end of a window after so many seconds."""
     tentative_after_ms: float | None = Field(default=None, gt=0, le=86_400_000, allow_inf_nan=False)
     """A task that has waited so long for a dead one goes on without it, beside: tentative output, later made exact."""
+    rebuild_after_s: float | None = Field(default=10.0, gt=0, le=86_400, allow_inf_nan=False)
+    """A copy that is so far behind the other one begins anew from what that one has saved."""
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
     plan: str | None = None
@@ -260,6 +262,12 @@ class PartiallyActiveOptions(Keeping):
                     "an exact scheme for that",
                     "set fault_tolerance.scheme to barrier, for example",
                 )
+        if self.rebuild_after_s is not None and self.rebuild_after_s < self.checkpoint_s:
+            yield Problem(
+                ("fault_tolerance", "rebuild_after_s"),
+                f"is {self.rebuild_after_s:g}, and what another copy has saved may be {self.checkpoint_s:g} s old",
+                f"at least checkpoint_s = {self.checkpoint_s:g}, or null for never",
+            )
         yield from self._budget_problems(shape)
         for position, name in enumerate(self.replicate):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)

@@ -145,6 +145,11 @@ class Topology(TopologySection):
         wanted = set(primaries)
         return tuple(worker for worker in self.copies if worker.primary in wanted) if self.copies else ()
 
+    def copies_with(self, worker: WorkerId) -> tuple[WorkerId, ...]:
+        """The task's primary and its active replicas, of which the worker is one; nobody where there are none."""
+        copies = self.copies_of((worker.primary,))
+        return (worker.primary, *copies) if copies else ()
+
     def workers(self) -> list[WorkerId]:
         """All workers, stage by stage in the topology's order, and behind them the active replicas."""
         return [*(worker for stage in self.stages for worker in self.tasks(stage)), *self.copies]

@@ -222,42 +222,50 @@ class Job:
     def start(
         self, *, out: str | os.PathLike[str] | None = None, faults: Sequence[str] = (),
         zookeeper: str | None = None, zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+        hosts: int = 1, domains: Mapping[str, int] | None = None,
     ) -> Run:  # fmt: skip
         """Start the job on this machine and return its handle; `out` is the run directory.
 
         `faults` are injected, in the words of `--fault`; `zookeeper` and `zookeeper_auth` are as for `riprap run`.
+        This machine acts as so many `hosts`, over which so many values of each label of `domains` are dealt
+        (`hosts=4, domains={"rack": 2}`; docs/domains.md).
         ConfigError or DataError when the job is refused; nothing was started then. The job ends with this program at
         the latest, whatever ends that.
         """
         with self._file() as file:
             classes = str(by_value.write(Path(file).parent, self._by_value)) if self._by_value else None
             path = None if out is None else os.fspath(out)
-            what = {"topology": file, "out": path, "classes": classes}
-            order = messages.order(list(faults), zookeeper, _path(zookeeper_auth), standby, os.getpid(), **what)
+            what: dict[str, Any] = {"topology": file, "out": path, "classes": classes}
+            keys = (zookeeper, _path(zookeeper_auth), standby, os.getpid(), hosts, domains)
+            order = messages.order(list(faults), *keys, **what)
             self._last = begin(order, _workers_environment())
         return self._last
 
     def run(
         self, *, out: str | os.PathLike[str] | None = None, faults: Sequence[str] = (),
         zookeeper: str | None = None, zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+        hosts: int = 1, domains: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Run on this machine to the end and return the summary (docs/guide.md): `start`, and `wait`.
 
         JobFailed when the job did not complete; its message says how to go on. Ctrl-C ends the job cleanly.
         """
         with self.start(
-            out=out, faults=faults, zookeeper=zookeeper, zookeeper_auth=zookeeper_auth, standby=standby
-        ) as run:
+            out=out, faults=faults, zookeeper=zookeeper, zookeeper_auth=zookeeper_auth, standby=standby,
+            hosts=hosts, domains=domains,
+        ) as run:  # fmt: skip
             return run.wait()
 
     def resume(
         self, directory: str | os.PathLike[str], *, faults: Sequence[str] = (), zookeeper: str | None = None,
         zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+        hosts: int = 1, domains: Mapping[str, int] | None = None,
     ) -> Run:  # fmt: skip
         """Go on in the run directory of a run that did not complete, as riprap.resume does: by the topology there."""
         self._last = resume(
-            directory, faults=faults, zookeeper=zookeeper, zookeeper_auth=zookeeper_auth, standby=standby
-        )
+            directory, faults=faults, zookeeper=zookeeper, zookeeper_auth=zookeeper_auth, standby=standby,
+            hosts=hosts, domains=domains,
+        )  # fmt: skip
         return self._last
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -315,6 +323,7 @@ class Stage:
 def resume(
     directory: str | os.PathLike[str], *, faults: Sequence[str] = (), zookeeper: str | None = None,
     zookeeper_auth: str | os.PathLike[str] | None = None, standby: int = 0,
+    hosts: int = 1, domains: Mapping[str, int] | None = None,
 ) -> Run:  # fmt: skip
     """Go on with a job that did not complete, in its run directory, as `riprap run --resume` does.
 
@@ -323,7 +332,8 @@ def resume(
     path = Path(directory).resolve()
     if read_summary(path).get("completed"):
         raise ConfigError(f"{path}: its job has completed, so there is nothing to go on with", "use its model.npz")
-    order = messages.order(list(faults), zookeeper, _path(zookeeper_auth), standby, os.getpid(), resume=str(path))
+    keys = (zookeeper, _path(zookeeper_auth), standby, os.getpid(), hosts, domains)
+    order = messages.order(list(faults), *keys, resume=str(path))
     return begin(order, _workers_environment())
 
 

@@ -25,6 +25,7 @@ from riprap.engine.api import messages
 from riprap.engine.run.execute import Kill, run_to_end
 from riprap.engine.run.snapshot import Snapshot
 from riprap.engine.run.start import Start, start_again, start_anew
+from riprap.engine.services.hosts import pretended_hosts
 from riprap.operators import by_value
 
 TELL_S = 5.0
@@ -110,10 +111,12 @@ class Launcher:
 
 def _start(order: Message) -> Start:
     ensemble.use(order["zookeeper"], order["zookeeper_auth"])
+    hosts, domains = order["hosts"], [f"{label}={values}" for label, values in order["domains"].items()]
+    pretended = pretended_hosts(hosts, domains) if hosts != 1 or domains else ()
     if order.get("resume"):
-        return start_again(Path(order["resume"]), order["faults"], None)
+        return start_again(Path(order["resume"]), order["faults"], None, pretended)
     by_value.use(order["classes"])
-    start = start_anew(order["topology"], (), order["faults"], None, order["out"])
+    start = start_anew(order["topology"], (), order["faults"], None, order["out"], hosts=pretended)
     by_value.keep(start.run_dir)
     return start
 

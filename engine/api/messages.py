@@ -28,8 +28,9 @@ def to_error(message: Mapping[str, Any]) -> RiprapError:
 
 
 def order(
-    faults: list[str], zookeeper: str | None, zookeeper_auth: str | None, standby: int, program: int, **what: str | None
-) -> Message:
+    faults: list[str], zookeeper: str | None, zookeeper_auth: str | None, standby: int, program: int,
+    hosts: int = 1, domains: Mapping[str, int] | None = None, **what: str | None,
+) -> Message:  # fmt: skip
     """The order for the process `program`: `topology`, `out` and `classes` for a job that begins, or `resume`."""
     return {
         "type": ORDER,
@@ -38,5 +39,7 @@ def order(
         "zookeeper_auth": zookeeper_auth,
         "standby": standby,
         "program": program,
+        "hosts": hosts,
+        "domains": dict(domains or {}),
         **what,
     }

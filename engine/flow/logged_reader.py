@@ -152,7 +152,7 @@ class LoggedReader:
             self._closed_last = block.meta["last"]
         self._logged.append(logged)
 
-    def seek(self, number: int) -> None:
+    def seek(self, number: int, known: int = 0) -> None:
         """The restored log stands behind this already."""
         assert not self._logged or number_of(self._logged[0].block) > number
 

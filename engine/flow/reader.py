@@ -44,8 +44,8 @@ class InputReader(Protocol):
     def restore(self, records: Sequence[Block], progress: TaskProgress, now: float) -> None:
         """Take over what a former incarnation has logged; called before `seek`."""
 
-    def seek(self, number: int) -> None:
-        """Go on behind the block of this number; 0: at the beginning."""
+    def seek(self, number: int, known: int = 0) -> None:
+        """Go on behind the block of this number; 0: at the beginning. Up to the window `known` somebody has all."""
 
     def number(self, closed: int) -> int:
         """The number of a window's punctuation; 0 for none."""
@@ -85,7 +85,7 @@ class Reader:
         self.source, self.windows, self.window_items, self.rate = source, windows, window_items, rate
         self._endless, self._granted = windows is None, 0
         self.block_items = max(1, int(block_bytes / max(1.0, source.item_bytes)))
-        self.position = 0
+        self.position = self._known = 0
         self.epoch = 1
         """The window that is being read."""
         self._opened_at = 0.0
@@ -125,8 +125,10 @@ class Reader:
         """The number of a window's punctuation; 0 for none."""
         return self.end(closed) + closed
 
-    def seek(self, number: int) -> None:
-        """Go on behind the block of this number; 0: at the beginning."""
+    def seek(self, number: int, known: int = 0) -> None:
+        """Go on behind the block of this number; 0: at the beginning. Up to the window `known` somebody has all: that
+        was read at its rate once, and is read again as fast as can be."""
+        self._known = known
         self.epoch = 1 + self._closed(number)
         self.position = max(number - (self.epoch - 1), self.end(self.epoch - 1))
 
@@ -157,7 +159,7 @@ class Reader:
 
     def wait_s(self, now: float) -> float:
         """Seconds until the next block may be read."""
-        return self.rate.wait_s(self.position, now)
+        return 0.0 if self.epoch <= self._known else self.rate.wait_s(self.position, now)
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """The arrays of a block of these items."""

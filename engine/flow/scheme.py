@@ -26,6 +26,10 @@ from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.iteration.loop_state import Reached
 
 
+class Overtaken(Exception):
+    """A copy of a task ends itself: its next incarnation goes on from what another copy has saved, which is farther."""
+
+
 @dataclass
 class Bench:
     """The parts of a task that its scheme works with."""

@@ -318,7 +318,7 @@ class Task:
             closed = min(link.closed for link in links)
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
             number = max(number, reached, reader.number(closed))
-        reader.seek(number)
+        reader.seek(number, max((link.closed for link in self.outlet.all_links), default=0))
         for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
             self._end_window(Epoch(epoch))
             self.progress.epoch = epoch

@@ -26,12 +26,13 @@ def roles(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]], compared: int) -> dict[str, Any]:
-    """For `summary.json`: the replicas `planned`, how many windows they have `compared`, and each takeover: `worker` is
-    the task, `promoted` the copy that was asked for its output from then on, `at` monotonic seconds of its host. Empty
-    for a job without replicas."""
+    """For `summary.json`: the replicas `planned`, how many windows they have `compared`, each takeover, and `rebuilt`,
+    copies that lagged and began anew, once for each time. Of a takeover `worker` is the task, `promoted` the copy that
+    was asked for its output from then on, `at` monotonic seconds of its host. Empty for a job without replicas."""
     planned = [name for name in workers if WorkerId.parse(name).copy]
     if not planned:
         return {}
+    events = list(events)
     takeovers = [
         {
             "at": event.get("monotonic"),
@@ -41,4 +42,5 @@ def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]], compa
         for event in events
         if event.get("event") == "took_over" and "worker" in event
     ]
-    return {"planned": planned, "windows_compared": compared, "takeovers": takeovers}
+    rebuilt = [event["worker"] for event in events if event.get("event") == "overtaken" and "worker" in event]
+    return {"planned": planned, "windows_compared": compared, "takeovers": takeovers, "rebuilt": rebuilt}

@@ -33,7 +33,8 @@ from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import NOWHERE, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.rotation import Rotation
-from riprap.engine.flow.scheme import Bench, Scheme
+from riprap.engine.flow.scheme import Bench, Overtaken, Scheme
+from riprap.engine.schemes.parts.lag import Lag
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 from riprap.engine.schemes.parts.spool import Spool
 from riprap.engine.schemes.parts.tentative import Tentative
@@ -77,6 +78,7 @@ class PartiallyActive(Scheme):
             link.retains = True
 
         self._digests = Digests(bench.layout.me, bench.port) if bench.layout.copied else None
+        self._lag, self._rebuild_after_s = Lag(), options["rebuild_after_s"]
         self._tentative: Tentative | None = None
         if options["tentative_after_ms"] is not None:
             after_s = options["tentative_after_ms"] / 1000
@@ -179,6 +181,18 @@ class PartiallyActive(Scheme):
     def on_digests(self, link: OutletLink, window: int, told: list[Any]) -> None:
         if self._digests is not None:
             self._digests.hear(link.key, window, link.to, told)
+            self._look_at_lag(window)
+
+    def _look_at_lag(self, window: int) -> None:
+        """The other copy has closed this window. Overtaken where this one is too far behind."""
+        if self._rebuild_after_s is None:
+            return
+        now, closed = self.bench.port.now(), self.bench.progress.epoch
+        self._lag.hear(window, now)
+        behind_s = self._lag.behind_s(closed, now)
+        if behind_s > self._rebuild_after_s:
+            self.bench.port.report("overtaken", window=closed, other=window, behind_s=behind_s)
+            raise Overtaken
 
     # checkpoints
     def on_window(self, epoch: int) -> None:

@@ -10,6 +10,9 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.ids import LABEL_PART
 from riprap.controller.labels import HOST, HostLabels, labelled
 
+HOSTS_MAX = 64
+"""The most that one machine acts as."""
+
 
 @dataclass(frozen=True)
 class OwnHost:
@@ -34,6 +37,8 @@ def pretended_hosts(count: int, domains: Sequence[str]) -> tuple[OwnHost, ...]:
 
     With `rack=2` they are rack=rack-1, rack=rack-2, rack=rack-1, ... ConfigError lists all that is wrong.
     """
+    if count not in range(1, HOSTS_MAX + 1):
+        raise ConfigError(f"this machine cannot act as {count} hosts", f"give a number from 1 to {HOSTS_MAX}")
     numbers: dict[str, int] = {}
     problems = []
     for text in domains:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from riprap.backupserver.client import BackupClient  # here, so that the zygote has it when a worker is restored
+from riprap.backupserver.copies import CopyReader, newest_epoch
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.blocks import NO_KEY, Block, Key, Kind
 from riprap.codec.ids import Epoch
@@ -75,6 +76,8 @@ class Restored(NamedTuple):
     state: Block | None = None
     items: Sequence[Block] = ()
     dropped: str = ""
+    of: str = ""
+    """The name under which another copy of the task has saved them; empty where they are the worker's own."""
 
 
 def open_store(
@@ -85,16 +88,22 @@ def open_store(
     deadline_s: float,
     wake: Callable[[], None],
     checkpoint: int = 0,
+    copies: Sequence[str] = (),
 ) -> tuple[RecordStore, Restored]:
     """Shut former incarnations of the worker out, and fetch what they saved, or their part of a checkpoint; without
-    servers there is nothing.
+    servers there is nothing. Where one of `copies`, names of records, has something newer, that is fetched instead.
 
     Raises a RiprapError that names the servers when they do not answer in time.
     """
     if not servers:
         return NoStore(), Restored()
     client = BackupClient(servers, name, fence, keys, wake=wake, deadline_s=deadline_s)
-    return client, restored(client.open(checkpoint))
+    own = client.open(checkpoint)
+    if copies:
+        of, point = CopyReader(servers, name, fence, keys).newest(copies, newest_epoch(own))
+        if of:
+            return client, restored(point)._replace(of=of)
+    return client, restored(own)
 
 
 def restored(point: RestorePoint) -> Restored:

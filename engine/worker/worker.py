@@ -30,7 +30,7 @@ from riprap.controller.last_words import write_last_words
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
 from riprap.engine.flow.runs import Runs
-from riprap.engine.flow.scheme import SavedPart
+from riprap.engine.flow.scheme import Overtaken, SavedPart
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
 from riprap.engine.worker.build import WorkerParts
@@ -117,9 +117,13 @@ class Worker:
         began = time.monotonic()
         fence = fence_of(spec["topology"].get("attempt", 1), self.incarnation)
         deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
-        name = name_of(records_of(topology.job, spec["topology"].get("run", "")), str(self.me))
+        records = records_of(topology.job, spec["topology"].get("run", ""))
         checkpoint = spec.get("checkpoint", 0)
-        store, saved = open_store(servers, name, fence, self._keys, deadline_s, self.network.wake, checkpoint)
+        others = [] if self._is_first else [one for one in topology.copies_with(self.me) if one != self.me]
+        names = [name_of(records, str(worker)) for worker in (self.me, *others)]
+        store, saved = open_store(
+            servers, names[0], fence, self._keys, deadline_s, self.network.wake, checkpoint, names[1:]
+        )
         self.port.store, self.port.confirm_s = store, topology.cluster.stall_timeout_s
         if not self._is_first:
             self._take_over(saved, began, checkpoint)
@@ -138,6 +142,7 @@ class Worker:
             items=sum(block.items for block in saved.items),
             seconds=time.monotonic() - began,
             dropped=saved.dropped,
+            **({"of": saved.of.rpartition("/")[2]} if saved.of else {}),
         )
 
     def _begin_anew(self, round_: Round, checkpoint: int) -> Runs:
@@ -324,7 +329,7 @@ def main(control_fd: int) -> int:
     channel = ControlChannel(control_fd)
     try:
         Worker(channel.receive(), channel).run()
-    except Fenced:
+    except (Fenced, Overtaken):
         return 0
     except EOFError:
         return 1

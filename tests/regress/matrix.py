@@ -100,7 +100,9 @@ def page() -> Iterator[str]:
                     reasons.setdefault(why.replace(folder, "SHARDS"), []).append(file.stem)
             yield f"| `{file.stem}` | {' | '.join(cells)} |"
     yield "\n## Refused\n\nA stage without a state may be coded all the same: `stages.NAME.fault_tolerance: erasure`"
-    yield "([schemes](schemes.md#a-coded-stage-inside-a-graph)), as in `coded_words`.\n"
+    yield "([schemes](schemes.md#a-coded-stage-inside-a-graph)), as in `coded_words`."
+    yield "Stages of other operators, with a state too, are replicated by `partially_active`: `replicate: [STAGE, ...]`"
+    yield "([schemes](schemes.md#partially-active-replication)); the results are those of an undisturbed run.\n"
     for reason, names in sorted(reasons.items()):
         yield f"- {', '.join(f'`{name}`' for name in names)}: {reason.replace('|', chr(92) + '|')}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_a_host_dies_under_erasure_and_its_pieces_are_decoded(cli: Cli) -> None:
     struck = hit(cli.directory / "struck")
     assert "agent.2" in struck and sum(target.startswith("processor") for target in struck) == 1, struck
     assert told["decoded_items"] > 0, "from the rest of the row"
+
+
+def test_an_interrupt_ends_all_hosts_and_the_job_goes_on_on_as_many(cli: Cli) -> None:
+    write_words(cli, "mini_batch")
+    process = cli.start("run", "words.yaml", *FOUR, "--fault", "kill:host:host-2@epoch=4", "--out", "out")
+    out = cli.directory / "out"
+    await_that(lambda: (out / "events.jsonl").exists() and bool(hit(out)), 120, lambda: "nothing was killed")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    cli.await_no_process()
+    told = summary_of(cli, "--resume", "out", *FOUR)
+    assert told["completed"] and told["attempts"] == 2 and told["items"] == 3 * LINES
+    assert told["lost"]["items"] == 0
 
 
 def test_a_stage_and_all_workers_die_at_once(cli: Cli) -> None:

@@ -109,8 +109,27 @@ def test_a_replica_alone_changes_nothing(cluster: SharedCluster, chains: Path, t
     assert summary["model"]["sha256"] == truth
     assert set(PLANNED) <= set(summary["cpu_seconds"])
     compared = summary["replicas"]["windows_compared"]
-    assert summary["replicas"] == {"planned": PLANNED, "windows_compared": compared, "takeovers": []}
+    assert summary["replicas"] == {
+        "planned": PLANNED,
+        "windows_compared": compared,
+        "takeovers": [],
+        "rebuilt": [],
+    }
     assert compared > 0
+
+
+def test_a_replica_that_lags_begins_anew_from_what_its_primary_has_saved(
+    cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path
+) -> None:
+    lagging = ("--set", "fault_tolerance.rebuild_after_s=0.5", "--fault", "slow:link.1~1@20%,for=60s,cpu=0.02")
+    summary, events = run(cluster, chains, tmp_path / "out", *REPLICATED, *lagging)
+    assert summary["model"]["sha256"] == truth
+    rebuilt = summary["replicas"]["rebuilt"]
+    assert rebuilt and set(rebuilt) == {"link.1~1"}
+    assert not summary["replicas"]["takeovers"], "it held nobody up"
+    assert {(event["worker"], event.get("of")) for event in events if event["event"] == "restored"} == {
+        ("link.1~1", "link.1")
+    }
 
 
 def test_an_operator_that_no_copy_computes_alike_ends_the_job(cluster: SharedCluster, chains: Path) -> None:

@@ -88,6 +88,30 @@ def test_a_script_runs_its_job_with_operators_beside_it(cli: Cli) -> None:
     cli.await_no_process()
 
 
+def test_a_script_has_this_machine_act_as_several_hosts(cli: Cli) -> None:
+    (cli.directory / "text.txt").write_text("\n".join(LINES) + "\n")
+    (cli.directory / "shouted.py").write_text(OPERATORS)
+    hosts = """hosts=4, domains={"rack": 2}, faults=["kill:domain:rack=rack-2@50%"]"""
+    (cli.directory / "job.py").write_text(SCRIPT.replace("""faults=["kill:count.1@50%"]""", hosts))
+    ended = subprocess.run(
+        [sys.executable, "job.py"],
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    summary: dict[str, Any] = json.loads(ended.stdout)
+    assert summary["completed"] and len({one["worker"] for one in summary["failures"]} & {"count.0", "count.1"}) == 1
+    wanted = Counter(word.upper().encode() for line in LINES for word in line.split())
+    assert counted(cli.directory / "out") == {word: 4 * count for word, count in wanted.items()}
+    refused = SCRIPT.replace("""faults=["kill:count.1@50%"]""", "hosts=65")
+    (cli.directory / "job.py").write_text(refused)
+    ended = subprocess.run(
+        [sys.executable, "job.py"],
+        cwd=cli.directory, env=cli.environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "ConfigError: this machine cannot act as 65 hosts" in ended.stderr
+    cli.await_no_process()
+
+
 def test_a_job_that_fails_raises_and_says_how_to_go_on(cli: Cli) -> None:
     (cli.directory / "text.txt").write_text("\n".join(LINES) + "\n")
     (cli.directory / "broken.py").write_text(BROKEN)

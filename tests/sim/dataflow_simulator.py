@@ -128,6 +128,8 @@ class DataflowNode(Node):
     """A worker of the graph."""
 
     sim: DataflowSimulation
+    restored_of: WorkerId | None = None
+    """The copy of its task whose records it began from."""
 
     def refuses(self) -> bool:
         """Only while something is under way: that it has become durable is the news to try again."""
@@ -235,11 +237,19 @@ class DataflowSimulation(Simulation):
         if self.checkpointing is not None:
             self.checkpointing.restore(node)
             return
-        records = [(kind, block) for _, kind, block in self.disk.get(node.me, [])]
+        records = self.records_for(node.me)
         states = [block for kind, block in records if kind == "state"]
         least = states[-1].epoch if states else 0
         items = [block for kind, block in records if kind == "item" and block.epoch > least]
         node.task.restore(states[-1] if states else None, items)
+
+    def records_for(self, worker: WorkerId) -> list[tuple[str, Block]]:
+        """What it has saved, or a copy of its task, where that is newer and the server answers in time."""
+        copies = [one for one in self.topology.copies_with(worker) if one != worker and self.rng.random() < 0.8]
+        found = [[(kind, block) for _, kind, block in self.disk.get(one, [])] for one in (worker, *copies)]
+        newest = max(found, key=lambda records: max((block.epoch for _, block in records), default=-1))
+        self.nodes[worker].restored_of = (worker, *copies)[found.index(newest)]
+        return newest
 
     def on_lost(self, worker: WorkerId) -> None:
         if self.checkpointing is not None:

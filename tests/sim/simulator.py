@@ -17,6 +17,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.links import LinkPort, Links, Window
+from riprap.engine.flow.scheme import Overtaken
 
 TURN_S, REST_S = 0.0005, 0.005
 """Between two turns of a worker that has something to do, and until one that has not looks again; on average."""
@@ -152,7 +153,11 @@ class Node(LinkPort):
             if self.sim.now < self.hung_until:
                 self.sim.at(self.hung_until - self.sim.now + 1e-9, run)
                 return
-            is_idle = act() is IDLE
+            try:
+                is_idle = act() is IDLE
+            except Overtaken:
+                self.sim.kill(self.me)
+                return
             self.links.flush(least=1 if self.sim.rng.random() < 0.5 else 4)
             (self.sim.schedule_rest if is_idle else self.sim.schedule_work)(self)
 

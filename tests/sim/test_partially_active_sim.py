@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,9 @@ from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.digests import Digests
 from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.rate import InputRate
+from riprap.engine.flow.reader import Reader
+from riprap.engine.flow.task import Task
 from riprap.engine.schemes.partially_active import PartiallyActive
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
@@ -318,6 +321,67 @@ def test_a_replica_that_stands_still_holds_nobody_up() -> None:
     simulation.at(0.02, lambda: simulation._hang(WorkerId("b", 0, 1), 5.0))
     run_or_replay(simulation, __file__, "stands_still")
     assert simulation.now < 5.0
+
+
+def _of_two(rebuild_after_s: float | None, **fields: Any) -> DataflowSimulation:
+    options = OPTIONS | {"replicate": ["b"], "checkpoint_s": 0.02, "rebuild_after_s": rebuild_after_s}
+    sizes = {"items": 800, "windows": 24, "disk_s": 0.001}
+    return DataflowSimulation(DataflowCase(options, DEEP, **sizes | fields, log=[]), FIRST)
+
+
+@cache
+def _truth_of_two() -> list[float]:
+    simulation = _of_two(None)
+    run_or_replay(simulation, __file__, "of_two")
+    return _states(simulation)[WorkerId("d", 0)]
+
+
+def test_a_copy_that_starts_again_goes_on_from_what_the_other_has_saved() -> None:
+    """It was away for long, so what it has saved itself is old."""
+    copy, rebuilt = WorkerId("b", 0, 1), 0
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = _of_two(None, restart_s=0.3)
+        simulation.rng.seed(seed)
+        simulation.at(0.03, partial(simulation.kill, copy))
+        run_or_replay(simulation, __file__, "starts_again")
+        assert _states(simulation)[WorkerId("d", 0)] == _truth_of_two(), f"seed {seed}"
+        rebuilt += simulation.nodes[copy].restored_of == copy.primary
+    assert rebuilt
+
+
+class Paced(DataflowSimulation):
+    """Sources read at a rate: the whole input in about a second."""
+
+    def make_task(self, node: DataflowNode) -> Task:
+        task = super().make_task(node)
+        if isinstance(task.reader, Reader):
+            task.reader.rate = InputRate(float(self.case.items), 10)
+        return task
+
+
+def test_a_source_that_starts_again_catches_up_with_what_its_replica_has_sent() -> None:
+    """It goes back to the beginning of the stream, for there is no checkpoint."""
+    options = OPTIONS | {"replicate": ["a.0"], "checkpoint_s": 1000.0}
+    simulation = Paced(DataflowCase(options, DEEP, items=800, windows=24, disk_s=0.001, log=[]), FIRST)
+    first, copy = WorkerId("a", 0), WorkerId("a", 0, 1)
+    simulation.at(0.5, partial(simulation.kill, first))
+    run_or_replay(simulation, __file__, "catches_up")
+    assert _states(simulation)[WorkerId("d", 0)] == _truth_of_two()
+    read = {one: simulation.nodes[one].task.epoch for one in (first, copy)}
+    assert simulation.nodes[first].life == 2 and read[first] >= read[copy] - 6, read
+
+
+@pytest.mark.parametrize("rebuild_after_s", [0.02, None])
+def test_a_copy_that_is_far_behind_begins_anew(rebuild_after_s: float | None) -> None:
+    """Beside the control, which catches up by itself."""
+    copy = WorkerId("b", 0, 1)
+    simulation = _of_two(rebuild_after_s)
+    simulation.at(0.02, lambda: simulation._hang(copy, 0.3))
+    run_or_replay(simulation, __file__, "far_behind")
+    assert _states(simulation)[WorkerId("d", 0)] == _truth_of_two()
+    overtaken = [line for line in simulation.case.log if "overtaken" in line]
+    assert all(str(copy) in line for line in overtaken) and bool(overtaken) == (rebuild_after_s is not None)
+    assert (simulation.nodes[copy].life > 1) == bool(overtaken)
 
 
 def test_a_store_that_takes_one_record_at_a_time_gets_the_last_checkpoint_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_the_summary_has_the_replicas_and_their_takeovers(tmp_path: Path) -> Non
         "planned": ["count.0~1"],
         "windows_compared": 7,
         "takeovers": [{"at": 12.5, "worker": "count.0", "promoted": "count.0~1"}],
+        "rebuilt": [],
     }
     assert "takeover     count.0~1 went on for count.0" in report(found, tmp_path).splitlines()
 

@@ -1,0 +1,90 @@
+"""The records of a task's other copies, for a copy that begins: it need not go back to its own, where theirs are newer.
+
+Nobody is shut out by it and nothing depends on it, so a server that is silent, or whose records are damaged, counts as
+one that has none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import zmq
+
+from riprap.backupserver import protocol
+from riprap.backupserver.body import unpack_body
+from riprap.backupserver.record import Record, RestorePoint
+from riprap.codec.errors import FrameError
+from riprap.codec.trust.curve import call_with
+from riprap.codec.trust.keys import WorkerKeys
+
+SILENCE_S = 2.0
+"""Of a server, after which the next one is asked."""
+
+
+class CopyReader:
+    """Asks on behalf of one incarnation of a copy, `name` and `fence`."""
+
+    def __init__(self, servers: Sequence[str], name: str, fence: int, keys: WorkerKeys) -> None:
+        self._servers, self._keys, self._who = servers, keys, {"name": name, "fence": fence}
+
+    def newest(self, copies: Sequence[str], above: int) -> tuple[str, RestorePoint]:
+        """Of these names of records the one that has the newest, and its restore point; an empty name, and nothing,
+        where none has a record of a later epoch than `above`."""
+        best = "", RestorePoint()
+        with zmq.Context() as context:
+            for address in self._servers:
+                for of in copies:
+                    point = self._read(context, address, of, above)
+                    if (epoch := newest_epoch(point)) > above:
+                        best, above = (of, point), epoch
+        return best
+
+    def _read(self, context: zmq.Context[zmq.Socket[bytes]], address: str, of: str, above: int) -> RestorePoint:
+        sockets = [context.socket(zmq.DEALER) for _ in self._keys.servers]
+        try:
+            for socket, key in zip(sockets, self._keys.servers, strict=True):  # it has one of them
+                call_with(socket, self._keys.own, key)
+                protocol.bound_frames(socket, protocol.ANSWER_BYTES_MAX)
+                socket.setsockopt(zmq.LINGER, 0)
+                socket.connect(address)
+                socket.send(protocol.pack("read", **self._who, of=of, above=max(0, above)))
+            return next(self._answers(sockets, of), RestorePoint())
+        finally:
+            for socket in sockets:
+                socket.close()
+
+    def _answers(self, sockets: Sequence[zmq.Socket[bytes]], of: str) -> Iterator[RestorePoint]:
+        """What comes within the time, of those who answer what was asked."""
+        poller, deadline = zmq.Poller(), time.monotonic() + SILENCE_S
+        for socket in sockets:
+            poller.register(socket, zmq.POLLIN)
+        while (left_s := deadline - time.monotonic()) > 0:
+            for socket, _ in poller.poll(int(left_s * 1000) + 1):
+                frames = deque(socket.recv_multipart(copy=False))
+                try:
+                    yield _point(protocol.unpack(frames.popleft().bytes), frames, of)
+                except FrameError:
+                    continue  # not one of our servers
+
+
+def newest_epoch(point: RestorePoint) -> int:
+    """The epoch of the newest record; -1 where there is none."""
+    records = [*point.items] if point.state is None else [point.state, *point.items]
+    return max((record.epoch for record in records), default=-1)
+
+
+def _point(message: dict[str, Any], frames: deque[zmq.Frame], of: str) -> RestorePoint:
+    """Whole, or nothing."""
+    if message["type"] != "found" or message.get("of") != of:
+        raise FrameError("not an answer")
+    records = []
+    for kind, epoch, sequence, size in message["records"]:
+        meta, arrays = unpack_body(protocol.take_body(frames, size))
+        records.append(Record(kind, epoch, sequence, meta, arrays))
+    if message["dropped"]:
+        return RestorePoint()
+    state = next((record for record in records if record.kind == "state"), None)
+    return RestorePoint(state, [record for record in records if record.kind == "item"])
