@@ -57,7 +57,7 @@ class CopyReader:
                 socket.close()
 
     def _answers(self, sockets: Sequence[zmq.Socket[bytes]], of: str) -> Iterator[RestorePoint]:
-        """What comes within the time, of those who answer what was asked."""
+        """Those that come within the time."""
         poller, deadline = zmq.Poller(), time.monotonic() + SILENCE_S
         for socket in sockets:
             poller.register(socket, zmq.POLLIN)

@@ -40,6 +40,8 @@ REPLICA = "{scheme: partially_active, checkpoint_s: 2, replicate: [map]}"
 CASES = {
     "partially_active, a replica": REPLICA,
     "partially_active, its checkpoint (control)": "{scheme: partially_active, checkpoint_s: 2}",
+    "partially_active, source replay of 2 s": "{scheme: partially_active, checkpoint_s: null, replay_s: 2}",
+    "partially_active, source replay of 6 s": "{scheme: partially_active, checkpoint_s: null, replay_s: 6}",
     "upstream_backup": "{scheme: upstream_backup}",
     "barrier, 1 s": "{scheme: barrier, interval_ms: 1000}",
 }

@@ -237,8 +237,10 @@ class PartiallyActiveOptions(Keeping):
     together: ClassVar[str] = "has all stages take blocks in one order"
 
     scheme: Literal["partially_active"]
-    checkpoint_s: float = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
-    """The state is saved at the first end of a window after so many seconds."""
+    checkpoint_s: float | None = Field(default=1.0, gt=0, le=86_400, allow_inf_nan=False)
+    """The state is saved at the first end of a window after so many seconds; None: only destinations save theirs."""
+    replay_s: float | None = Field(default=None, gt=0, le=86_400, allow_inf_nan=False)
+    """Without checkpoints: so much of its input a task computes once more, from an empty state, after Storm."""
     tentative_after_ms: float | None = Field(default=None, gt=0, le=86_400_000, allow_inf_nan=False)
     """A task that has waited so long for a dead one goes on without it, beside: tentative output, later made exact."""
     rebuild_after_s: float | None = Field(default=10.0, gt=0, le=86_400, allow_inf_nan=False)
@@ -262,7 +264,8 @@ class PartiallyActiveOptions(Keeping):
                     "an exact scheme for that",
                     "set fault_tolerance.scheme to barrier, for example",
                 )
-        if self.rebuild_after_s is not None and self.rebuild_after_s < self.checkpoint_s:
+        yield from self._replay_problems()
+        if self.rebuild_after_s is not None and self.rebuild_after_s < (self.checkpoint_s or 0.0):
             yield Problem(
                 ("fault_tolerance", "rebuild_after_s"),
                 f"is {self.rebuild_after_s:g}, and what another copy has saved may be {self.checkpoint_s:g} s old",
@@ -273,6 +276,20 @@ class PartiallyActiveOptions(Keeping):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
         if self.plan is not None:
             yield from self._plan_problems(self.plan, shape)
+
+    def _replay_problems(self) -> Iterator[Problem]:
+        """Neither checkpoints nor a replay, or both; or what would need a state that is whole."""
+        at = ("fault_tolerance", "replay_s")
+        if self.checkpoint_s is not None:
+            if self.replay_s is not None:
+                yield Problem(at, f"is {self.replay_s:g}, and checkpoint_s {self.checkpoint_s:g}", "one of the two")
+            return
+        if self.replay_s is None:
+            yield Problem(at, "is missing, and checkpoint_s is null", "the seconds of input that a state depends on")
+        for key in ("replicate", "plan", "budget", "tentative_after_ms"):
+            if getattr(self, key):
+                wrong = "is given, and checkpoint_s is null: who starts again has no whole state"
+                yield Problem(("fault_tolerance", key), wrong, "checkpoint_s in seconds for that")
 
     def chosen(self, shape: Shape) -> dict[str, Any]:
         """The replicas of the plan."""

@@ -3,6 +3,7 @@ over, and tasks that its parts cannot be dealt out to."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,9 @@ def _scheme_problems(topology: Topology) -> Iterator[Problem]:
     if coded_stages(topology) or not set(names) <= set(exact):
         wrong = f"is {', '.join(names)}, and the job begins from a savepoint"
         yield Problem(("fault_tolerance", "scheme"), wrong, f"one of {', '.join(exact)} for all stages")
+    if topology.fault_tolerance.get("checkpoint_s", math.inf) is None:
+        wrong = "is null, and the job begins from a savepoint, whose states would not be those of a later incarnation"
+        yield Problem(("fault_tolerance", "checkpoint_s"), wrong, "checkpoint_s in seconds for that")
 
 
 def _stage_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:

@@ -9,6 +9,10 @@ receivers drop those that they have. Nobody else goes back.
 A task without a state saves nothing that it has put out: it computes it again. Its checkpoint is a place in its inputs,
 as old as what its receivers may need. So no item is saved but what leaves a state.
 
+Without checkpoints (`checkpoint_s: null`, after Storm in PPA VI-A) destinations alone save their states. Others then
+begin with an empty one, so far back that they have computed `replay_s` of their input again before they come to what
+their receivers need. So nothing is lacking of a state that depends on no more than that.
+
 There is room on a link again as soon as a block is processed, or waits for blocks of other links that may need that
 room to come (Kahn, Parks: what is acknowledged must not depend on the order). What is kept beyond `memory_bytes` goes
 to disk.
@@ -16,6 +20,7 @@ to disk.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +35,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.digests import Digests
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
+from riprap.engine.flow.losses import NOTHING
 from riprap.engine.flow.outlet import OutletLink
 from riprap.engine.flow.progress import NOWHERE, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.rotation import Rotation
@@ -39,12 +45,19 @@ from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 from riprap.engine.schemes.parts.spool import Spool
 from riprap.engine.schemes.parts.tentative import Tentative
 
+MARKS = 16
+"""Places that are noted within `replay_s`, without checkpoints."""
+OTHERS_S = 1.0
+"""At most, between two records of the other tasks then. Destinations save states, for what was announced must stay."""
+
 
 @dataclass
 class RestartPoint:
     """The end of a window that a new incarnation may start from."""
 
     progress: TaskProgress
+    at: float
+    """The moment, by the port's clock."""
     record: int = 0
     """The record that it was saved as; 0 while it was not."""
 
@@ -56,8 +69,16 @@ class PartiallyActive(Scheme):
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
-        self.recorder = Recorder(bench.port, bench.progress, bench.operator.state)
-        self._every_s = float(options["checkpoint_s"])
+        every_s, has_state = options["checkpoint_s"], bench.operator.state is not None
+        replays = every_s is None and has_state and not bench.layout.is_sink
+        self._state = None if replays else bench.operator.state
+        """The state, where it is saved."""
+        self.recorder = Recorder(bench.port, bench.progress, self._state)
+        self._replay_s = float(options["replay_s"]) if replays else 0.0
+        """So much is computed again before anything that a receiver may need."""
+        self._every_s = self._replay_s / MARKS if replays else float(every_s or min(options["replay_s"], OTHERS_S))
+        if replays:
+            self.lacks = NOTHING._replace(theta=math.inf, share=math.inf)
         self._marked_s = bench.port.now()
         """When the newest mark was made."""
         self._senders = {
@@ -203,23 +224,25 @@ class PartiallyActive(Scheme):
 
     def _mark(self) -> None:
         """This end of a window is one to start from; not while a state waits for room in the store."""
-        has_state = self.bench.operator.state is not None
+        has_state = self._state is not None
         if has_state and self.recorder.full:
             return
         self._marked_s = self.bench.port.now()
         if has_state:
             self.recorder.save_state(self.bench.outlet.pending())
-        self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack())))
+        self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack()), self._marked_s))
         if has_state:
             self._note_saved()
         else:
             self._save()
 
     def _save(self) -> None:
-        """Without a state: save the newest mark behind which is all that receivers may need."""
-        if self.bench.operator.state is not None or self.recorder.full:
+        """Save the newest mark, where no state is saved, behind which is all that receivers may need, and before that
+        the input that the state has to be computed from."""
+        if self._state is not None or self.recorder.full:
             return
-        fit = [mark for mark in self._marks if not mark.record and self._is_behind(mark)]
+        needed_at = max((mark.at for mark in self._marks if self._is_behind(mark)), default=-math.inf)
+        fit = [mark for mark in self._marks if not mark.record and mark.at <= needed_at - self._replay_s]
         if not fit:
             return
         self.recorder.progress = fit[-1].progress
@@ -267,10 +290,10 @@ class PartiallyActive(Scheme):
 
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, [record for record in records if "version" in record.meta])
-        take_over(self.bench.progress, recovered, self.bench.operator.state)
+        take_over(self.bench.progress, recovered, self._state)
         self.recorder.go_on_from(recovered.version)
         self.bench.outlet.put_back(recovered.extras)
-        self.bench.operator.recovered(0.0, 0)
+        self.bench.operator.recovered(self.lacks.theta, 0)
         self._safe = self.bench.progress.epoch
         if self._tentative is not None:
             self._tentative.on_restored()

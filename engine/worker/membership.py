@@ -53,7 +53,8 @@ class Membership:
             raise Fenced
         if view.get("round", 0) > self.port.links.round:
             self._enter(Round(view["round"]), is_first, view.get("checkpoint", (0, 0))[1])
-        for worker, entry in entries.items():
+        # Of a task's copies the first that is there is asked for its output, and who never died is ahead of the others.
+        for worker, entry in sorted(entries.items(), key=lambda one: one[1]["incarnation"]):
             self._on_peer(worker, entry)
         if "horizon" in view:
             self.task.grant(*view["horizon"])

@@ -42,7 +42,10 @@ def written(run_dir: Path) -> dict[str, list[tuple[bytes, int]]]:
     return found
 
 
-@pytest.mark.parametrize("scheme", [ACTIVE, "{scheme: upstream_backup}"])
+REPLAY = "{scheme: partially_active, checkpoint_s: null, replay_s: 0.5}"
+
+
+@pytest.mark.parametrize("scheme", [ACTIVE, REPLAY, "{scheme: upstream_backup}"])
 def test_the_most_frequent_paths_are_those_of_the_log(scheme: str, cli: Cli, cluster: SharedCluster) -> None:
     requests, job = cli.directory / "requests.txt", cli.directory / "top_paths.yaml"
     synth.worldcup(str(requests), ROWS)
@@ -51,6 +54,7 @@ def test_the_most_frequent_paths_are_those_of_the_log(scheme: str, cli: Cli, clu
     kills = ("--fault", "kill:merge.0@25%", "--fault", "kill:count.1@50%", "--fault", "kill:top.0@75%")
     summary = cluster.job(job, cli.directory / "out", *kills, *(word for one in sets for word in ("--set", one)))
     assert not summary["faults_not_injected"] and summary["lost"]["items"] == 0
+    assert summary["lost"]["states"] == (2 if scheme == REPLAY else 0), "of merge.0 and count.1, and not of top.0"
     assert written(cli.directory / "out") == top_paths(requests.read_bytes().splitlines())
 
 

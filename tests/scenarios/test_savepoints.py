@@ -100,6 +100,10 @@ def test_a_savepoint_that_does_not_fit_is_refused_before_anything_starts(saved: 
             "keeps no state, and that of the savepoint a",
         ),
         (("saved",), "begins from a savepoint"),
+        (
+            ("saved", "--set", "fault_tolerance={scheme: partially_active, checkpoint_s: null, replay_s: 1}"),
+            "fault_tolerance.checkpoint_s: is null, and the job begins from a savepoint",
+        ),
         (("torn", *BARRIER), "count.1.part"),
         (("nowhere", *BARRIER), "holds no savepoint"),
     ]:

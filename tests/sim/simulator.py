@@ -268,7 +268,7 @@ class Simulation:
     def tell_all(self, node: Node) -> None:
         """A booting worker starts from the controller's view."""
         node.links.enter(self.round)
-        for worker, (life, up) in self.truth.items():
+        for worker, (life, up) in sorted(self.truth.items(), key=lambda one: one[1][0]):
             if worker != node.me:
                 node.learn(worker, life, up)
 

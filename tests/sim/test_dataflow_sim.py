@@ -30,6 +30,7 @@ CHECKPOINTS = {"interval_ms": 20, "min_pause_ms": 0, "timeout_ms": 500, "tolerat
 PASSIVE = {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1 << 16, "replicate": []} | {
     "tentative_after_ms": None,
     "rebuild_after_s": 10.0,
+    "replay_s": None,
 }
 EXACT = {
     "mini_batch": {"scheme": "mini_batch"},

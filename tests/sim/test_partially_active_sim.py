@@ -349,6 +349,66 @@ def test_a_copy_that_starts_again_goes_on_from_what_the_other_has_saved() -> Non
     assert rebuilt
 
 
+SLIDING = 3
+"""Windows that `Recent` adds up."""
+
+
+class Recent(DataflowOperator):
+    """Sends at each window's end the sum of the last ones, of which its state holds one each."""
+
+    def __init__(self) -> None:
+        self.state: Vector = Vector(SLIDING)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        (rows,) = items.arrays
+        self.state.add(np.array([items.epoch % SLIDING]), np.array([float(rows[:, 1].sum())]))
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        out.send((np.array([[0.0, float(self.state.values.sum())]]),), 1)
+        oldest = (epoch + 1) % SLIDING
+        self.state.add(np.array([oldest]), -self.state.values[[oldest]])
+
+
+REPLAYED = _shape(b=("Recent", 2), c=("Recent", 2), d=("Chained", 1))
+
+
+def _replayed(seed: int, replay_s: float, **fields: Any) -> DataflowSimulation:
+    options = OPTIONS | {"checkpoint_s": None, "replay_s": replay_s}
+    case = {"items": 800, "windows": 24, "disk_s": 0.001, **fields}
+    simulation = DataflowSimulation(DataflowCase(options, REPLAYED, **case, log=[]), seed)
+    run_or_replay(simulation, __file__, f"replayed, {replay_s}")
+    return simulation
+
+
+@pytest.mark.parametrize("faulty", [("b",), ("c",), ("a", "b", "c"), ()])
+def test_without_checkpoints_a_state_is_computed_from_what_it_depends_on(faulty: tuple[str, ...]) -> None:
+    """Alone, and all at once."""
+    faults = {"kills": 2, "kill_at_once": 99, "faulty": faulty}
+    undisturbed = _states(_replayed(FIRST, 0.2))[WorkerId("d", 0)]
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = _replayed(seed, 0.2, **faults)
+        assert _states(simulation)[WorkerId("d", 0)] == undisturbed, f"seed {seed}"
+        for worker, node in simulation.nodes.items():
+            recovery = node.task.recovery
+            assert not recovery or (recovery["divergence_max"] is None) == (worker.stage in "bc")
+
+
+def test_a_replay_that_is_too_short_leaves_something_out() -> None:
+    """The control."""
+    faults = {"kills": 2, "kill_at_once": 99}
+    undisturbed = _states(_replayed(FIRST, 0.2))[WorkerId("d", 0)]
+    found = (_states(_replayed(seed, 1e-6, **faults))[WorkerId("d", 0)] for seed in range(40))
+    assert any(one != undisturbed for one in found)
+
+
+def test_without_checkpoints_no_state_is_saved_but_a_destinations() -> None:
+    simulation = _replayed(FIRST, 0.02)
+    saved = [block for worker in ("b", "c") for _, _, block in simulation.disk.get(WorkerId(worker, 0), [])]
+    assert saved and not any(block.arrays for block in saved)
+    assert any(block.arrays for _, _, block in simulation.disk[WorkerId("d", 0)])
+
+
 class Paced(DataflowSimulation):
     """Sources read at a rate: the whole input in about a second."""
 

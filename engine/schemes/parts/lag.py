@@ -21,7 +21,7 @@ class Lag:
             self._ahead.append((window, now))
 
     def behind_s(self, closed: int, now: float) -> float:
-        """How long ago the other closed the window after `closed`, this one's last; 0 where it has not."""
+        """Seconds since the other has closed the window after `closed`, this one's last; 0 where it has not."""
         while self._ahead and self._ahead[0][0] <= closed:
             self._ahead.popleft()
         return now - self._ahead[0][1] if self._ahead else 0.0

@@ -119,3 +119,23 @@ def test_replicas_are_named_in_one_way(tmp_path: Path) -> None:
         "given beside replicate", "given beside plan", "given beside replicate"
     ]  # fmt: skip
     assert problems({"planner": "dp"}) == ["fault_tolerance.planner is dp, and there is no budget to plan for"]
+
+
+def test_a_copy_is_not_rebuilt_from_something_older() -> None:
+    (found,) = problems({"checkpoint_s": 20, "replicate": ["read"]})
+    assert found == "fault_tolerance.rebuild_after_s is 10, and what another copy has saved may be 20 s old"
+    assert problems({"checkpoint_s": 20, "rebuild_after_s": 20}) == []
+    assert problems({"checkpoint_s": 20, "rebuild_after_s": None}) == []
+
+
+def test_a_source_replay_stands_for_checkpoints() -> None:
+    assert problems({"checkpoint_s": None, "replay_s": 30}) == []
+    assert problems({"checkpoint_s": None}) == ["fault_tolerance.replay_s is missing, and checkpoint_s is null"]
+    assert problems({"replay_s": 30}) == ["fault_tolerance.replay_s is 30, and checkpoint_s 1"]
+
+
+@pytest.mark.parametrize("given", [{"replicate": ["read"]}, {"budget": 2}, {"tentative_after_ms": 200}])
+def test_what_needs_a_whole_state_is_refused_without_checkpoints(given: dict[str, Any]) -> None:
+    (found,) = problems({"checkpoint_s": None, "replay_s": 30, **given})
+    (key,) = given
+    assert found == f"fault_tolerance.{key} is given, and checkpoint_s is null: who starts again has no whole state"

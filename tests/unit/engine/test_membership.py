@@ -132,6 +132,13 @@ def test_changes_are_applied_in_their_order(topology: Topology) -> None:
     ]  # fmt: skip
 
 
+def test_of_what_a_view_tells_at_once_those_come_first_that_died_least_often(topology: Topology) -> None:
+    members, task = membership(topology, SOURCE)
+    lives = {"processor_0": (3, "up"), "processor_1": (1, "up"), "processor_2": (2, "up"), "sink_0": (1, "up")}
+    members.on_view(view(1, "DEPLOYING", **lives))
+    assert [name for _, name in task.told] == ["processor.1", "sink.0", "processor.2", "processor.0"]
+
+
 def test_a_further_round_begins_anew_and_then_hears_of_the_peers(topology: Topology) -> None:
     members, task = membership(topology, SOURCE)
     members.on_view(view(1, "RUNNING", sink_0=(1, "up")))
