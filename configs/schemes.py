@@ -231,6 +231,9 @@ def _budget(value: Any) -> Any:
     raise PydanticCustomError("budget", BUDGET)
 
 
+REBUILD_AFTER_S = 10.0
+
+
 class PartiallyActiveOptions(Keeping):
     """Each task saves its state by itself, senders keep what that lacks, and all take blocks in one order (PPA)."""
 
@@ -243,7 +246,7 @@ class PartiallyActiveOptions(Keeping):
     """Without checkpoints: so much of its input a task computes once more, from an empty state, after Storm."""
     tentative_after_ms: float | None = Field(default=None, gt=0, le=86_400_000, allow_inf_nan=False)
     """A task that has waited so long for a dead one goes on without it, beside: tentative output, later made exact."""
-    rebuild_after_s: float | None = Field(default=10.0, gt=0, le=86_400, allow_inf_nan=False)
+    rebuild_after_s: float | None = Field(default=REBUILD_AFTER_S, gt=0, le=86_400, allow_inf_nan=False)
     """A copy that is so far behind the other one begins anew from what that one has saved."""
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
@@ -265,10 +268,11 @@ class PartiallyActiveOptions(Keeping):
                     "set fault_tolerance.scheme to barrier, for example",
                 )
         yield from self._replay_problems()
-        if self.rebuild_after_s is not None and self.rebuild_after_s < (self.checkpoint_s or 0.0):
+        is_given, after_s = "rebuild_after_s" in self.model_fields_set, self.rebuild_after_s
+        if is_given and after_s is not None and after_s < (self.checkpoint_s or 0.0):
             yield Problem(
                 ("fault_tolerance", "rebuild_after_s"),
-                f"is {self.rebuild_after_s:g}, and what another copy has saved may be {self.checkpoint_s:g} s old",
+                f"is {after_s:g}, and what another copy has saved may be {self.checkpoint_s:g} s old",
                 f"at least checkpoint_s = {self.checkpoint_s:g}, or null for never",
             )
         yield from self._budget_problems(shape)
@@ -292,11 +296,14 @@ class PartiallyActiveOptions(Keeping):
                 yield Problem(("fault_tolerance", key), wrong, "checkpoint_s in seconds for that")
 
     def chosen(self, shape: Shape) -> dict[str, Any]:
-        """The replicas of the plan."""
+        """The replicas of the plan, and when a copy is built anew where copies are saved seldom."""
+        found: dict[str, Any] = {}
+        if "rebuild_after_s" not in self.model_fields_set and (self.checkpoint_s or 0.0) > REBUILD_AFTER_S:
+            found["rebuild_after_s"] = self.checkpoint_s
         if self.plan is None:
-            return {}
+            return found
         planned = [task for task in PlanFile(self.plan).tasks if task.partition(".")[0] not in shape.sinks]
-        return {"replicate": planned, "plan": None}
+        return {**found, "replicate": planned, "plan": None}
 
     def _budget_problems(self, shape: Shape) -> Iterator[Problem]:
         """More than the tasks that can have one, or beside replicas that are named."""

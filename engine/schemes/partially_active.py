@@ -241,8 +241,8 @@ class PartiallyActive(Scheme):
         the input that the state has to be computed from."""
         if self._state is not None or self.recorder.full:
             return
-        needed_at = max((mark.at for mark in self._marks if self._is_behind(mark)), default=-math.inf)
-        fit = [mark for mark in self._marks if not mark.record and mark.at <= needed_at - self._replay_s]
+        behind = [mark for mark in self._marks if self._is_behind(mark)]
+        fit = [mark for mark in behind if not mark.record and mark.at <= behind[-1].at - self._replay_s]
         if not fit:
             return
         self.recorder.progress = fit[-1].progress

@@ -122,8 +122,10 @@ def test_replicas_are_named_in_one_way(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_not_rebuilt_from_something_older() -> None:
-    (found,) = problems({"checkpoint_s": 20, "replicate": ["read"]})
+    (found,) = problems({"checkpoint_s": 20, "rebuild_after_s": 10})
     assert found == "fault_tolerance.rebuild_after_s is 10, and what another copy has saved may be 20 s old"
+    options = PartiallyActiveOptions(scheme="partially_active", checkpoint_s=20)
+    assert problems({"checkpoint_s": 20}) == [] and options.chosen(shape()) == {"rebuild_after_s": 20}
     assert problems({"checkpoint_s": 20, "rebuild_after_s": 20}) == []
     assert problems({"checkpoint_s": 20, "rebuild_after_s": None}) == []
 
