@@ -25,6 +25,8 @@ class Answers:
         self._owed: list[tuple[Joint, WorkerId]] = []
         self._heard: dict[LinkKey, WorkerId] = {}
         """Of links whose sender has replicas, the one that was asked for its output."""
+        self.was = 0
+        """The window that had been closed here last when the job was rolled back: sources had read so far."""
 
     def __bool__(self) -> bool:
         return bool(self._owed)
@@ -54,6 +56,8 @@ class Answers:
             meta: dict[str, Any] = {"heard": self._progress.heard[link].pack()}
             if not self._is_asked(joint, worker):
                 meta["silent"] = True
+            if self.was:
+                meta["was"] = self.was
             heard = Block(Kind.REPLY, Epoch(0), arrays=scheme.told(link), meta=meta)
             if not scheme.settled(link) or not self._port.send(joint.reply, worker, heard):
                 self._owed.append((joint, worker))

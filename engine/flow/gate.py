@@ -75,8 +75,9 @@ def _check_reply(sender: WorkerId, block: Block) -> None:
     if set(block.meta) == {"digests"} and are_digests(block.meta["digests"]) and block.epoch > 0 and not block.arrays:
         return
     if (
-        set(block.meta) - {"silent"} != {"heard"}
+        set(block.meta) - {"silent", "was"} != {"heard"}
         or block.meta.get("silent", True) is not True
+        or not are_counts([block.meta.get("was", 0)], 1)
         or not _is_heard(block.meta["heard"])
         or not _are_turns(block.arrays)
     ):

@@ -48,6 +48,8 @@ class OutletLink:
         """Blocks that came but may die with the receiver: they are known safe once something newer is acknowledged."""
         self.closed = 0
         """The last window whose punctuation the receiver has."""
+        self.read = 0
+        """The last window whose punctuation it has had, before a rollback too."""
         self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
         self.retains = False
         """True when all that left stays held, acknowledged or not, until `forget`. A scheme says so at the start."""
@@ -119,9 +121,10 @@ class OutletLink:
         self._counts.clear()
         self._items = self._newer = 0
 
-    def place(self, heard: Heard) -> None:
+    def place(self, heard: Heard, was: int) -> None:
         """The receiver has said what came; the rest waits to be sent (again)."""
         self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
+        self.read = max(heard.closed, was)
         self.came = heard.at if heard.known else At()
         barriers: list[Block] = []  # have no number
         while self.waiting and number_of(self.waiting[0]) <= self.came.number:
@@ -386,10 +389,10 @@ class Outlet:
         for key, link in self.links.items():
             self.links[key] = OutletLink(link.joint, link.to)
 
-    def place(self, link: OutletLink, heard: Heard, is_silent: bool = False) -> None:
+    def place(self, link: OutletLink, heard: Heard, is_silent: bool = False, was: int = 0) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice; or kept until it asks."""
         was_silent, link.is_silent = link.is_silent, is_silent
-        link.place(heard)
+        link.place(heard, was)
         self._repeat_last(link, heard)
         self._note_role(was_silent and not is_silent)
 

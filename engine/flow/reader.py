@@ -45,7 +45,7 @@ class InputReader(Protocol):
         """Take over what a former incarnation has logged; called before `seek`."""
 
     def seek(self, number: int, known: int = 0) -> None:
-        """Go on behind the block of this number; 0: at the beginning. Up to the window `known` somebody has all."""
+        """Go on behind the block of this number; 0: at the beginning. Up to the window `known` all was read before."""
 
     def number(self, closed: int) -> int:
         """The number of a window's punctuation; 0 for none."""
@@ -126,8 +126,8 @@ class Reader:
         return self.end(closed) + closed
 
     def seek(self, number: int, known: int = 0) -> None:
-        """Go on behind the block of this number; 0: at the beginning. Up to the window `known` somebody has all: that
-        was read at its rate once, and is read again as fast as can be."""
+        """Go on behind the block of this number; 0: at the beginning. Up to the window `known` all was read before, at
+        its rate, and is read again as fast as can be."""
         self._known = known
         self.epoch = 1 + self._closed(number)
         self.position = max(number - (self.epoch - 1), self.end(self.epoch - 1))

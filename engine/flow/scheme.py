@@ -64,6 +64,14 @@ class Bench:
         entry.acknowledged = True
 
 
+class Former(NamedTuple):
+    """A task as it was when its job was rolled back, for the one that takes its place in the same process."""
+
+    loop: Reached | None = None
+    windows: int = 0
+    """Up to this one all of its input was read, by sources at its rate."""
+
+
 class SavedPart(NamedTuple):
     """A task's part of a checkpoint: its size, how long barriers were awaited and how long the copy took."""
 

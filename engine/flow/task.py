@@ -22,11 +22,10 @@ from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
 from riprap.engine.flow.reader import InputReader
-from riprap.engine.flow.scheme import SavedPart, Scheme, own_hook
+from riprap.engine.flow.scheme import Former, SavedPart, Scheme, own_hook
 from riprap.engine.flow.threads import ComputeThreads
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
-from riprap.operators.iteration.loop_state import Reached
 from riprap.operators.outputs.transactional import TransactionalSink
 
 
@@ -53,8 +52,7 @@ class Task:
         self.items = self.lost = 0
         self._recovery: dict[str, Any] = {}
         self.running = False
-        self._fresh = fresh
-        self._begun = False
+        self._fresh, self._begun, self._former = fresh, False, Former()
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
         """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
@@ -159,13 +157,15 @@ class Task:
         self.port.count("replayed_items", sum(entry.block.items for entry in entries))
 
     @property
-    def reached(self) -> Reached | None:
-        """All of a loop that the task of the next round may go on from."""
-        return self.scheme.reached
+    def reached(self) -> Former:
+        """All that is of use to the task of the next round."""
+        read = self.reader.epoch - 1 if self.reader else self.epoch
+        return Former(self.scheme.reached, max(self._former.windows, read))
 
-    def on_reached(self, reached: Reached | None) -> None:
+    def on_reached(self, former: Former) -> None:
         """The same of the task that was here before; called once this one is restored."""
-        self.scheme.on_reached(reached)
+        self._former, self._answers.was = former, former.windows
+        self.scheme.on_reached(former.loop)
 
     def close(self) -> None:
         """The worker ends."""
@@ -174,7 +174,7 @@ class Task:
     # what comes in
     def admits(self, block: Block) -> bool:
         """True when a peer of ours can have sent this."""
-        return block.kind != Kind.REPLY or set(block.meta) - {"silent"} in ({"heard"}, {"needed"}, {"digests"})
+        return block.kind != Kind.REPLY or set(block.meta) - {"silent", "was"} in ({"heard"}, {"needed"}, {"digests"})
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> None:
         """A block came in, in order on its link."""
@@ -186,7 +186,7 @@ class Task:
             if "digests" in block.meta:
                 return self.scheme.on_digests(link, block.epoch, block.meta["digests"])
             heard = Heard.unpack(block.meta["heard"])
-            self.outlet.place(link, heard, "silent" in block.meta)
+            self.outlet.place(link, heard, "silent" in block.meta, block.meta.get("was", 0))
             return self.scheme.on_placed(link, heard, block.arrays)
         link_of = link_key(edge, sender)
         if block.kind == Kind.TENTATIVE:
@@ -318,7 +318,7 @@ class Task:
             closed = min(link.closed for link in links)
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
             number = max(number, reached, reader.number(closed))
-        reader.seek(number, max((link.closed for link in self.outlet.all_links), default=0))
+        reader.seek(number, max(self._former.windows, *(link.read for link in self.outlet.all_links), 0))
         for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
             self._end_window(Epoch(epoch))
             self.progress.epoch = epoch

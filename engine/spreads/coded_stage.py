@@ -13,14 +13,13 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import TaskProgress
-from riprap.engine.flow.scheme import SavedPart
+from riprap.engine.flow.scheme import Former, SavedPart
 from riprap.engine.flow.segment import CodedSegment
 from riprap.engine.spreads import SPREADS
 from riprap.engine.spreads.half import Ready, WholeRow
 from riprap.engine.spreads.packing import computed, pack_result, unpack
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
-from riprap.operators.iteration.loop_state import Reached
 
 
 class StatelessTask:
@@ -33,7 +32,7 @@ class StatelessTask:
     recovery: Mapping[str, Any] = {}
     combines: Mapping[str, str] = {}
     part = SavedPart()
-    reached: Reached | None = None
+    reached = Former()
 
     def __init__(self, segment: CodedSegment, port: Port) -> None:
         self.segment, self.layout, self.port = segment, segment.layout, port
@@ -56,8 +55,8 @@ class StatelessTask:
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """It saves nothing."""
 
-    def on_reached(self, reached: Reached | None) -> None:
-        """No loop has a coded stage."""
+    def on_reached(self, former: Former) -> None:
+        """No loop has a coded stage, and no input comes into one."""
 
     def model(self) -> dict[str, np.ndarray]:
         """It computes nothing that lasts."""

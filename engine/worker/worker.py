@@ -147,7 +147,7 @@ class Worker:
 
     def _begin_anew(self, round_: Round, checkpoint: int) -> Runs:
         """Make the task once more, in this process, and take over what it has saved: the job was rolled back."""
-        began, saves, reached = time.monotonic(), self.task.saves, self.task.reached
+        began, saves, former = time.monotonic(), self.task.saves, self.task.reached
         saved = restored(self.port.store.recall(self.port.confirm_s, checkpoint)) if saves else Restored()
         self.port.enter(round_)
         if self.outputs is not None:
@@ -157,7 +157,7 @@ class Worker:
         self.task = self._form.make_task(self.port, self.outputs, self.run_dir, is_first=False)
         if saves:
             self._take_over(saved, began, checkpoint)
-            self.task.on_reached(reached)
+            self.task.on_reached(former)
         self.port.report("rolled_back", round=round_, epoch=self.task.epoch)
         return self.task
 

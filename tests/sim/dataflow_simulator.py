@@ -27,6 +27,7 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.gate import TaskGate
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
+from riprap.engine.flow.rate import InputRate
 from riprap.engine.flow.reader import Reader
 from riprap.engine.flow.task import Task
 from riprap.engine.flow.threads import ComputeThreads
@@ -352,6 +353,16 @@ class DataflowSimulation(Simulation):
             where = [(link.key, link.placed, len(link.waiting)) for link in links]
             lines.append(f"{worker}#{node.life} window {task.epoch} inbox {len(task.inbox)} links {where}")
         return "\n".join(lines)
+
+
+class Paced(DataflowSimulation):
+    """Sources read at a rate: the whole input in about a second."""
+
+    def make_task(self, node: DataflowNode) -> Task:
+        task = super().make_task(node)
+        if isinstance(task.reader, Reader):
+            task.reader.rate = InputRate(float(self.case.items), 10)
+        return task
 
 
 def run_or_replay(simulation: DataflowSimulation, file: str, replay: str) -> None:

@@ -120,13 +120,13 @@ class Node(LinkPort):
             self.hung_until = self.sim.now + wait  # it waits for the store, and for nothing else
             self.sim.at(wait, lambda: self.enter(round_))
             return
-        reached = self.task.reached
+        former = self.task.reached
         self.task.close()
         self.links.enter(round_)
         self.durable, self.alarm_id = self.saves, self.alarm_id + 1
         self.task = self.sim.make_task(self)
         self.sim.restore(self)
-        self.task.on_reached(reached)
+        self.task.on_reached(former)
         for worker in self.links.up:
             self.task.on_worker_restored(worker)
         if len(self.links.up) + 1 == len(self.sim.truth):

@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
+import checkpointing
 import numpy as np
 import pytest
 from dataflow_jobs import SHAPES
-from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, Paced, run_or_replay
 from pairs import chosen
 
+from riprap.codec.ids import WorkerId
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.task import Task
 from riprap.engine.schemes.mini_batch import MiniBatch
@@ -240,3 +243,22 @@ def test_infinite_thresholds_demand_nothing(shape: str) -> None:
     simulation = run(DataflowCase(infinite, shape), FIRST, f"infinite and {shape}")
     assert not any(simulation.disk.values()) and not errors(simulation).any()
     run(DataflowCase(infinite, shape, kills=3), FIRST, f"infinite and {shape}")
+
+
+@pytest.mark.parametrize("victims", ["b", "a", "abc"])
+def test_after_a_rollback_a_source_reads_again_at_full_speed_what_it_had_read(
+    victims: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All go back to the beginning, and a source that died is told by others. The control: nobody is left to tell."""
+    monkeypatch.setattr(checkpointing, "PACE", replace(checkpointing.PACE, interval_s=60.0))
+    case = DataflowCase(EXACT["barrier"], "chain", items=800, windows=24, disk_s=0.001, log=[])
+    simulation, source = Paced(case, FIRST), WorkerId("a", 0)
+    at: list[int] = []
+    for moment in (0.5, 0.8):
+        simulation.at(moment, lambda: at.append(simulation.nodes[source].task.epoch))
+    for worker in [worker for worker in simulation.nodes if worker.stage in victims]:
+        simulation.at(0.5, partial(simulation.kill, worker))
+    run_or_replay(simulation, __file__, "full_speed")
+    assert not errors(simulation).any()
+    before, after = at
+    assert before > 9 and (after >= before) == (victims != "abc")

@@ -14,7 +14,7 @@ from typing import Any
 import dataflow_jobs
 import numpy as np
 import pytest
-from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
+from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, Paced, run_or_replay
 from test_dataflow_sim import EXACT, FAULTS
 
 from riprap.codec.blocks import Block
@@ -22,9 +22,6 @@ from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.digests import Digests
 from riprap.engine.flow.outlet import OutletLink
-from riprap.engine.flow.rate import InputRate
-from riprap.engine.flow.reader import Reader
-from riprap.engine.flow.task import Task
 from riprap.engine.schemes.partially_active import PartiallyActive
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
@@ -407,16 +404,6 @@ def test_without_checkpoints_no_state_is_saved_but_a_destinations() -> None:
     saved = [block for worker in ("b", "c") for _, _, block in simulation.disk.get(WorkerId(worker, 0), [])]
     assert saved and not any(block.arrays for block in saved)
     assert any(block.arrays for _, _, block in simulation.disk[WorkerId("d", 0)])
-
-
-class Paced(DataflowSimulation):
-    """Sources read at a rate: the whole input in about a second."""
-
-    def make_task(self, node: DataflowNode) -> Task:
-        task = super().make_task(node)
-        if isinstance(task.reader, Reader):
-            task.reader.rate = InputRate(float(self.case.items), 10)
-        return task
 
 
 def test_a_source_that_starts_again_catches_up_with_what_its_replica_has_sent() -> None:
