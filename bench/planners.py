@@ -149,7 +149,7 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:  # nothing is timed here
         jobs = {
             name: pool.submit(cells, wanted, topologies, ratios, seed)
-            for seed, (name, wanted) in reversed(list(enumerate(SPECIFICATIONS.items())))  # the longest are the last
+            for seed, (name, wanted) in reversed(list(enumerate(SPECIFICATIONS.items())))  # the longest soon
         }
     for name in SPECIFICATIONS:
         found = jobs[name].result()

@@ -26,7 +26,7 @@ class Answers:
         self._heard: dict[LinkKey, WorkerId] = {}
         """Of links whose sender has replicas, the one that was asked for its output."""
         self.was = 0
-        """The window that had been closed here last when the job was rolled back: sources had read so far."""
+        """The last window that had been read, or closed, here when the job was rolled back: sources had read so far."""
 
     def __bool__(self) -> bool:
         return bool(self._owed)

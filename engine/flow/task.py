@@ -52,7 +52,7 @@ class Task:
         self.items = self.lost = 0
         self._recovery: dict[str, Any] = {}
         self.running = False
-        self._fresh, self._begun, self._former = fresh, False, Former()
+        self._fresh, self._begun = fresh, False
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
         """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
@@ -160,11 +160,11 @@ class Task:
     def reached(self) -> Former:
         """All that is of use to the task of the next round."""
         read = self.reader.epoch - 1 if self.reader else self.epoch
-        return Former(self.scheme.reached, max(self._former.windows, read))
+        return Former(self.scheme.reached, max(self._answers.was, read))
 
     def on_reached(self, former: Former) -> None:
         """The same of the task that was here before; called once this one is restored."""
-        self._former, self._answers.was = former, former.windows
+        self._answers.was = former.windows
         self.scheme.on_reached(former.loop)
 
     def close(self) -> None:
@@ -318,7 +318,7 @@ class Task:
             closed = min(link.closed for link in links)
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
             number = max(number, reached, reader.number(closed))
-        reader.seek(number, max(self._former.windows, *(link.read for link in self.outlet.all_links), 0))
+        reader.seek(number, max(self._answers.was, *(link.read for link in self.outlet.all_links), 0))
         for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
             self._end_window(Epoch(epoch))
             self.progress.epoch = epoch
