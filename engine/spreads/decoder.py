@@ -320,9 +320,9 @@ class RowsDecoder(SegmentDecoder):
         """Send the coded stage the model of a window; only the newest matters, to those who start again too."""
         self._model = Block(Kind.FEEDBACK, self.whole, arrays=tuple(arrays), meta={"window": window})
         self._owed = set(self.segment.layout.processors)
+        self.say(at_once=True)  # first: who waits for it reads the next row while the others wake for the model
         for worker in self.segment.layout.processors:
             self._send_model(worker)
-        self.say(at_once=True)
 
     def _send_model(self, worker: WorkerId) -> None:
         assert self._model is not None
