@@ -256,6 +256,8 @@ class PartiallyActiveOptions(Keeping):
     """The number or share (`25%`) of tasks that have one, where a plan is to be made before the job starts."""
     planner: Literal["auto", "exact", "dp", "greedy", "structure_aware"] = "auto"
     """The algorithm of that plan, as of `riprap plan --algorithm`."""
+    adapt: bool = False
+    """Other tasks may get the replicas while the job runs: `riprap adapt`."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """No edge leads back: what it brings has no place in the order of windows."""
@@ -275,6 +277,9 @@ class PartiallyActiveOptions(Keeping):
                 f"is {after_s:g}, and what another copy has saved may be {self.checkpoint_s:g} s old",
                 f"at least checkpoint_s = {self.checkpoint_s:g}, or null for never",
             )
+        if self.adapt and is_given and after_s is None:
+            wrong = "is null, and a replica that is started late may have to begin anew"
+            yield Problem(("fault_tolerance", "rebuild_after_s"), wrong, "seconds, or no fault_tolerance.adapt")
         yield from self._budget_problems(shape)
         for position, name in enumerate(self.replicate):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
@@ -290,7 +295,7 @@ class PartiallyActiveOptions(Keeping):
             return
         if self.replay_s is None:
             yield Problem(at, "is missing, and checkpoint_s is null", "the seconds of input that a state depends on")
-        for key in ("replicate", "plan", "budget", "tentative_after_ms"):
+        for key in ("replicate", "plan", "budget", "adapt", "tentative_after_ms"):
             if getattr(self, key):
                 wrong = "is given, and checkpoint_s is null: who starts again has no whole state"
                 yield Problem(("fault_tolerance", key), wrong, "checkpoint_s in seconds for that")

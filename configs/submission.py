@@ -25,7 +25,8 @@ from riprap.configs.validation import TOPOLOGY, resolved, section_problems, soun
 
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 DEPTH_MAX = 50
-JUDGED_APART = {"schema", "sinks", "copies"}
+JUDGED_APART = {"schema", "sinks", "copies", "wanted"}
+NO_COPIES: dict[str, Any] = {"copies": [], "wanted": []}
 TEXT_MAX = 16_000
 """The most text of an answer that lists problems."""
 
@@ -104,9 +105,9 @@ def _topology_problems(submitted: dict[str, Any], values: dict[str, Any]) -> Ite
     if not wrong:
         yield from _path_problems(values)
         if is_whole(parts):
-            wanted = {"copies": []} | resolved(TOPOLOGY.validate_python(file_values)).to_dict()
+            wanted = NO_COPIES | resolved(TOPOLOGY.validate_python(file_values)).to_dict()
             apart = ("sinks", "backup") if unfit else ("backup",)
-            given = {"copies": []} | submitted
+            given = NO_COPIES | submitted
             yield from _differences(given, {name: value for name, value in wanted.items() if name not in apart})
             yield from _differences(submitted.get("backup"), wanted["backup"] | _servers(values), ("backup",))
 

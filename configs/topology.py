@@ -134,8 +134,18 @@ class Topology(TopologySection):
 
     @cached_property
     def copies(self) -> tuple[WorkerId, ...]:
-        """The active replicas, by their primaries in the topology's order (PPA III)."""
-        named = set(self.fault_tolerance.get("replicate", ()))
+        """The active replicas, by their primaries in the topology's order (PPA III); with `adapt` all that may be."""
+        if self.fault_tolerance.get("adapt"):
+            return self._copies_in({stage for stage in self.stages if stage not in self.sinks})
+        return self.wanted_copies
+
+    @property
+    def wanted_copies(self) -> tuple[WorkerId, ...]:
+        """Those that run from the start."""
+        return self._copies_in(set(self.fault_tolerance.get("replicate", ())))
+
+    def _copies_in(self, named: set[str]) -> tuple[WorkerId, ...]:
+        """One of each task that is named itself, or by its stage."""
         primaries = (worker for stage in self.stages for worker in self.tasks(stage))
         chosen = (worker for worker in primaries if not named.isdisjoint((str(worker), worker.stage)))
         return tuple(worker._replace(copy=1) for worker in chosen)
@@ -161,7 +171,11 @@ class Topology(TopologySection):
             if values[name] is None:
                 del values[name]
         values["sinks"] = [str(worker) for stage in self.sinks for worker in self.tasks(stage)]
-        return values | {"copies": [str(worker) for worker in self.copies]} if self.copies else values
+        if self.copies:
+            values["copies"] = [str(worker) for worker in self.copies]
+        if self.fault_tolerance.get("adapt"):
+            values["wanted"] = [str(worker) for worker in self.wanted_copies]
+        return values
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Topology:

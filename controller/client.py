@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -78,6 +78,11 @@ class Client:
     def drain(self, job: str) -> None:
         """Have a stream without end come to its end, with all committed; returns when the decision is durable."""
         self._ask({"type": "drain", "job": job})
+
+    def adapt(self, job: str, tasks: Sequence[str]) -> None:
+        """Have these tasks of a job with fault_tolerance.adapt have an active replica, and no others; returns when the
+        decision is durable, which is before they run."""
+        self._ask({"type": "adapt", "job": job, "tasks": list(tasks)})
 
     def savepoint(self, job: str, directory: str, stop: bool = False) -> None:
         """Have a checkpoint made whose parts are also written to an absolute path that all hosts of the job share, and

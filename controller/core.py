@@ -25,9 +25,10 @@ from riprap.controller.injection import victims
 from riprap.controller.job import LedJob
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.last_words import ReadLastWords, nothing_said
-from riprap.controller.phases import STOPPING, TERMINAL, Phase
+from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, Phase
 from riprap.controller.reconcile import Pass
 from riprap.controller.record import UNASSIGNED, JobRecord
+from riprap.controller.replicas import wanted_copies
 from riprap.controller.reports import EXITED, AgentReport, WorkerReport
 from riprap.controller.status import describe, describe_unreadable
 from riprap.controller.steps import Plan, PlanFor, Step
@@ -169,6 +170,17 @@ class Core:
         job = self._job(name)
         if job.phase not in TERMINAL and job.phase not in STOPPING:
             job.drain()
+        job.tickets.append((ticket, {"job": name}))
+        return self._settle(now)
+
+    def adapt(self, ticket: Any, name: str, tasks: list[str], now: float) -> list[Action]:
+        """Have these tasks of a job have a replica, and no others; answered when the decision is durable. ConfigError
+        for a job that has ended, or cannot."""
+        job = self._job(name)
+        copies = wanted_copies(job, tasks)
+        if job.phase not in ACTIVE:
+            raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
+        job.replicas = copies
         job.tickets.append((ticket, {"job": name}))
         return self._settle(now)
 

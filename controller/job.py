@@ -20,7 +20,7 @@ from riprap.controller.record import UNASSIGNED, Assignment, JobRecord
 from riprap.controller.reports import EXITED, WorkerReport
 from riprap.controller.reports import UP as REPORTED_UP
 from riprap.controller.steps import Plan
-from riprap.controller.view import DOWN, STARTING, UP, View, WorkerView
+from riprap.controller.view import DOWN, OFF, STARTING, UP, View, WorkerView
 
 PAST_ROWS_MAX = 256
 FAILURES_MAX = 200
@@ -42,9 +42,23 @@ class DecidedTask:
     """The time since which it is being replaced; None while it is up, or before its first incarnation was lost."""
     lost_in: HostLabels = field(default_factory=dict)
     """The labels of the host on which it was last lost."""
+    off: bool = False
+    """A replica that is not to run now; it is fenced too."""
+    joins: bool = False
+    """A replica that began while the job ran, until it is up: nobody waits for it."""
     restarts: int = 0
     fruitless: deque[float] = field(default_factory=deque)
     """The times at which incarnations died without having processed an item, since the last that did."""
+
+    def begin(self) -> None:
+        """A replica is to run. Its very first incarnation is none with the number 1: it goes on from what another copy
+        has saved."""
+        self.off, self.joins, self.wanted, self.announced, self.lost_at = False, True, True, True, None
+        self.assignment = self.assignment._replace(incarnation=Incarnation(max(1, self.assignment.incarnation)))
+
+    def end(self) -> None:
+        """A replica is not to run any more."""
+        self.off, self.fenced, self.joins, self.wanted, self.lost_at = True, True, False, False, None
 
 
 class LedJob:
@@ -77,6 +91,8 @@ class LedJob:
         """The log entry of the checkpoint that is decided and not durable yet."""
         self.ends_with = 0
         """The checkpoint that the job ends with, once that is durable; 0 for none."""
+        self.replicas = spec.replicas if record.replicas is None else record.replicas
+        """Those that are to run (replicas.py)."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.unsettled = set(record.unsettled)
         self.durable: JobRecord | None = None
@@ -97,7 +113,10 @@ class LedJob:
 
     def _restored(self, worker: WorkerId, assignment: Assignment | None, now: float) -> DecidedTask:
         if assignment is None or not assignment.host:
-            return DecidedTask(assignment or UNASSIGNED)
+            task = DecidedTask(assignment or UNASSIGNED)
+            if worker.copy and worker not in self.replicas:
+                task.end()
+            return task
         restarts = sum(failure["worker"] == str(worker) for failure in self.failures)
         return DecidedTask(assignment, wanted=False, assigned_at=now, restarts=restarts)
 
@@ -128,7 +147,16 @@ class LedJob:
     def placed(self) -> dict[WorkerId, str]:
         """The hosts of the tasks that need no other one."""
         decided = self.tasks.items()
-        return {worker: task.assignment.host for worker, task in decided if task.assignment.host and not task.wanted}
+        return {
+            worker: task.assignment.host
+            for worker, task in decided
+            if task.assignment.host and not task.wanted and not task.off
+        }
+
+    @property
+    def running(self) -> list[WorkerId]:
+        """The tasks, and those of their replicas that are to run."""
+        return [worker for worker, task in self.tasks.items() if not task.off]
 
     def record(self) -> JobRecord:
         """The decisions so far."""
@@ -138,7 +166,9 @@ class LedJob:
         head = (self.phase, self.error, self.remedy, tasks, self.started_at)
         marks = self.checkpoints.marks if self.checkpoints is not None else None
         clock, unsettled = self.clock, frozenset(self.unsettled)
-        return JobRecord(*head, failures, self.final, injected, clock, self.horizon, self.round, marks, unsettled)
+        replicas = self.replicas if self.replicas != self.spec.replicas else None
+        later = (self.horizon, self.round, marks, unsettled, replicas)
+        return JobRecord(*head, failures, self.final, injected, clock, *later)
 
     def may_run(self, worker: WorkerId) -> bool:
         """True when an agent may hold the worker's process: its assignment is durable and not shut out."""
@@ -158,7 +188,7 @@ class LedJob:
         """Let the sources of a stream without end go further, when they come near their limit; or decide its end."""
         if self.horizon is None:
             return
-        rows = {worker: self.row(worker) for worker in self.tasks}
+        rows = {worker: self.row(worker) for worker in self.running}
         sources = [row for worker, row in rows.items() if worker.stage in self.spec.sources]
         awaited = rows.values() if self.spec.goes_on else sources
         are_heard = all(row is not None and row.stats for row in awaited)
@@ -224,7 +254,7 @@ class LedJob:
         task = self.tasks[worker]
         incarnation, host, _ = task.assignment
         if task.fenced or not host:
-            return WorkerView(incarnation, DOWN, host)
+            return WorkerView(incarnation, OFF if task.off else DOWN, host)
         row = self.row(worker)
         if row is None or (row.state == REPORTED_UP and not task.announced):
             return WorkerView(incarnation, STARTING, host)

@@ -58,6 +58,17 @@ class JobSpec:
         return "items" in schema and schema["items"] is None
 
     @property
+    def replicas(self) -> frozenset[WorkerId]:
+        """Those that run from the start."""
+        copies = (str(worker) for worker in self.workers if worker.copy)
+        return frozenset(map(WorkerId.parse, self.topology.get("wanted", copies)))
+
+    @property
+    def adapts(self) -> bool:
+        """True of a job in which other replicas may be asked for while it runs."""
+        return "wanted" in self.topology
+
+    @property
     def goes_on(self) -> bool:
         """True for a further attempt, whose workers may have been restored."""
         return self.topology.get("attempt", 1) != 1
@@ -94,7 +105,8 @@ class JobSpec:
         if problem := problem_with_path(run_dir):
             raise ConfigError(f"the run directory {run_dir!r}: {problem}", "name another with --out")
         workers = _workers(topology.get("stages"))
-        workers += _copies(topology.get("copies", []), workers)
+        workers += _copies("copies", topology.get("copies", []), workers)
+        _copies("wanted", topology.get("wanted", []), workers)
         limits, expected = JobLimits.from_topology(topology), Expected.from_topology(topology)
         faults, rules, sinks = _faults(topology, workers), Rules.of(topology), _sinks(topology, workers)
         return cls(name, run_dir, topology, workers, sinks, limits, submission, expected, faults, rules)
@@ -117,15 +129,15 @@ def _workers(stages: Any) -> tuple[WorkerId, ...]:
     return tuple(workers)
 
 
-def _copies(named: Any, workers: tuple[WorkerId, ...]) -> tuple[WorkerId, ...]:
-    """The active replicas."""
+def _copies(key: str, named: Any, workers: tuple[WorkerId, ...]) -> tuple[WorkerId, ...]:
+    """The active replicas that a key of the topology names."""
     try:
         copies = tuple(map(WorkerId.parse, named))
     except (TypeError, ValueError, AttributeError):
-        raise ConfigError("`copies` must be a list of worker ids", "correct the topology") from None
+        raise ConfigError(f"`{key}` must be a list of worker ids", "correct the topology") from None
     for copy in copies:
         if not copy.copy or copy.primary not in workers:
-            raise ConfigError(f"`copies` names {copy}, which is no replica of a task", "correct the topology")
+            raise ConfigError(f"`{key}` names {copy}, which is no replica of a task", "correct the topology")
     if len(workers) + len(copies) > WORKERS_MAX:
         raise ConfigError(f"the topology has more than {WORKERS_MAX} workers", "name fewer replicas")
     return tuple(dict.fromkeys(copies))

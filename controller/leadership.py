@@ -189,6 +189,8 @@ class Leadership:
                 return core.cancel(ticket, job, now)
             case "drain":
                 return core.drain(ticket, job, now)
+            case "adapt":
+                return core.adapt(ticket, job, messages.texts(message, "tasks"), now)
             case "savepoint":
                 return core.savepoint(
                     ticket, job, messages.text(message, "directory"), message.get("stop") is True, now

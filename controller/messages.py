@@ -50,6 +50,14 @@ def text(message: Message, name: str, default: str | None = None) -> str:
     return value
 
 
+def texts(message: Message, name: str) -> list[str]:
+    """A list of strings; FrameError when it is missing, or something else."""
+    value = message.get(name)
+    if not isinstance(value, list) or not all(isinstance(one, str) and len(one) <= TEXT_MAX for one in value):
+        raise FrameError(f"{name} must be a list of strings")
+    return value
+
+
 def secret(message: Message) -> bytes:
     """A cluster's secret; FrameError when it is missing or none."""
     value = message.get("secret")

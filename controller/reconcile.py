@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from riprap.codec.ids import Incarnation, WorkerId
-from riprap.controller import injection, recovery
+from riprap.controller import injection, recovery, replicas
 from riprap.controller.actions import Log
 from riprap.controller.checkpoints import Coordinator, Pending, checkpoint_fields
 from riprap.controller.cluster import Cluster
@@ -84,6 +84,7 @@ class Pass(Moment):
         if lost:
             recovery.recover(self, lost)
         if job.phase in ACTIVE:
+            replicas.adapt(self)
             self._assign()
             self._advance()
             injection.order_faults(self)
@@ -183,8 +184,8 @@ class Pass(Moment):
         job = self.job
         up = [worker for worker in job.tasks if job.is_up(worker)]
         for worker in up:
-            job.tasks[worker].lost_at = None
-        if len(up) == len(job.tasks):
+            job.tasks[worker].lost_at, job.tasks[worker].joins = None, False
+        if len(up) == len([worker for worker in job.running if not job.tasks[worker].joins]):
             if job.phase is not Phase.RUNNING:
                 job.move(Phase.RUNNING, self.now)
         elif job.phase is Phase.RUNNING:

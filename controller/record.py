@@ -55,6 +55,8 @@ class JobRecord:
     """The marks of a job whose scheme makes checkpoints."""
     unsettled: frozenset[WorkerId] = frozenset()
     """Those that went back alone, to the last whole checkpoint: until the next one is whole."""
+    replicas: frozenset[WorkerId] | None = None
+    """The replicas that are to run; None before any others than the topology's were asked for."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part of which a change must be stored before it is acted on."""
@@ -68,6 +70,7 @@ class JobRecord:
             self.round,
             self.checkpoints,
             self.unsettled,
+            self.replicas,
         )
 
     def to_json(self, term: int) -> bytes:
@@ -84,6 +87,7 @@ class JobRecord:
         fields = {**head, "started_at": self.started_at, "failures": self.failures}
         fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon, "round": self.round}
         fields |= {"checkpoints": self.checkpoints, "unsettled": sorted(map(str, self.unsettled))}
+        fields |= {} if self.replicas is None else {"replicas": sorted(map(str, self.replicas))}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -104,7 +108,7 @@ class JobRecord:
             record = cls(
                 Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon,
                 int(fields.get("round", 0)), _marks(fields.get("checkpoints")),
-                frozenset(map(WorkerId.parse, fields.get("unsettled", ()))),
+                frozenset(map(WorkerId.parse, fields.get("unsettled", ()))), _replicas(fields.get("replicas")),
             )  # fmt: skip
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -128,6 +132,10 @@ def _horizon(fields: Any) -> Horizon | None:
 
 def _marks(fields: Any) -> Marks | None:
     return None if fields is None else Marks(int(fields[0]), int(fields[1]))
+
+
+def _replicas(names: Any) -> frozenset[WorkerId] | None:
+    return None if names is None else frozenset(map(WorkerId.parse, names))
 
 
 def _failure(fields: Any) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def check_deadlines(run: Moment) -> None:
     job, limits = run.job, run.job.spec.limits
     again = "then run the job again"
     for worker, task in job.tasks.items():
-        if job.is_up(worker):
+        if job.is_up(worker) or task.off:
             continue
         if task.lost_at is not None and run.now - task.lost_at > limits.recovery_timeout_s:
             why = _waiting_for(run, worker)
@@ -171,7 +171,7 @@ def check_deadlines(run: Moment) -> None:
             )
             return run.fail(EndReason.START_UP, message, remedy)
     if job.phase is Phase.DEPLOYING and run.now - job.phase_at > limits.deployment_timeout_s:
-        missing = [str(worker) for worker in job.tasks if not job.is_up(worker)]
+        missing = [str(worker) for worker in job.running if not job.is_up(worker)]
         message = f"{', '.join(missing[:8])} not up after {limits.deployment_timeout_s:g} s"
         run.fail(EndReason.DEPLOYMENT, message, f"see the logs under {job.spec.run_dir}/logs, {again}")
     else:

@@ -14,14 +14,16 @@ from riprap.controller.horizon import Horizon
 STARTING = "starting"
 UP = "up"
 DOWN = "down"
+OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
     """One worker as its peers may see it.
 
-    `state` is starting (assigned, not ready), up (at `ipc` on its host and, unless empty, at `tcp`) or down (fenced;
-    messages of this and of older incarnations are refused). `key` is its public key, by which its peers know it.
+    `state` is starting (assigned, not ready), up (at `ipc` on its host and, unless empty, at `tcp`), down (fenced;
+    messages of this and of older incarnations are refused) or off (down, and a replica that is not to run now). `key`
+    is its public key, by which its peers know it.
     """
 
     incarnation: Incarnation

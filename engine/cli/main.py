@@ -27,6 +27,7 @@ COMMANDS = {
     "export": "Write a trained model as ONNX.",
     "operators": "List the operators, or show the options of one.",
     "plan": "Choose the tasks that get an active replica, for a budget.",
+    "adapt": "Give the replicas of a running job to the tasks that now need them.",
     "tune": "Propose thresholds for an accuracy, from pilots with failures.",
     "prep": "Turn raw data into shards that jobs read.",
     "up": "Start cluster services on this host, in the background.",

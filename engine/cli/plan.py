@@ -60,7 +60,7 @@ def command(
 
     loaded = _topology(topology, sets)
     _check_one({"--from": run, "--pilot-items": pilot_items, "--rates": rates})
-    number = _budget(budget, loaded.shape.replaceable)
+    number = replicas_of(budget, loaded.shape.replaceable)
     given = _given(loaded, run, rates) if pilot_items is None else _of_pilot(topology, sets, pilot_items)
     report = _report(loaded, number, given, algorithm, objective, domains)
     folder = _write(report, out)
@@ -131,8 +131,8 @@ def _report(
     return make_plan(topology, graph, budget, cast(Any, algorithm), objective, apart, path, notes, wanted)
 
 
-def _budget(text: str, tasks: int) -> int:
-    """The number of replicas that a budget allows; ConfigError when it is none."""
+def replicas_of(text: str, tasks: int) -> int:
+    """The number of replicas that a --budget allows; ConfigError when it is none."""
     from riprap.codec.errors import ConfigError
     from riprap.configs.budget import replicas_allowed
 

@@ -50,6 +50,8 @@ def job_text(status: Mapping[str, Any]) -> str:
     if status.get("error"):
         lines.append(f"  {status['error']}\n  remedy: {status.get('remedy') or 'see its logs'}")
     for name, worker in status["workers"].items():
+        if worker["state"] == "off":
+            continue
         lines.append(
             f"  {name:<16} #{worker['incarnation']:<3} {worker['state']:<9} pid {worker['pid'] or '-':<8}"
             f" epoch {worker['epoch']:<8} {worker['items']:>14,} items  {worker['restarts']} restarts"
@@ -71,6 +73,6 @@ def _host_lines(status: Mapping[str, Any]) -> list[str]:
         return []
     lines = []
     for host, labels in hosts.items():
-        workers = [name for name, worker in status["workers"].items() if worker["host"] == host]
+        workers = [name for name, one in status["workers"].items() if one["host"] == host and one["state"] != "off"]
         lines.append(f"  on {host:<13} {in_words(labels) or '-':<24} {' '.join(workers) or 'no worker'}")
     return lines

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +16,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.layout import Joint, Layout
 from riprap.engine.flow.links import Window
+from riprap.engine.flow.outlet_link import OutletLink, first_kept
 from riprap.engine.flow.progress import NOWHERE, WINDOW, At, Cause, Heard, LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators import returns
@@ -26,111 +25,6 @@ from riprap.operators.states.checks import Keys
 
 if TYPE_CHECKING:
     from riprap.engine.flow.port import Port  # whose package imports this module
-
-
-class OutletLink:
-    """One link out of a task: what waits for it, and what is on the way (for the bound on unacknowledged items)."""
-
-    def __init__(self, joint: Joint, to: WorkerId) -> None:
-        self.joint, self.to, self.key = joint, to, link_key(joint.edge, to)
-        self.waiting: deque[Block] = deque()
-        self.is_over = False
-        """True when more is on the way than the window, for a barrier's sake."""
-        self.placed = False
-        """True when the present incarnation of the receiver has said how far it is."""
-        self.came = At()
-        """Up to where the receiver has heard the incarnations of this task before."""
-        self.muted: dict[LinkKey, tuple[int, int]] = {}
-        """The last causes of that. What is computed again of them is not sent."""
-        self.logged: dict[LinkKey, tuple[int, int]] = {}
-        """The last causes of what was put back."""
-        self.held: deque[Block] = deque()
-        """Blocks that came but may die with the receiver: they are known safe once something newer is acknowledged."""
-        self.closed = 0
-        """The last window whose punctuation the receiver has."""
-        self.read = 0
-        """The last window whose punctuation it has had, before a rollback too."""
-        self.last: Block | None = None  # punctuation or feedback: what a receiver that starts again must have
-        self.retains = False
-        """True when all that left stays held, acknowledged or not, until `forget`. A scheme says so at the start."""
-        self.is_silent = False
-        """True when the receiver hears another copy of this task: what is put out waits, until it asks for it."""
-        self.overflows = False
-        """True when as much as there is may wait, for a receiver that was down for long: a scheme says so, and it is
-        over when all has left."""
-        self.twins: tuple[OutletLink, ...] = ()
-        """The links to active replicas of the receiver, which get the same blocks under the same numbers."""
-        self._counts: deque[int] = deque()
-        self._items = self._newer = 0
-
-    @property
-    def may_send(self) -> bool:
-        """True when what waits may go, as far as the receiver is concerned."""
-        return self.placed and not self.is_silent
-
-    def has_come(self, block: Block, cause: LinkKey, made: tuple[int, int]) -> bool:
-        """True when the receiver has this already, from a former incarnation: what a block of the cause made, by its
-        number and the place among its siblings.
-
-        An incarnation that lacks some of the state may make less of the same cause, so the end of a window is known by
-        the window: taken for a sibling that came, it would never be sent.
-        """
-        if block.kind == Kind.PUNCTUATION:
-            return block.epoch <= self.closed
-        return made <= self.muted.get(cause, (-1, -1))
-
-    def mute(self, block: Block) -> None:
-        """This was put back: what its cause has made up to it is not put out once more."""
-        edge, task, number, sibling = block.meta["cause"]
-        self.logged[edge, task] = (number, sibling)
-
-    def sent(self, block: Block) -> None:
-        """A block left."""
-        self._counts.append(block.items)
-        self._items += block.items
-        self._newer += 1
-        if self.retains:
-            self.held.append(block)
-
-    def unacknowledged_items(self, blocks: int) -> int:
-        """Items on the way, when so many blocks are."""
-        while len(self._counts) > blocks:
-            self._items -= self._counts.popleft()
-        return self._items
-
-    def release(self, blocks: int) -> None:
-        """So many blocks are on the way; if some are not any more, what came before them is safe."""
-        if self.held and self._newer > blocks and not self.retains:
-            self.held.clear()
-
-    def forget(self, number: int, checkpoint: int) -> None:
-        """Let go of all that was retained up to a block, and to the barrier of a checkpoint; nor does what a silent
-        link has not sent have to leave any more."""
-        for kept in (self.held, *([self.waiting] if self.is_silent else [])):
-            while kept and (
-                kept[0].epoch <= checkpoint if kept[0].kind == Kind.BARRIER else number_of(kept[0]) <= number
-            ):
-                kept.popleft()
-
-    def take_back(self, kept: Sequence[Block]) -> None:
-        """The receiver died, and these were on the way: they wait for its next incarnation, with what is not safe."""
-        self.release(len(kept))
-        self.waiting.extendleft(reversed([*self.held, *(() if self.retains else kept)]))
-        self.held.clear()
-        self.placed = False
-        self._counts.clear()
-        self._items = self._newer = 0
-
-    def place(self, heard: Heard, was: int) -> None:
-        """The receiver has said what came; the rest waits to be sent (again)."""
-        self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
-        self.read = max(heard.closed, was)
-        self.came = heard.at if heard.known else At()
-        barriers: list[Block] = []  # have no number
-        while self.waiting and number_of(self.waiting[0]) <= self.came.number:
-            block = self.waiting.popleft()
-            (barriers if block.kind == Kind.BARRIER else self.held).append(block)
-        self.waiting.extendleft(reversed(barriers))
 
 
 class Leave(Protocol):
@@ -302,7 +196,8 @@ class Outlet:
         block.meta["cause"] = Cause(*cause, number, sibling)
         self.progress.sent[link.key] = at.put(block, self.layout.me.index, link.to.index)
         for twin in link.twins:
-            self._put_on(twin, block, twin.has_come(block, cause, made))
+            if twin.wanted:
+                self._put_on(twin, block, twin.has_come(block, cause, made))
         self._put_on(link, block, muted)
 
     def _put_on(self, link: OutletLink, block: Block, muted: bool) -> None:
@@ -341,7 +236,9 @@ class Outlet:
         takes the processors from its next incarnation, for which all will wait. A copy that lags, or is down, holds
         nobody up while another copy does not."""
         for link in self.links.values():
-            if not link.joint.feedback and self._is_blocked(link) and all(map(self._is_blocked, link.twins)):
+            if link.joint.feedback or not self._is_blocked(link):
+                continue
+            if all(self._is_blocked(twin) for twin in link.twins if twin.wanted):
                 return True
         return False
 
@@ -374,6 +271,13 @@ class Outlet:
             return False
         link.is_over = True
         return self.port.send(edge, link.to, block, urgent=True)
+
+    def want(self, worker: WorkerId, wanted: bool) -> None:
+        """A replica of a receiver is to run from now on, or is not to."""
+        for link in self.links.values():
+            for twin in link.twins:
+                if twin.to == worker and twin.wanted != wanted:
+                    twin.begin_as(link) if wanted else twin.end()
 
     def of_worker(self, worker: WorkerId) -> Iterator[OutletLink]:
         """The links to a worker."""
@@ -414,7 +318,7 @@ class Outlet:
 
     def pending(self) -> Iterator[tuple[LinkKey, Block]]:
         """Blocks put out and not acknowledged, in order: a new incarnation must be able to send them again."""
-        for link in (min((link, *link.twins), key=_first_kept) for link in self.links.values()):
+        for link in (min((link, *link.twins), key=first_kept) for link in self.links.values()):
             is_kept_there = link.placed and not link.retains  # what retains has it in `held` too
             on_the_way = self.port.kept(link.joint.edge, link.to) if is_kept_there else []
             for block in chain(link.held, on_the_way, link.waiting):
@@ -424,7 +328,8 @@ class Outlet:
         """Restore a former incarnation's output; each receiver says what of it has come."""
         for key, block in pending:
             for link in (self.links[key], *self.links[key].twins):
-                link.waiting.append(block)
+                if link.wanted:
+                    link.waiting.append(block)
                 if block.kind != Kind.DATA:
                     link.last = block
 
@@ -451,8 +356,3 @@ class Outlet:
             for link in self.links.values()
             if not link.joint.feedback
         )
-
-
-def _first_kept(link: OutletLink) -> float:
-    """The number from which on a link has kept its blocks; infinite where it has none."""
-    return min((number_of(queue[0]) for queue in (link.held, link.waiting) if queue), default=math.inf)

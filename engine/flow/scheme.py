@@ -18,7 +18,8 @@ from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.losses import EVERYTHING, NOTHING, Limits, recoveries_of
-from riprap.engine.flow.outlet import Outlet, OutletLink
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import Heard, LinkKey, TaskProgress
 from riprap.engine.flow.receipts import Receipts

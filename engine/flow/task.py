@@ -21,6 +21,7 @@ from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
+from riprap.engine.flow.read_ahead import ReadAhead
 from riprap.engine.flow.reader import InputReader
 from riprap.engine.flow.scheme import Former, SavedPart, Scheme, own_hook
 from riprap.engine.flow.threads import ComputeThreads
@@ -56,8 +57,7 @@ class Task:
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
         """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
         alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
-        self._ahead: deque[Entry] = deque()
-        """Entries read ahead, for `threads`, without a number yet: only what was received counts, and is read once."""
+        self._ahead = ReadAhead(port, self.progress)
         self._answers = Answers(layout, port, self.progress)
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
@@ -241,6 +241,10 @@ class Task:
         """A next incarnation, or a copy, sends again what waits here; not what this task was restored with."""
         if kept := deque(entry for entry in self.held.pop(link, ()) if entry.sender != sender):
             self.held[link] = kept
+
+    def on_copy_wanted(self, worker: WorkerId, wanted: bool) -> None:
+        """A replica of a receiver is to run from now on, or is not to: then nothing is kept for it."""
+        self.outlet.want(worker, wanted)
 
     def on_worker_restored(self, worker: WorkerId) -> None:
         """A new incarnation of a worker is up: it is told how far what it sends has come."""
@@ -479,22 +483,9 @@ class Task:
         """Take the next block of the input, or the end of a window."""
         if self.reader is None or self.inbox or not self.running:
             return False
-        self._read_ahead(self.reader)
-        if not self._ahead:
+        entry = self._ahead.next(self.reader, self.pace, self.threads)
+        if entry is None:
             return False
-        entry = self._ahead.popleft()
         entry.number = entry.number or self.progress.next_number()
         self._take(entry)
         return self._process()
-
-    def _read_ahead(self, reader: InputReader) -> None:
-        """The next block, and as many behind it as the helpers may prepare."""
-        reader.fill(self.port, self.progress)
-        while len(self._ahead) <= self.threads.ahead and reader.may_read:
-            if not self.pace.allows(reader.epoch, self.progress.feedback):
-                break
-            if wait_s := reader.wait_s(self.port.now()):
-                self.port.alarm(wait_s)
-                break
-            self._ahead.append(reader.entry(self.port.now()))
-        self.threads.begin(self._ahead)

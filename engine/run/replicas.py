@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from riprap.codec.ids import WorkerId
+from riprap.controller.view import OFF
 
 STANDBY, ACTIVE = "standby", "active"
 
@@ -25,14 +26,27 @@ def roles(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return found
 
 
-def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]], compared: int) -> dict[str, Any]:
-    """For `summary.json`: the replicas `planned`, how many windows they have `compared`, each takeover, and `rebuilt`,
-    copies that lagged and began anew, once for each time. Of a takeover `worker` is the task, `promoted` the copy that
+def running(workers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The replicas that are to run, of the controller's `workers`."""
+    return [name for name, one in workers.items() if WorkerId.parse(name).copy and one.get("state") != OFF]
+
+
+def summed_up(
+    workers: Mapping[str, Mapping[str, Any]], events: Iterable[Mapping[str, Any]], compared: int
+) -> dict[str, Any]:
+    """For `summary.json`: the replicas `planned` in the end, how many windows they have `compared`, each takeover,
+    `rebuilt`, copies that lagged and began anew, once for each time, and where replicas have changed, those that have
+    `begun` and `ended` while the job ran. Of a takeover `worker` is the task, `promoted` the copy that
     was asked for its output from then on, `at` monotonic seconds of its host. Empty for a job without replicas."""
-    planned = [name for name in workers if WorkerId.parse(name).copy]
-    if not planned:
-        return {}
     events = list(events)
+    begun, ended = (
+        [event["worker"] for event in events if event.get("event") == name and "worker" in event]
+        for name in ("replica_begins", "replica_ends")
+    )
+    planned = running(workers)
+    if not planned and not begun and not ended:
+        return {}
+    changed = {"begun": begun, "ended": ended} if begun or ended else {}
     takeovers = [
         {
             "at": event.get("monotonic"),
@@ -43,4 +57,4 @@ def summed_up(workers: Iterable[str], events: Iterable[Mapping[str, Any]], compa
         if event.get("event") == "took_over" and "worker" in event
     ]
     rebuilt = [event["worker"] for event in events if event.get("event") == "overtaken" and "worker" in event]
-    return {"planned": planned, "windows_compared": compared, "takeovers": takeovers, "rebuilt": rebuilt}
+    return {"planned": planned, "windows_compared": compared, "takeovers": takeovers, "rebuilt": rebuilt} | changed

@@ -308,7 +308,7 @@ class Session:
     def _note_restored(self, answered_at: float) -> None:
         """A service is restored when the controller answers again, and all that runs below it is up."""
         workers = self.status.get("workers") or {}
-        if all(worker.get("state") == "up" for worker in workers.values()):
+        if all(worker.get("state") in ("up", "off") for worker in workers.values()):
             for failure in self._service_failures:
                 if answered_at > failure["detected_at"]:
                     failure.setdefault("restored_at", answered_at)

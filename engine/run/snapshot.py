@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from riprap.controller.view import OFF
 from riprap.engine.run.metrics import combine
 from riprap.engine.run.replicas import roles
 from riprap.engine.run.summary import newest_of, stats_by_worker
@@ -34,7 +35,8 @@ class SlowCall:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One look at a job; `workers` are (id, incarnation, state), `total_items` None when it is not known."""
+    """One look at a job; `workers` are (id, incarnation, state) of those that are to run, `total_items` None when it is
+    not known."""
 
     job: str
     phase: str
@@ -97,7 +99,11 @@ def look(
         total_items=total_items,
         items_per_second=rate,
         metrics={name: value for name, value in combine(newest_of(stats)).items() if value is not None},
-        workers=tuple((name, one.get("incarnation", 0), one.get("state", "")) for name, one in workers.items()),
+        workers=tuple(
+            (name, one.get("incarnation", 0), one.get("state", ""))
+            for name, one in workers.items()
+            if one.get("state") != OFF
+        ),
         decoded_items=sum(one.get("decoded_items", 0) for one in every),
         recomputed_items=sum(one.get("recomputed_items", 0) for one in every),
         lost_items=sum(one.get("lost_items", 0) for one in every),

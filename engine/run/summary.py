@@ -128,7 +128,7 @@ def compose(facts: Facts) -> dict[str, Any]:
 
 
 def _replicas(facts: Facts, every: list[Stats]) -> dict[str, Any]:
-    return replicas(facts.status.get("workers") or (), facts.events, _total(every, "windows_compared"))
+    return replicas(facts.status.get("workers") or {}, facts.events, _total(every, "windows_compared"))
 
 
 def stats_by_worker(status: Mapping[str, Any]) -> dict[str, list[Stats]]:

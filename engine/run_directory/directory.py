@@ -21,7 +21,7 @@ LOGS = "logs"
 SCHEMA = "schema.json"
 SUMMARY = "summary.json"
 TOPOLOGY = "topology.yaml"
-COMPUTED = ("sinks", "copies")
+COMPUTED = ("sinks", "copies", "wanted")
 """Fields that a resolved topology adds, and no topology file may hold."""
 
 

@@ -28,7 +28,7 @@ from typing import Any
 from riprap.codec.blocks import Block, Kind
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import LinkKey, link_key
 from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.pacing import Pacing

@@ -35,7 +35,7 @@ from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench, SavedPart, Scheme
 from riprap.engine.schemes.parts.chain import Chain

@@ -22,7 +22,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import INPUT, NOWHERE, Heard, LinkKey, number_of
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.flow.turns import Turns, pack, unpack

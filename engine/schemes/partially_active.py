@@ -36,8 +36,8 @@ from riprap.engine.flow.digests import Digests
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.losses import NOTHING
-from riprap.engine.flow.outlet import OutletLink
-from riprap.engine.flow.progress import NOWHERE, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.outlet_link import OutletLink
+from riprap.engine.flow.progress import NOWHERE, Heard, LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.rotation import Rotation
 from riprap.engine.flow.scheme import Bench, Overtaken, Scheme
 from riprap.engine.schemes.parts.lag import Lag
@@ -92,12 +92,10 @@ class PartiallyActive(Scheme):
         """The last window that a durable mark includes."""
         self._untold: dict[tuple[Edge, WorkerId], int] = {}
         """Of senders, by the way back to them, the number up to which they need keep nothing and have not heard it."""
-        self._needed = dict.fromkeys(bench.outlet.all_links, 0)
-        """Of each link out, up to which number its receiver needs nothing any more."""
+        self._links = tuple(bench.outlet.all_links)
         self._spool, self._memory_bytes = Spool(), int(options["memory_bytes"])
-        for link in self._needed:
+        for link in self._links:
             link.retains = True
-
         self._digests = Digests(bench.layout.me, bench.port) if bench.layout.copied else None
         self._lag, self._rebuild_after_s = Lag(), options["rebuild_after_s"]
         self._tentative: Tentative | None = None
@@ -158,8 +156,18 @@ class PartiallyActive(Scheme):
     def on_processed(self, entry: Entry) -> None:
         self.bench.acknowledge(entry)
 
+    def _look_for_gap(self, entry: Entry) -> None:
+        """A replica that began from what was saved before its senders knew that it is to run may lack blocks that are
+        gone. It begins anew: they keep them now."""
+        waiting = self.bench.held.get(entry.link)
+        last = number_of(waiting[-1].block) if waiting else self.bench.progress.heard[entry.link].at.number
+        if number_of(entry.block) > last + 1:
+            self.bench.port.report("overtaken", window=self.bench.progress.epoch, lacks_after=last)
+            raise Overtaken
+
     # tentative output
     def on_arrival(self, entry: Entry) -> None:
+        self._look_for_gap(entry)
         if self._tentative is not None:
             self._tentative.on_arrival(entry)
 
@@ -185,18 +193,18 @@ class PartiallyActive(Scheme):
         self._spool.note(block, self._memory_bytes, self._kept)
 
     def _kept(self) -> Iterator[Block]:
-        for link in self._needed:
+        for link in self._links:
             yield from link.held
             yield from link.waiting
         for waiting in self.bench.held.values():
             yield from (entry.block for entry in waiting)
 
     def on_needed(self, link: OutletLink, number: int) -> None:
-        self._needed[link] = number
+        link.needed = number
         link.forget(number, 0)
         if self._digests is not None:
             of_copies = self.bench.outlet.links[link.key]
-            self._digests.forget(link.key, min(self._needed[one] for one in (of_copies, *of_copies.twins)))
+            self._digests.forget(link.key, min(one.needed for one in (of_copies, *of_copies.twins) if one.wanted))
         self._save()
 
     def on_digests(self, link: OutletLink, window: int, told: list[Any]) -> None:
@@ -253,7 +261,7 @@ class PartiallyActive(Scheme):
 
     def _is_behind(self, mark: RestartPoint) -> bool:
         sent = mark.progress.sent
-        return all(number >= sent.get(link.key, NOWHERE).number for link, number in self._needed.items())
+        return all(link.needed >= sent.get(link.key, NOWHERE).number for link in self._links if link.wanted)
 
     def _note_saved(self) -> None:
         """The oldest mark without a record is the one that was saved last, once the store has taken it."""

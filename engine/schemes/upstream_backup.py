@@ -17,7 +17,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
-from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import INPUT, LinkKey
 from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over

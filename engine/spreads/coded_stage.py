@@ -90,6 +90,9 @@ class StatelessTask:
         """A new incarnation of a worker is up."""
         self.process(self.half.on_worker_restored(self.port, worker))
 
+    def on_copy_wanted(self, worker: WorkerId, wanted: bool) -> None:
+        """No replica takes rows."""
+
     def on_alarm(self) -> None:
         """No alarm is set here."""
 

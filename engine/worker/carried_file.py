@@ -33,15 +33,19 @@ def write_carried(run_dir: Path, me: WorkerId, inputs: Iterable[Joint], progress
     """
     if me.copy:
         return
-    links = [
+    with suppress(OSError):
+        (run_dir / CARRIED).mkdir(exist_ok=True)
+        (run_dir / CARRIED / f"{me}.json").write_text(to_json({"links": carried(inputs, progress)}))
+
+
+def carried(inputs: Iterable[Joint], progress: TaskProgress) -> list[LinkItems]:
+    """The items so far of all links into a task."""
+    return [
         LinkItems(joint.edge.index, worker.index, progress.done.get(link_key(joint.edge, worker), Heard()).at.items)
         for joint in inputs
         if not joint.feedback
         for worker in joint.workers
     ]
-    with suppress(OSError):
-        (run_dir / CARRIED).mkdir(exist_ok=True)
-        (run_dir / CARRIED / f"{me}.json").write_text(to_json({"links": links}))
 
 
 def read_carried(run_dir: Path, task: WorkerId) -> list[LinkItems] | None:

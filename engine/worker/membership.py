@@ -8,6 +8,7 @@ from typing import Any
 
 from riprap.codec.ids import Incarnation, Round, WorkerId
 from riprap.controller.phases import Phase
+from riprap.controller.view import OFF
 from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.guests import Guests
 from riprap.engine.worker.port import Fenced, WorkerPort
@@ -36,6 +37,8 @@ class Membership:
         self.begin_anew = begin_anew
         self.revision = -1
         self._receivers = set(port.layout.receivers())
+        self._unwanted: set[WorkerId] = set()
+        """Replicas that are not to run now."""
 
     def peers(self) -> list[str]:
         """The workers of whom views must tell."""
@@ -71,6 +74,8 @@ class Membership:
             return
         self.task.close()
         self.task = self.begin_anew(round_, checkpoint)
+        for worker in self._unwanted:
+            self.task.on_copy_wanted(worker, wanted=False)
         for worker in self.port.links.up:
             self.task.on_worker_restored(worker)
         self.port.ask_anew()
@@ -83,6 +88,9 @@ class Membership:
             self.guests.dismiss(worker)
             self.port.disconnect(worker)
             self.task.on_worker_failed(worker)
+        if (entry["state"] == OFF) != (worker in self._unwanted):
+            self._unwanted ^= {worker}
+            self.task.on_copy_wanted(worker, worker not in self._unwanted)
         if up and links.incarnation(worker) < incarnation:
             key = entry["key"].encode()
             if worker in self._receivers:

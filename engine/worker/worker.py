@@ -35,7 +35,7 @@ from riprap.engine.wire.network import Network
 from riprap.engine.wire.sharing import Borrower, Lender, Roots, open_arena
 from riprap.engine.worker.build import WorkerParts
 from riprap.engine.worker.calls import CallWatch, OpenCall
-from riprap.engine.worker.carried_file import write_carried
+from riprap.engine.worker.carried_file import carried, write_carried
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
 from riprap.engine.worker.membership import Membership
@@ -98,6 +98,7 @@ class Worker:
         self.heartbeats = 0
         self._part_told = 0
         self._said_done = False
+        self._adapts = bool(topology.fault_tolerance.get("adapt"))
         self._doubtful = False
         """True when a heartbeat could not get the metrics."""
         self.calls = CallWatch(threading.get_ident())
@@ -303,6 +304,7 @@ class Worker:
             "recovery": dict(self.task.recovery),
             "last_window": self.task.progress.final,
             **_part_stats(self.task.part),
+            **({"carried": carried(self._form.layout.inputs, self.task.progress)} if self._adapts else {}),
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }

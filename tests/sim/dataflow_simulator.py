@@ -153,7 +153,7 @@ class DataflowNode(Node):
     def learn(self, worker: WorkerId, life: int, up: bool) -> None:
         if life >= self.links.incarnation(worker):  # views have revisions, so that old news is none
             super().learn(worker, life, up)
-        if len(self.links._up) + 1 == len(self.sim.truth):
+        if len(self.links._up) + 1 >= len(self.sim.truth) - len(self.sim.unwanted):
             self.task.start()
 
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
@@ -189,12 +189,16 @@ class DataflowSimulation(Simulation):
         self.announced = {sink: [] for sink in self.sinks}
         self.killed: list[WorkerId] = []
         self.truth, self.round = dict.fromkeys(workers, (1, True)), 0
+        self.unwanted = set(self.topology.copies) - set(self.topology.wanted_copies)
+        """Replicas that are not to run now."""
+        self.truth |= dict.fromkeys(self.unwanted, (1, False))
         self.rows = {worker: self._rows(i) for i, worker in enumerate(self.sources)}
         self.checkpointing = Checkpointing(self) if self.topology.scheme in CHECKPOINTING else None
-        self.nodes = {worker: DataflowNode(self, worker, 1) for worker in workers}
+        self.nodes = {worker: DataflowNode(self, worker, 1) for worker in workers if worker not in self.unwanted}
         for worker in workers:
             self.spread(worker)
-            self.at(0.05, lambda node=self.nodes[worker]: self._hello(node))
+        for node in self.nodes.values():
+            self.at(0.05, lambda node=node: self._hello(node))
         self._plan_faults()
 
     def shaped(self, topology: Topology) -> Topology:
@@ -257,6 +261,8 @@ class DataflowSimulation(Simulation):
             self.checkpointing.lost(worker)
 
     def restart(self, worker: WorkerId, life: int) -> None:
+        if worker in self.unwanted:
+            return
         if self.checkpointing is not None and not self.checkpointing.is_durable:
             self.at(0.001, lambda: self.restart(worker, life))  # that it may run is not durable yet
             return
@@ -275,6 +281,33 @@ class DataflowSimulation(Simulation):
             self.killed.append(worker)
             self.nodes[worker].task.close()
         super().kill(worker)
+
+    def spread(self, worker: WorkerId) -> None:
+        super().spread(worker)
+        wanted = worker not in self.unwanted
+        for node in self.nodes.values() if worker.copy else ():
+            if node.me != worker:
+                self.tell(node, lambda node=node: node.task.on_copy_wanted(worker, wanted))
+
+    def tell_all(self, node: Node) -> None:
+        super().tell_all(node)
+        for worker in self.unwanted:
+            node.task.on_copy_wanted(worker, False)
+
+    def want(self, worker: WorkerId, wanted: bool) -> None:
+        """The controller has a replica run from now on, or ends it; it is told of as any other news."""
+        if wanted == (worker not in self.unwanted):
+            return
+        self.unwanted ^= {worker}
+        self.case.log.append(f"{self.now:.4f} {'want' if wanted else 'end'} {worker}")
+        life, _ = self.truth[worker]
+        self.truth[worker] = (life, False)
+        self.spread(worker)
+        if wanted:
+            self.at(self.rng.expovariate(1 / self.case.restart_s), lambda: self.restart(worker, life + 1))
+        elif worker in self.nodes and self.nodes[worker].alive:
+            self.nodes[worker].alive = False
+            self.nodes[worker].task.close()
 
     def _plan_faults(self) -> None:
         case = self.case
@@ -301,7 +334,7 @@ class DataflowSimulation(Simulation):
     def _cut(self) -> None:
         layout = self.layouts[self.rng.choice(list(self.nodes))]
         a, b = layout.me, self.rng.choice(layout.receivers())
-        for x, y in ((a, b), (b, a)):
+        for x, y in ((a, b), (b, a)) if b in self.nodes else ():
             self.cut_lanes[(x, self.nodes[x].life, y)] = self.now
         self.case.log.append(f"{self.now:.4f} cut {a} {b}")
 

@@ -21,7 +21,7 @@ Actor = Node | Grave | Controller
 REFERENCES: dict[str, frozenset[str]] = {
     "task": frozenset({
         "layout", "port", "operator", "outlet", "pace", "reader", "journal", "threads", "progress", "scheme", "_inputs",
-        "_replies", "_data_links", "_answers", "_on_take", "_may_come_next",
+        "_replies", "_data_links", "_answers", "_on_take", "_may_come_next", "_ahead",
     }),
     "answers": frozenset(("_layout", "_port", "_progress")),
     "scheme": frozenset({"bench", "_chain"}),
@@ -81,6 +81,7 @@ def _parts_of_task(node: Node) -> Iterator[Any]:
     scheme, outlet = task.scheme, task.outlet
     yield node.membership.revision
     yield _held("task", task)
+    yield list(task._ahead.entries)
     yield _held("answers", task._answers)
     yield _held("scheme", scheme)
     yield _held("chain", scheme._chain)

@@ -21,7 +21,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.digests import Digests
-from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.schemes.partially_active import PartiallyActive
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
@@ -439,3 +439,74 @@ def test_a_store_that_takes_one_record_at_a_time_gets_the_last_checkpoint_too(mo
         simulation = DataflowSimulation(DataflowCase(options, DEEP, **LONG | {"disk_s": 0.05}, log=[]), seed)
         run_or_replay(simulation, __file__, "one_record_at_a_time")
         assert _states(simulation)[WorkerId("d", 0)] == _truth()
+
+
+ADAPTING = OPTIONS | {"adapt": True, "replicate": ["a.0", "b.0"], "checkpoint_s": 0.02}
+"""Any task but the destination's may have a replica; these two do at first."""
+
+
+def _adapted(seed: int, swaps: int, **fields: Any) -> DataflowSimulation:
+    """Replicas begin and end at random moments."""
+    simulation = DataflowSimulation(DataflowCase(ADAPTING, DEEP, **{**LONG, **fields}, log=[]), seed)
+    for _ in range(swaps):
+        copy, wanted = simulation.rng.choice(simulation.topology.copies), simulation.rng.random() < 0.7
+        simulation.at(simulation.rng.uniform(0.0, 0.3), partial(simulation.want, copy, wanted))
+    run_or_replay(simulation, __file__, "adapted")
+    return simulation
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_COPIES)
+def test_replicas_that_begin_and_end_change_nothing_whoever_dies(fault: str) -> None:
+    late, compared = 0, 0
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = _adapted(seed, 8, **FAULTS_OF_COPIES[fault])
+        assert _states(simulation)[WorkerId("d", 0)] == _truth(), f"seed {seed}"
+        late += sum(worker.copy > 0 for worker in simulation.nodes) - 2
+        compared += _compared(simulation)
+    assert late > 0 and compared
+
+
+def test_nothing_is_kept_for_replicas_that_do_not_run() -> None:
+    """Nor do they hold up the checkpoints of their senders."""
+    case = DataflowCase(ADAPTING, DEEP, **LONG | {"items": 800, "windows": 24}, log=[])
+    simulation = Measured(case, FIRST)
+    run_or_replay(simulation, __file__, "do_not_run")
+    twins = [(node, twin) for node in simulation.nodes.values() for twin in _twins(node)]
+    idle = [(node, twin) for node, twin in twins if twin.to in simulation.unwanted]
+    assert len(idle) == 9  # from a.0, its replica and a.1 to b.1~1; from b.0, its replica and b.1 to c.0~1 and c.1~1
+    assert not any(twin.held or twin.waiting or twin.last for _, twin in idle)
+    assert simulation.most * 3 < _kept(1000.0)
+
+
+def _twins(node: DataflowNode) -> list[OutletLink]:
+    return [twin for link in node.task.outlet.links.values() for twin in link.twins]
+
+
+def test_a_replica_that_begins_late_gets_what_the_other_copy_has_not_saved() -> None:
+    """Nothing was saved before: it computes all from the start, at its first try."""
+    copy = WorkerId("b", 1, 1)
+    case = DataflowCase(ADAPTING | {"checkpoint_s": 1000.0}, DEEP, **LONG, log=[])
+    simulation = DataflowSimulation(case, FIRST)
+    simulation.at(0.03, partial(simulation.want, copy, True))
+    run_or_replay(simulation, __file__, "begins_late")
+    assert simulation.truth[copy] == (2, True)
+    assert _states(simulation)[WorkerId("d", 0)] == _truth()
+    assert _states(simulation)[copy] == _states(simulation)[copy.primary]
+
+
+def test_a_replica_that_lacks_what_is_gone_begins_anew() -> None:
+    """It began from nothing, and its senders hear only then that it is to run."""
+    copy = WorkerId("b", 1, 1)
+    simulation = DataflowSimulation(DataflowCase(ADAPTING, DEEP, **LONG | {"items": 800, "windows": 24}, log=[]), FIRST)
+
+    def begin_unheard() -> None:
+        simulation.unwanted.remove(copy)
+        simulation.disk.pop(copy, None)
+        records, simulation.records_for = simulation.records_for, lambda worker: []
+        simulation.restart(copy, 2)
+        simulation.records_for = records
+
+    simulation.at(0.1, begin_unheard)
+    run_or_replay(simulation, __file__, "begins_anew")
+    assert simulation.truth[copy][0] > 2
+    assert _states(simulation)[WorkerId("d", 0)] == _truth_of_two()

@@ -83,7 +83,7 @@ class Watched(DataflowSimulation):
 
     def kill(self, worker: WorkerId) -> None:
         if self.nodes[worker].alive:
-            self.read_ahead += len(self.nodes[worker].task._ahead)
+            self.read_ahead += len(self.nodes[worker].task._ahead.entries)
         super().kill(worker)
 
 

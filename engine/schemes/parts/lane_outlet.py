@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from riprap.codec.blocks import Block
 from riprap.engine.flow.layout import Layout
-from riprap.engine.flow.outlet import Outlet, OutletLink
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import LinkKey, TaskProgress
 from riprap.engine.flow.window_files import WindowFiles

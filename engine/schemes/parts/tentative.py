@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry, on_our_clock
-from riprap.engine.flow.outlet import OutletLink
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.parts.lane import Closed, Inflow, Lane
@@ -180,7 +180,8 @@ class Tentative:
         """Receivers need not wait for the windows of a lane to which nobody sends."""
         if lane.is_deserted:
             for link in self._bench.outlet.all_links:
-                self._leaving.setdefault(link, deque()).append(self._notice(lane))
+                if link.wanted:
+                    self._leaving.setdefault(link, deque()).append(self._notice(lane))
 
     def _notice(self, lane: Lane) -> Block:
         return Block(Kind.TENTATIVE, Epoch(lane.epoch + 1), meta={"absent": lane.absent})
@@ -189,7 +190,8 @@ class Tentative:
         for key, block in window.blocks:
             link = self._bench.outlet.links[key]
             for one in (link, *link.twins):
-                self._leaving.setdefault(one, deque()).append(block)
+                if one.wanted:
+                    self._leaving.setdefault(one, deque()).append(block)
         journal = self._bench.journal
         if journal is None:
             return

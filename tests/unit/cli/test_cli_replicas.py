@@ -66,6 +66,22 @@ def test_the_summary_has_the_replicas_and_their_takeovers(tmp_path: Path) -> Non
     assert "takeover     count.0~1 went on for count.0" in report(found, tmp_path).splitlines()
 
 
+def test_replicas_that_do_not_run_are_not_shown_and_changes_are_counted() -> None:
+    workers = AFTER | {"read.0~1": worker("off"), "count.1~1": worker("starting")}
+    events = [{"event": "replica_begins", "worker": "count.1~1"}, {"event": "replica_ends", "worker": "read.0~1"}]
+    assert summed_up(workers, events, 7) == {
+        "planned": ["count.0~1", "count.1~1"],
+        "windows_compared": 7,
+        "takeovers": [],
+        "rebuilt": [],
+        "begun": ["count.1~1"],
+        "ended": ["read.0~1"],
+    }
+    status = {"job": "trial", "phase": "RUNNING", "workers": workers}
+    assert "3/4 workers up" in line(look(status, 3, 10, None, 1.0, ()))
+    assert "read.0~1" not in job_text(status) and "count.1~1" in job_text(status)
+
+
 def test_a_job_without_replicas_has_no_such_section() -> None:
     assert summed_up({"count.0": worker()}, [TOOK_OVER], 0) == {}
     assert "replicas" not in compose(Facts("trial", "none", {"workers": {}}, []))

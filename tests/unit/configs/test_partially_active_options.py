@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from riprap.codec.errors import ConfigError
 from riprap.configs.schemes import PartiallyActiveOptions
 from riprap.configs.shape import EdgeSection, Shape, placed
+from riprap.configs.topology import Topology
+from riprap.configs.validation import TOPOLOGY, resolved
 
 EDGES = [
     {"from": "read", "to": "count", "partitioning": "full"},
@@ -141,3 +143,27 @@ def test_what_needs_a_whole_state_is_refused_without_checkpoints(given: dict[str
     (found,) = problems({"checkpoint_s": None, "replay_s": 30, **given})
     (key,) = given
     assert found == f"fault_tolerance.{key} is given, and checkpoint_s is null: who starts again has no whole state"
+
+
+def test_a_job_that_adapts_may_have_a_replica_of_each_task_but_its_destinations() -> None:
+    topology = _topology({"adapt": True, "replicate": ["count.1"]})
+    assert [str(copy) for copy in topology.copies] == ["read.0~1", "read.1~1", *(f"count.{i}~1" for i in range(4))]
+    assert topology.to_dict()["wanted"] == ["count.1~1"]
+    fixed = _topology({"replicate": ["count.1"]})
+    assert [str(copy) for copy in fixed.copies] == ["count.1~1"]
+    assert "wanted" not in fixed.to_dict()
+
+
+def _topology(options: dict[str, Any]) -> Topology:
+    stages = {name: {"operator": "m:O", "parallelism": tasks} for name, tasks in STAGES.items()}
+    values = {"job": "j", "micro_batch": 10, "input": {"path": "x"}, "stages": stages, "edges": EDGES}
+    scheme = {"scheme": "partially_active", **options}
+    return resolved(TOPOLOGY.validate_python(values | {"fault_tolerance": scheme}))
+
+
+def test_who_adapts_builds_copies_anew() -> None:
+    assert problems({"adapt": True, "rebuild_after_s": None}) == [
+        "fault_tolerance.rebuild_after_s is null, and a replica that is started late may have to begin anew"
+    ]
+    (found,) = problems({"adapt": True, "checkpoint_s": None, "replay_s": 3})
+    assert found.startswith("fault_tolerance.adapt is given, and checkpoint_s is null")

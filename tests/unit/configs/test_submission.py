@@ -67,6 +67,7 @@ SOUND = [
     submission({"scheme": "replication", "copies": 2}, MATRIX, role_stages("split", 4)),
     submission({"scheme": "approximate", "theta": float("inf")}, WINDOWS, GRAPH),
     submission({"scheme": "none"}, WINDOWS, GRAPH),
+    submission({"scheme": "partially_active", "adapt": True, "replicate": ["left"]}, WINDOWS, GRAPH),
 ]
 Place = tuple[Any, ...]
 
@@ -129,6 +130,9 @@ def test_what_the_loader_makes_passes(sound: dict[str, Any]) -> None:
         (changed(0, ("attempt",), 0), "attempt: is 0"),
         (changed(0, ("restorable",)), "restorable: missing"),
         (changed(0, ("toy",), {}), "toy: unknown key"),
+        (changed(4, ("wanted",), ["join.0~1"]), r"wanted\.0: is 'join\.0~1'; expected 'left\.0~1'"),
+        (changed(4, ("copies",), []), "copies"),
+        (changed(0, ("wanted",), ["source.0~1"]), "wanted"),
         (changed(0, ("job",), "other"), "is 'other'; expected 'trial', under which it is submitted"),
         (changed(0, ("edges",), [{}] * (EDGES_MAX + 1)), "1025 of them; expected at most 1024"),
     ],

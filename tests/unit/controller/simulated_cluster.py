@@ -23,7 +23,7 @@ from riprap.controller.core import Core
 from riprap.controller.deltas import Gap, Writer
 from riprap.controller.executor import desired_message
 from riprap.controller.jobspec import JobSpec
-from riprap.controller.phases import TERMINAL
+from riprap.controller.phases import ACTIVE, TERMINAL
 from riprap.controller.record import JobRecord
 from riprap.controller.report_reader import ReportReader
 from riprap.controller.reports import EXITED, STARTING, UP, AgentReport, WorkerReport
@@ -40,6 +40,11 @@ CLUSTER = {
     "stall_timeout_s": 1e4,
 }
 TOPOLOGY = {"stages": STAGES, "cluster": {**CLUSTER, "deployment_timeout_s": 1e4, "finishing_timeout_s": 1e4}}
+ADAPTING = TOPOLOGY | {
+    "copies": ["source.0~1", "processor.0~1", "processor.1~1", "processor.2~1"],
+    "wanted": ["processor.0~1"],
+}
+"""Its replicas change while it runs."""
 REPORT_S = TICK_S = 0.2
 FAULTS_END_S = 12.0
 GIVE_UP_S = 60.0
@@ -60,6 +65,7 @@ class Process:
         if self.row.state == EXITED or self.hung or now < self.ready_at:
             return
         self.row.state = UP
+        self.row.stats = {"caught_up_at": self.ready_at}
         self.row.beat += 1
         self.row.done |= finish and self.row.worker.startswith("sink")
 
@@ -123,8 +129,8 @@ class SimulatedAgent:
 class World:
     """Everything outside the core, in simulated seconds."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(self, seed: int, topology: dict[str, Any] = TOPOLOGY) -> None:
+        self.random, self.topology = random.Random(seed), topology
         self.now = 0.0
         self.pids = itertools.count(1)
         self.finish = False
@@ -143,7 +149,7 @@ class World:
             self.start_agent(host)
         self.terms = itertools.count(1)
         self.core = self.elect()
-        self.perform(self.core, self.core.submit("ticket", JobSpec.read("job", TOPOLOGY, "/run"), self.now))
+        self.perform(self.core, self.core.submit("ticket", JobSpec.read("job", topology, "/run"), self.now))
 
     # --- time
 
@@ -175,8 +181,10 @@ class World:
         """Whether every worker runs, as the leader thinks."""
         job = self.core.jobs["job"]
         running = [p.row.key for agent in self.agents.values() for p in agent.running() if p.row.state == UP]
-        wanted = {("job", worker, task.assignment.incarnation) for worker, task in job.tasks.items()}
-        return job.phase == "RUNNING" and len(running) == 5 and set(running) == wanted
+        on = {worker for worker in job.running if worker.copy}
+        wanted = {("job", worker, job.tasks[worker].assignment.incarnation) for worker in job.running}
+        is_settled = on == job.replicas and len(running) == 5 + len(on)
+        return job.phase == "RUNNING" and is_settled and set(running) == wanted
 
     def is_over(self) -> bool:
         """Whether the job is complete, durably, and no process is left."""
@@ -296,8 +304,19 @@ class World:
 
     def fault(self) -> None:
         """One random fault."""
-        kinds = (self.kill, self.kill, self.hang, self.lose_agent, self.lose_leader, self.lose_zookeeper)
+        kinds = [self.kill, self.kill, self.hang, self.lose_agent, self.lose_leader, self.lose_zookeeper]
+        if "wanted" in self.topology:
+            kinds += [self.adapt, self.adapt]
         self.random.choice(kinds)()
+
+    def adapt(self) -> None:
+        """Other replicas are asked for, where the leader can be asked."""
+        job = self.core.jobs.get("job")
+        if job is None or job.phase not in ACTIVE or self.core.takes_over:
+            return
+        names = [str(WorkerId.parse(name).primary) for name in self.topology["copies"]]
+        tasks = self.random.sample(names, self.random.randint(0, len(names)))
+        self.perform(self.core, self.core.adapt("ticket", "job", tasks, self.now))
 
     def kill(self) -> None:
         """A process dies."""
@@ -334,9 +353,9 @@ class World:
         self.zookeeper_away_until = self.now + self.random.uniform(0.1, 2.0)
 
 
-def simulate(seed: int) -> World:
+def simulate(seed: int, topology: dict[str, Any] = TOPOLOGY) -> World:
     """One run; AssertionError names the seed."""
-    world = World(seed)
+    world = World(seed, topology)
     try:
         world.run()
     except AssertionError as error:
@@ -348,4 +367,5 @@ def simulate(seed: int) -> World:
 
 if __name__ == "__main__":
     for number in range(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else int(sys.argv[1]) + 1):
-        simulate(number)
+        for one in (TOPOLOGY, ADAPTING):
+            simulate(number, one)

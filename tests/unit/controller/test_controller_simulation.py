@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from simulated_cluster import World, simulate
+from simulated_cluster import ADAPTING, World, simulate
 
 from riprap.codec.ids import WorkerId
 
@@ -14,6 +14,16 @@ SEEDS = 60
 def test_jobs_complete_in_spite_of_faults(first: int) -> None:
     restarts = sum(len(simulate(seed).started) - 5 for seed in range(first, first + 10))
     assert restarts > 30, "the faults must bite"
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 10))
+def test_jobs_complete_while_their_replicas_change(first: int) -> None:
+    """In the end those run that were asked for last, and no others."""
+    copies = 0
+    for seed in range(first, first + 10):
+        world = simulate(seed, ADAPTING)
+        copies += sum("~1" in worker for worker, _ in world.started)
+    assert copies > 30, "replicas must begin"
 
 
 def test_the_same_seed_is_the_same_run() -> None:

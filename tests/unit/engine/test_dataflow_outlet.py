@@ -13,7 +13,8 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.flow.outlet import Outlet, OutletLink
+from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import WINDOW, At, Heard, TaskProgress
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.operators.dataflow import DataflowOperator

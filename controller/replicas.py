@@ -1,0 +1,61 @@
+"""Other replicas for a job that runs (PPA IV, dynamic adaptation): begun and ended a few at a time.
+
+New ones begin before old ones end, so no task that keeps its replica is without it, and the tasks that lose theirs are
+covered until the others are. The set that is to run is durable (record.py); what of it is done already is seen from the
+reports, so that any leader goes on with it.
+"""
+
+from __future__ import annotations
+
+from riprap.codec.errors import ConfigError
+from riprap.codec.ids import WorkerId
+from riprap.controller.job import LedJob
+from riprap.controller.moment import Moment
+
+SWAPS_MAX = 2
+"""Replicas that begin at once: each takes its share of the processors until it has caught up."""
+
+
+def wanted_copies(job: LedJob, tasks: list[str]) -> frozenset[WorkerId]:
+    """The replicas of tasks that a client names; ConfigError for one that can have none, or a job that changes none."""
+    if not job.spec.adapts:
+        raise ConfigError(
+            f"the replicas of job {job.spec.name} are those that it began with",
+            "set fault_tolerance.adapt to true, and run it anew",
+        )
+    able = {str(worker.primary): worker for worker in job.tasks if worker.copy}
+    if unknown := [name for name in tasks if name not in able]:
+        raise ConfigError(f"{unknown[0]} of job {job.spec.name} can have no replica", f"name some of {', '.join(able)}")
+    return frozenset(able[name] for name in tasks)
+
+
+def adapt(run: Moment) -> None:
+    """Begin replicas that are to run, and end those that are not: all once the others have caught up, and before, as
+    many as there are too many."""
+    job, tasks = run.job, run.job.tasks
+    on = [worker for worker in job.running if worker.copy]
+    for worker in on:
+        if worker not in job.replicas and not job.is_up(worker):
+            _end(run, worker)  # it died, and is not missed
+    missing = [worker for worker in tasks if worker in job.replicas and tasks[worker].off]
+    begun = [worker for worker in on if worker in job.replicas]
+    late = [worker for worker in begun if not _has_caught_up(job, worker)]
+    leaving = [worker for worker in on if worker not in job.replicas and not tasks[worker].off]
+    if not late:
+        spare = len(begun) + len(leaving) - len(job.replicas)
+        for worker in leaving[: max(0, spare)] if missing else leaving:
+            _end(run, worker)
+    for worker in missing[: max(0, SWAPS_MAX - len(late))]:
+        tasks[worker].begin()
+        run.log("replica_begins", worker=str(worker))
+
+
+def _has_caught_up(job: LedJob, worker: WorkerId) -> bool:
+    """True of a replica that has closed a window since it began."""
+    row = job.row(worker)
+    return row is not None and job.is_up(worker) and bool(row.stats.get("caught_up_at"))
+
+
+def _end(run: Moment, worker: WorkerId) -> None:
+    run.job.tasks[worker].end()
+    run.log("replica_ends", worker=str(worker))
