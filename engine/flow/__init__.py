@@ -16,7 +16,8 @@ runs.py      what a task is to its worker
 task.py      the task: its inbox, windows and the calls of the operator
 threads.py   the compute threads that prepare blocks before their turn
 reader.py    the input of a source; epoch_reader.py in epochs, logged_reader.py where it must be logged
-outlet.py    what the operator puts out, link by link
+read_ahead.py   what is read before its turn, for those threads
+outlet.py    what the operator puts out; outlet_link.py one link of it
 digests.py   digests of it, by which copies of a task compare themselves
 receipts.py  what senders need not keep any more
 progress.py  how far every link is, in numbers that outlive the workers at its ends
