@@ -49,7 +49,7 @@ CASES = {
     "nothing changes": lambda client: None,
     "who has none is killed (control)": lambda client: client.kill("adaptation", "map.1"),
 }
-COLUMNS = ("in the middle", "longest gap ms", "in windows", "worst", "begun to caught up, s", "runs")
+COLUMNS = ("in the middle", "longest gap ms", "in windows", "worst", "until the old one ends, s", "runs")
 Change = Callable[[Client], Any]
 
 

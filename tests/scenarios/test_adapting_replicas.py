@@ -4,6 +4,8 @@ without any.
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ from ordered_jobs import CHAINED, write_keyed_shards
 from shared_cluster import SharedCluster
 from test_partially_active import JOB
 
+from riprap.codec.errors import ConfigError
 from riprap.controller.client import Client
 from riprap.engine.run_directory.directory import read_events
 
 REPEAT = 15
+TASKS = [f"{stage}.{index}" for stage in ("read", "chain", "link") for index in range(2)]
 ADAPT = ("--set", "fault_tolerance.adapt=true", "--set", "fault_tolerance.replicate=[chain.0]")
 
 
@@ -41,8 +45,12 @@ def events_of(out: Path, name: str) -> list[dict[str, Any]]:
 
 
 def is_begun(out: Path) -> bool:
+    return has_closed(out, 2)
+
+
+def has_closed(out: Path, windows: int) -> bool:
     epochs = out / "epochs.csv"
-    return epochs.exists() and epochs.read_bytes().count(b"\n") > 2
+    return epochs.exists() and epochs.read_bytes().count(b"\n") > windows
 
 
 def test_replicas_move_to_other_tasks_and_take_over_there(
@@ -70,6 +78,27 @@ def test_replicas_move_to_other_tasks_and_take_over_there(
     assert phases.count("RECOVERING") == 1, "nobody waits for a replica that begins"
     own = [event for event in events_of(out, "restored") if event["worker"].endswith("~1") and "of" in event]
     assert {(event["worker"], event["of"]) for event in own} == {("link.0~1", "link.0"), ("read.1~1", "read.1")}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_whoever_dies_while_replicas_change(
+    cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path, seed: int
+) -> None:
+    """Others are asked for again and again, before the last ones are there, and any worker is killed in between."""
+    out, rng = tmp_path / "out", random.Random(seed)
+    name = cluster.start(chains, out, *ADAPT)
+    await_that(lambda: is_begun(out), 60, lambda: "nothing was committed")
+    with Client(cluster.zookeeper) as client:
+        for windows in range(3, 27, 3):
+            await_that(lambda windows=windows: has_closed(out, windows), 60, lambda: str(client.status(name)))
+            client.adapt(name, rng.sample(TASKS, rng.randint(0, 3)))
+            running = [worker for worker, one in client.status(name)["workers"].items() if one["state"] == "up"]
+            with suppress(ConfigError):  # it has ended meanwhile
+                client.kill(name, rng.choice(running))
+    summary = cluster.finish(name, out)
+    assert summary["model"]["sha256"] == truth
+    assert len(summary["failures"]) >= 4 and len(summary["replicas"]["begun"]) >= 4
 
 
 def test_the_command_counts_what_links_carry_and_plans_by_it(
