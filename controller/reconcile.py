@@ -156,8 +156,10 @@ class Pass(Moment):
             self.job.move(Phase.FINISHING, self.now)
 
     def _new_losses(self) -> dict[WorkerId, FailureReason]:
-        suspicions = self.job.detector.suspicions(self.now)
-        return {worker: reason for worker, reason in suspicions.items() if not self.job.tasks[worker].fenced}
+        """Of a replica that is not to run any more nothing is lost."""
+        job, suspicions = self.job, self.job.detector.suspicions(self.now)
+        missed = {worker for worker in job.tasks if not worker.copy or worker in job.replicas}
+        return {one: reason for one, reason in suspicions.items() if one in missed and not job.tasks[one].fenced}
 
     def _assign(self) -> None:
         """Give every worker that wants an incarnation to a host."""

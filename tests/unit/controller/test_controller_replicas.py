@@ -95,6 +95,18 @@ def test_one_that_is_to_end_and_dies_is_not_replaced() -> None:
     adapt(driver, "source.1")
     driver.hear(**{COPIES[0].replace(".", "_"): {"state": EXITED, "status": -9}})
     assert copies(driver) == {COPIES[1]}
+    assert not driver.status["failures"], "it is not missed"
+
+
+def test_a_new_leader_takes_one_that_was_ended_for_no_loss() -> None:
+    driver = running()
+    adapt(driver)
+    record = driver.persists[-1].record
+    spec = JobSpec.read("job", TOPOLOGY, "/run", "first")
+    driver.core = Core(2, "next", lambda topology: restart_lost, {"job": (spec, record)}, {"h1": "i1"}, driver.now)
+    driver.hear(**{COPIES[0].replace(".", "_"): {"state": EXITED, "status": -9}})
+    assert states(driver)[COPIES[0]] == "off"
+    assert not driver.status["failures"] and not copies(driver)
 
 
 def test_one_that_ended_begins_again_under_the_next_incarnation() -> None:
