@@ -75,6 +75,11 @@ class Cell:
             return False
         return True
 
+    def extend(self, further: Cell) -> None:
+        """Take in the topologies of another cell."""
+        for name, values in vars(self).items():
+            values.extend(getattr(further, name))
+
     def row(self) -> list[Any]:
         """Means; SA / dp is the mean of the ratios where dp keeps anything."""
         means = [statistics.fmean(one) for one in (self.greedy, self.aware)]
@@ -85,19 +90,27 @@ class Cell:
         return [*means, best, statistics.fmean(self.auto), against, near, f"{len(self.by_dp)} of {len(self.aware)}"]
 
 
-def cells(wanted: Specification, topologies: int, ratios: tuple[float, ...], seed: int) -> dict[float, Cell]:
-    """By ratio, all topologies of a specification."""
+def cells(wanted: Specification, seed: tuple[int, int], ratios: tuple[float, ...]) -> dict[float, Cell]:
+    """By ratio, one topology of a specification."""
     dp.PAIRS_MAX = DP_PAIRS_MAX
-    rng, found = np.random.default_rng(seed), {ratio: Cell() for ratio in ratios}
-    for _ in range(topologies):
-        graph = random_topology(rng, wanted).graph
-        planner = Planner(graph)
-        for ratio in sorted(ratios, reverse=True):
-            found[ratio].add(graph, planner, round(graph.size * ratio))
-        for ratio in sorted(ratios):
-            if not found[ratio].add_dp(graph, round(graph.size * ratio)):
-                break  # with a larger budget it has only more to look at
-    assert min(found[1.0].greedy + found[1.0].aware + found[1.0].auto) > 1 - 1e-9, "all replicas keep all output"
+    graph = random_topology(np.random.default_rng(seed), wanted).graph
+    planner, found = Planner(graph), {ratio: Cell() for ratio in ratios}
+    for ratio in sorted(ratios, reverse=True):
+        found[ratio].add(graph, planner, round(graph.size * ratio))
+    for ratio in sorted(ratios):
+        if not found[ratio].add_dp(graph, round(graph.size * ratio)):
+            break  # with a larger budget it has only more to look at
+    everything = found[1.0]
+    assert min(everything.greedy + everything.aware + everything.auto) > 1 - 1e-9, "all replicas keep all output"
+    return found
+
+
+def joined(each: list[dict[float, Cell]]) -> dict[float, Cell]:
+    """By ratio, all topologies of a specification."""
+    found = {ratio: Cell() for ratio in each[0]}
+    for one in each:
+        for ratio, cell in one.items():
+            found[ratio].extend(cell)
     return found
 
 
@@ -148,11 +161,11 @@ def main() -> None:
     fidelity, gaps, figures = [], [], {}
     with ProcessPoolExecutor(2) as pool:  # nothing is timed here
         jobs = {
-            name: pool.submit(cells, wanted, topologies, ratios, seed)
-            for seed, (name, wanted) in reversed(list(enumerate(SPECIFICATIONS.items())))  # the longest soon
+            name: [pool.submit(cells, wanted, (seed, number), ratios) for number in range(topologies)]
+            for seed, (name, wanted) in enumerate(SPECIFICATIONS.items())
         }
     for name in SPECIFICATIONS:
-        found = jobs[name].result()
+        found = joined([one.result() for one in jobs[name]])
         fidelity += [[name, ratio, *cell.row()] for ratio, cell in found.items()]
         every = [gap for ratio, cell in found.items() if ratio < 1 for gap in cell.gaps]
         gaps.append([name, statistics.median(every), max(every), len(every)])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from bench.peers import setup
 from bench.peers.processes import Processes, free_port, wait_for
@@ -107,6 +108,10 @@ class Cluster:
         at = time.time()
         os.kill(self._managers.pop(name), signal.SIGKILL)
         return at
+
+    def cpu_seconds(self) -> float:
+        """Seconds that the TaskManagers have computed."""
+        return float(sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in self._managers.values()))
 
     def ask(self, path: str) -> dict[str, Any]:
         """The answer of the REST interface."""
