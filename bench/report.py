@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "docs/RESULTS.md"
 ORDER = (
     *(f"streamlec_exp{number}" for number in range(1, 6)),
     *(f"afstream_exp{number}" for number in range(1, 10)),
-    *("afstream_overhead", "peers", "peers_recovery"),
+    *("afstream_overhead", "peers", "peers_recovery", "peers_checkpoints"),
     *(
         "streamlec_attachment",
         "streamlec_stragglers",
