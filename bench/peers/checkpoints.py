@@ -93,7 +93,7 @@ def killed_row(name: str, found: Found[list[float | None]]) -> list[Any]:
 
 
 def figures_of(found: dict[str, Found[Any]]) -> dict[str, Any]:
-    """What is kept."""
+    """The figures that are kept."""
     return {name: {"rounds": case.n_of_n, "found": case.done, "failed": case.failed} for name, case in found.items()}
 
 
