@@ -13,14 +13,12 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.peers import checkpoints_flink, checkpoints_ours, setup
-from bench.peers.checkpoints_jobs import KEYED, WORDS, Measured, Stream, keyed, text
+from bench.peers import checkpoints_flink, checkpoints_ours
+from bench.peers.checkpoints_jobs import KEYED, NONE, WORDS, Measured, Stream, keyed, text
 from bench.rounds import Found, alternate, await_quiet, ratio
 from bench.runs import median, save, table
 
@@ -31,49 +29,38 @@ FREE = (
     "checkpoints a run", "ms, median", "ms, p99", "MB each",
 )  # fmt: skip
 KILLED = ("system", "checkpoints", "kill to new output ms, median", "longest", "kills")
-NONE = "none"
-ROCKS = "RocksDB, "
+DATA = {
+    KEYED: "synthesized: one update an item, of keys that follow from its number",
+    WORDS: "real: novels again and again",
+}
 
 
-def in_flink(measure: Callable[[Path], T]) -> T:
-    """In a folder of its own; a rival that does not go on is a RuntimeError."""
-    with tempfile.TemporaryDirectory(prefix="checkpoints-", dir=setup.HOME, ignore_cleanup_errors=True) as folder:
-        try:
-            return measure(Path(folder))
-        except (OSError, TimeoutError) as error:
-            raise RuntimeError(str(error)) from error
+def cases(
+    stream: Stream, ours: Callable[[Stream, str], T], flink: Callable[[Stream, dict[str, str]], T]
+) -> dict[str, Callable[[], T]]:
+    """The measurement of each case of both systems."""
+    return {
+        **{f"Riprap: {name}": partial(ours, stream, scheme) for name, scheme in checkpoints_ours.CASES.items()},
+        **{f"Flink: {name}": partial(flink, stream, found) for name, found in checkpoints_flink.cases(stream).items()},
+    }
 
 
 def freely(stream: Stream, seconds: float) -> dict[str, Callable[[], Measured]]:
     """Runs at full speed by case."""
-    jobs: dict[str, Callable[[], Measured]] = {
-        f"Riprap: {name}": partial(checkpoints_ours.run_freely, stream, scheme)
-        for name, scheme in checkpoints_ours.CASES.items()
-    }
-    for name, settings in checkpoints_flink.cases(stream).items():
-        one = partial(checkpoints_flink.run_freely, stream=stream, settings=settings, seconds=seconds)
-        jobs[f"Flink: {name}"] = partial(in_flink, one)
-    return jobs
+    return cases(stream, checkpoints_ours.run_freely, partial(checkpoints_flink.run_freely, seconds=seconds))
 
 
 def killed(stream: Stream, kills: int) -> dict[str, Callable[[], list[float | None]]]:
-    """Runs with kills by case."""
-    jobs: dict[str, Callable[[], list[float | None]]] = {
-        f"Riprap: {name}": partial(checkpoints_ours.run_killed, stream, scheme, kills)
-        for name, scheme in checkpoints_ours.CASES.items()
-        if name != NONE
-    }
-    for name, settings in checkpoints_flink.cases(stream).items():
-        if not name.endswith(NONE):
-            one = partial(checkpoints_flink.run_killed, stream=stream, settings=settings, kills=kills)
-            jobs[f"Flink: {name}"] = partial(in_flink, one)
-    return jobs
+    """Runs with kills by case; only of those with checkpoints."""
+    ours, flink = (partial(one.run_killed, kills=kills) for one in (checkpoints_ours, checkpoints_flink))
+    return {name: job for name, job in cases(stream, ours, flink).items() if not name.endswith(NONE)}
 
 
 def free_row(name: str, found: dict[str, Found[Measured]]) -> list[Any]:
     """Medians of the rounds."""
     system, case = name.split(": ")
-    base = found[f"{system}: {ROCKS if case.startswith(ROCKS) else ''}{NONE}"]
+    backend = checkpoints_flink.ROCKSDB if case.startswith(checkpoints_flink.ROCKSDB) else ""
+    base = found[f"{system}: {backend}{NONE}"]
     mine = found[name]
     slower, cpu = (str(ratio(mine, base, value)) for value in (lambda one: one.rate, lambda one: one.cpu))
     cells: list[Any] = [system, case, mine.median(lambda one: one.rate) / 1e6, slower]
@@ -123,7 +110,7 @@ def main() -> None:
     if options.quick:
         print(*(f"{caption}\n\n{text}\n" for caption, text in tables.items()), sep="\n")
         return
-    data = "synthesized: one update an item, of keys that follow from its number; real: novels again and again"
+    data = "; ".join(DATA[name] for name in options.jobs)
     save("peers_checkpoints", "Checkpoints beside Flink", tables, figures, data=data, rounds=rounds, load=load)
 
 

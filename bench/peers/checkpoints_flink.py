@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers import setup
-from bench.peers.checkpoints_jobs import KEYED, Measured, Stream, first_outputs_ms, rate_of
-from bench.peers.processes import Processes, wait_for
-from bench.peers.recovery_flink import CHECKPOINTS, SETTINGS, Cluster
+from bench.peers.checkpoints_jobs import KEYED, NONE, Measured, Stream, first_outputs_ms, rate_of
+from bench.peers.processes import Processes, wait_for, workspace
+from bench.peers.recovery_flink import INTERVAL, TUNED, Cluster
 from bench.peers.recovery_times import Output, parse_outputs
 
 START_TIMEOUT_S, KILL_TIMEOUT_S = 180.0, 90.0
@@ -20,36 +22,23 @@ ROOM = {
     "taskmanager.memory.managed.size": "512m",
     "taskmanager.numberOfTaskSlots": "2",
 }
-ROCKS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true"}
 UNALIGNED = {"execution.checkpointing.unaligned.enabled": "true"}
-
-
-TUNED = {name: value for name, value in SETTINGS["tuned"].items() if name not in CHECKPOINTS}
-INTERVAL = "execution.checkpointing.interval"
-
-
-def every(interval_ms: int, *others: dict[str, str]) -> dict[str, str]:
-    """Checkpoints at that interval, with further settings."""
-    found = {INTERVAL: f"{interval_ms} ms"}
-    for one in others:
-        found |= one
-    return found
-
-
 CASES = {
-    "none": {},
-    "aligned, 1 s": every(1000),
-    "aligned, 100 ms": every(100),
-    "unaligned, 1 s": every(1000, UNALIGNED),
-    "unaligned, 100 ms": every(100, UNALIGNED),
+    NONE: {},
+    "aligned, 1 s": {INTERVAL: "1 s"},
+    "aligned, 100 ms": {INTERVAL: "100 ms"},
+    "unaligned, 1 s": {INTERVAL: "1 s", **UNALIGNED},
+    "unaligned, 100 ms": {INTERVAL: "100 ms", **UNALIGNED},
 }
-OF_ROCKS = {f"RocksDB, {name}": {**CASES[name], **ROCKS} for name in ("none", "aligned, 1 s", "aligned, 100 ms")}
+ROCKSDB = "RocksDB, "
+INCREMENTAL = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true"}
+OF_ROCKSDB = {f"{ROCKSDB}{name}": {**CASES[name], **INCREMENTAL} for name in (NONE, "aligned, 1 s", "aligned, 100 ms")}
 """State that is large: changes alone are written, where the state on the heap is written whole."""
 
 
 def cases(stream: Stream) -> dict[str, dict[str, str]]:
     """Settings by name, those without checkpoints among them."""
-    return {**CASES, **OF_ROCKS} if stream.kind == KEYED else CASES
+    return {**CASES, **OF_ROCKSDB} if stream.kind == KEYED else CASES
 
 
 @dataclass
@@ -77,10 +66,19 @@ class Job:
         wait_for(there, timeout_s, "output of every counter of Flink")
 
 
+@contextmanager
+def cluster_place() -> Iterator[tuple[Processes, Path]]:
+    """A workspace in which it is a RuntimeError when Flink does not go on."""
+    try:
+        with workspace(setup.HOME) as place:
+            yield place
+    except OSError as error:  # a TimeoutError is one, too
+        raise RuntimeError(str(error)) from error
+
+
 def begin(processes: Processes, folder: Path, stream: Stream, settings: dict[str, str], rate: int) -> Job:
     """Start a cluster and the job, and wait for its first outputs."""
-    home = next(setup.folder("flink").glob("venv/lib/*/site-packages/pyflink"))
-    cluster = Cluster(processes, home, folder, {**TUNED, **ROOM, **settings})
+    cluster = Cluster(processes, folder, {**TUNED, **ROOM, **settings})
     cluster.start()
     output = folder / "output"
     words = [stream.kind, stream.size, rate, stream.counts_an_output(rate), output, *stream.files]
@@ -89,9 +87,9 @@ def begin(processes: Processes, folder: Path, stream: Stream, settings: dict[str
     return job
 
 
-def run_freely(folder: Path, stream: Stream, settings: dict[str, str], seconds: float) -> Measured:
-    """At full speed for that long behind a warm-up as long."""
-    with Processes(folder) as processes:
+def run_freely(stream: Stream, settings: dict[str, str], seconds: float) -> Measured:
+    """At full speed for that long behind a warm-up as long. RuntimeError where it does not go on."""
+    with cluster_place() as (processes, folder):
         job = begin(processes, folder, stream, settings, 0)
         time.sleep(seconds)
         began, spent = time.time(), job.cluster.cpu_seconds()
@@ -107,9 +105,12 @@ def run_freely(folder: Path, stream: Stream, settings: dict[str, str], seconds: 
     return Measured(rate, cpu, int(made["counts"]["completed"]), *map(float, (took["p50"], took["p99"], size["p50"])))
 
 
-def run_killed(folder: Path, stream: Stream, settings: dict[str, str], kills: int) -> list[float | None]:
-    """At the stream's rate; milliseconds from each kill of the TaskManager to a new output of every counter."""
-    with Processes(folder) as processes:
+def run_killed(stream: Stream, settings: dict[str, str], kills: int) -> list[float | None]:
+    """At the stream's rate; milliseconds from each kill of the TaskManager to a new output of every counter.
+
+    RuntimeError where it does not go on.
+    """
+    with cluster_place() as (processes, folder):
         job = begin(processes, folder, stream, settings, stream.rate)
         time.sleep(2 * AFTER_S)
         moments = []

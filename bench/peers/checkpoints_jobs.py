@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bench.afstream import data
 from bench.peers.recovery_times import Output, measure
 from bench.peers.workloads import books, true_counts
 
 KEYED, WORDS = "keys", "words"
+NONE = "none"
+"""The case without checkpoints."""
 WINDOW_S = 0.02
 """Seconds between two outputs of a counter where the stream is paced."""
-LINES = 800_000
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def text() -> Stream:
     """Word count in two counters over all books."""
     folder = books(few=False)
     files = tuple(str(file.absolute()) for file in sorted(folder.glob("*.txt")))
-    words = int(true_counts(str(folder))["words"]) / LINES
+    words = int(true_counts(str(folder))["words"]) / data.rows_of(folder)
     return Stream(WORDS, 100, 50_000, 2, words, 20_000, files)
 
 

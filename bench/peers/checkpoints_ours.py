@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.afstream.jobs import Job, Outcome, run
-from bench.peers.checkpoints_jobs import KEYED, Measured, Stream, first_outputs_ms, rate_of
-from bench.peers.recovery_times import Output
+from bench.peers.checkpoints_jobs import KEYED, NONE, Measured, Stream, first_outputs_ms, rate_of
+from bench.peers.recovery_ours import WORDS as WORD_COUNT
+from bench.peers.recovery_ours import committed
 from bench.takeover import JOB
 
 CASES = {
-    "none": "{scheme: none}",
+    NONE: "{scheme: none}",
     "aligned, 1 s": "{scheme: barrier, interval_ms: 1000}",
     "aligned, 100 ms": "{scheme: barrier, interval_ms: 100}",
     "unaligned, 1 s": "{scheme: barrier, interval_ms: 1000, alignment: unaligned}",
@@ -27,7 +28,7 @@ LINES = 1_000_000
 def run_freely(stream: Stream, scheme: str) -> Measured:
     """At full speed; the rate is that of the second half of the time. RuntimeError where the job does not complete."""
     done = _run(stream, scheme, 0, FREE_ITEMS[stream.kind], [])
-    counters = outputs_of(done)
+    counters = [committed([rows]) for rows in done.epochs]
     moments = [one.at for outputs in counters for one in outputs]
     middle = (min(moments) + max(moments)) / 2
     each = stream.counts_an_output(0)
@@ -52,36 +53,23 @@ def run_killed(stream: Stream, scheme: str, kills: int) -> list[float | None]:
     moments = sorted(one["injected_at"] for one in done.summary["failures"] if one["action"] == "kill")
     if len(moments) != kills:
         raise RuntimeError(f"{len(moments)} of {kills} kills were injected")
-    return first_outputs_ms(outputs_of(done), moments)
-
-
-def outputs_of(done: Outcome) -> list[list[Output]]:
-    """The epochs of each counter, in the order of time."""
-    return [
-        sorted((Output(int(row["epoch"]), row["committed_at"]) for row in rows), key=lambda one: one.at)
-        for rows in done.epochs
-    ]
+    return first_outputs_ms([committed([rows]) for rows in done.epochs], moments)
 
 
 def _run(stream: Stream, scheme: str, rate: int, items: int, faults: Sequence[str]) -> Outcome:
-    sets = [f"fault_tolerance={scheme}", f"input.limit={items}", f"micro_batch={stream.items_an_output(rate)}"]
-    if stream.kind != KEYED:
-        sets += [f"input.path={Path(stream.files[0]).parent}", "input.repeat=1000", "stages.split.options.ascii=true"]
-        return _counted(run(Job("configs/word_count.yaml", [*sets, *_paced(rate)], faults)), items)
+    batch, pace = stream.items_an_output(rate), rate or "null"
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
-        lines, job = Path(folder, "lines.txt"), Path(folder, "job.yaml")
-        lines.write_text("x\n" * LINES)
-        batch = stream.items_an_output(rate)
-        job.write_text(JOB.format(lines=lines, rate=1, limit=items, batch=batch, keys=stream.size, scheme=scheme))
-        pace = _paced(rate) or ["input.rate=null"]
-        return _counted(run(Job(str(job), [*sets, *pace], faults)), items)
-
-
-def _paced(rate: int) -> list[str]:
-    return [f"input.rate={rate}"] if rate else []
-
-
-def _counted(done: Outcome, items: int) -> Outcome:
+        if stream.kind == KEYED:
+            lines, job = Path(folder, "lines.txt"), Path(folder, "job.yaml")
+            lines.write_text("x\n" * LINES)
+            job.write_text(
+                JOB.format(lines=lines, rate=pace, limit=items, batch=batch, keys=stream.size, scheme=scheme)
+            )
+            done = run(Job(str(job), faults=faults))
+        else:
+            sets = [f"input.path={Path(stream.files[0]).parent}", "input.repeat=1000", f"input.limit={items}"]
+            sets += [f"input.rate={pace}", f"micro_batch={batch}", "stages.split.options.ascii=true"]
+            done = run(Job(WORD_COUNT, sets).under(scheme, *faults))
     if done.summary["items"] != items:
         raise RuntimeError(f"{done.summary['items']} items of {items}")
     return done

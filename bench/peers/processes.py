@@ -6,8 +6,10 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -39,6 +41,14 @@ class Processes:
             )
         self._started.append(process)
         return process
+
+
+@contextmanager
+def workspace(home: Path) -> Iterator[tuple[Processes, Path]]:
+    """Processes of a rival, and a folder in `home` for all that they write; neither is left behind."""
+    folder = tempfile.TemporaryDirectory(prefix="rival-", dir=home, ignore_cleanup_errors=True)
+    with folder as name, Processes(Path(name)) as processes:
+        yield processes, Path(name)
 
 
 def end_session(leader: int) -> None:

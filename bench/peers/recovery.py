@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.peers import recovery_flink, recovery_ours, recovery_spark, setup
-from bench.peers.processes import Processes, wait_for
+from bench.peers.processes import Processes, wait_for, workspace
 from bench.peers.recovery_times import Output, Times, lost, measure, repeated
 from bench.rounds import await_quiet
 from bench.runs import median, ready, save, table
@@ -62,13 +61,11 @@ RIVALS: dict[str, Rival] = {
 def disturb_rival(rival: Rival, kills: int) -> dict[str, Any]:
     """Start it, kill `kills` workers one after the other, end it. TimeoutError when nothing comes out any more."""
     shards = Path(ready("kdd12", ROWS)).absolute()
-    with tempfile.TemporaryDirectory(prefix="recovery-", dir=setup.HOME, ignore_cleanup_errors=True) as place:
-        folder = Path(place)
-        with Processes(folder) as processes:
-            job = rival(processes, folder, shards)
-            wait_for(lambda: len(job.outputs()) >= BEFORE, START_TIMEOUT_S, "output")
-            moments = [_kill(job) for _ in range(kills)]
-            outputs, noticed = job.outputs(), job.noticed()
+    with workspace(setup.HOME) as (processes, folder):
+        job = rival(processes, folder, shards)
+        wait_for(lambda: len(job.outputs()) >= BEFORE, START_TIMEOUT_S, "output")
+        moments = [_kill(job) for _ in range(kills)]
+        outputs, noticed = job.outputs(), job.noticed()
     return {
         **_times(measure(outputs, moments, noticed)),
         "repeated": repeated(outputs) * MICRO_BATCH / kills,

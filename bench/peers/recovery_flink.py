@@ -24,23 +24,25 @@ from bench.peers.recovery_times import Output, flink_noticed, parse_outputs
 
 MANAGERS = 2
 START_TIMEOUT_S = 90.0
-CHECKPOINTS = {"execution.checkpointing.interval": "1 s"}
+INTERVAL = "execution.checkpointing.interval"
+CHECKPOINTS = {INTERVAL: "1 s"}
+TUNED = {
+    "heartbeat.interval": "100 ms",
+    "heartbeat.timeout": "1000 ms",
+    "heartbeat.rpc-failure-threshold": "1",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "1000000",
+    "restart-strategy.fixed-delay.delay": "0 ms",
+    "jobmanager.execution.failover-strategy": "region",
+    "slot.request.timeout": "10000",
+    "resourcemanager.taskmanager-registration.timeout": "10 s",
+}
+"""Those that make Flink quick."""
 
 #: Settings of the cluster and the job: what Flink comes with, but for checkpoints; and what makes it quick.
 SETTINGS: dict[str, dict[str, str]] = {
     "default": CHECKPOINTS,
-    "tuned": {
-        **CHECKPOINTS,
-        "heartbeat.interval": "100 ms",
-        "heartbeat.timeout": "1000 ms",
-        "heartbeat.rpc-failure-threshold": "1",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "1000000",
-        "restart-strategy.fixed-delay.delay": "0 ms",
-        "jobmanager.execution.failover-strategy": "region",
-        "slot.request.timeout": "10000",
-        "resourcemanager.taskmanager-registration.timeout": "10 s",
-    },
+    "tuned": {**CHECKPOINTS, **TUNED},
 }
 BASE = {
     "jobmanager.memory.process.size": "1000m",
@@ -61,8 +63,9 @@ BASE = {
 class Cluster:
     """A JobManager and TaskManagers with these settings; their files are in a folder."""
 
-    def __init__(self, processes: Processes, home: Path, folder: Path, settings: dict[str, str]) -> None:
-        self._processes, self._home, self._folder = processes, home, folder
+    def __init__(self, processes: Processes, folder: Path, settings: dict[str, str]) -> None:
+        self._processes, self._folder = processes, folder
+        self._home = next(setup.folder("flink").glob("venv/lib/*/site-packages/pyflink"))
         self._rest = free_port()
         self._settings = {
             **BASE,
@@ -146,9 +149,8 @@ class Run:
     """A running job; its outputs, kills, and the failures noticed."""
 
     def __init__(self, processes: Processes, folder: Path, shards: Path, micro_batch: int, variant: str) -> None:
-        home = next(setup.folder("flink").glob("venv/lib/*/site-packages/pyflink"))
         self._output = folder / "output.txt"
-        self._cluster = Cluster(processes, home, folder, SETTINGS[variant])
+        self._cluster = Cluster(processes, folder, SETTINGS[variant])
         self._cluster.start()
         files = sorted(map(str, shards.glob("part-*.npy")))
         columns = np.load(files[0], mmap_mode="r").shape[1]

@@ -3,9 +3,9 @@
 import pytest
 
 from bench.peers import checkpoints
-from bench.peers.checkpoints_flink import INTERVAL, TUNED
 from bench.peers.checkpoints_flink import cases as of_flink
 from bench.peers.checkpoints_jobs import Measured, Stream, first_outputs_ms, keyed, rate_of
+from bench.peers.recovery_flink import INTERVAL, TUNED
 from bench.peers.recovery_times import Output
 from bench.rounds import Found
 

@@ -1,11 +1,6 @@
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Paths;
-import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
-import java.util.stream.IntStream;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.api.common.state.ListState;
@@ -13,9 +8,6 @@ import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.java.tuple.Tuple2;
-import org.apache.flink.connector.file.src.FileSource;
-import org.apache.flink.connector.file.src.reader.TextLineInputFormat;
-import org.apache.flink.core.fs.Path;
 import org.apache.flink.runtime.state.FunctionInitializationContext;
 import org.apache.flink.runtime.state.FunctionSnapshotContext;
 import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
@@ -59,11 +51,8 @@ public class Checkpointed {
     /** In two subtasks each; the rate is that of lines. */
     private static void words(
             StreamExecutionEnvironment env, int passes, long rate, long every, String output, List<String> files) {
-        Path[] paths = IntStream.range(0, passes).boxed()
-                .flatMap(pass -> files.stream().map(Path::new)).toArray(Path[]::new);
         env.setParallelism(2);
-        env.fromSource(FileSource.forRecordStreamFormat(new TextLineInputFormat(), paths).build(),
-                        WatermarkStrategy.noWatermarks(), "lines")
+        Words.lines(env, files, passes)
                 .map(new Paced<String>(rate / 2, 0))
                 .returns(String.class)
                 .flatMap(new Words.Split())
@@ -73,16 +62,19 @@ public class Checkpointed {
     }
 
     /** A few numbers of an operator, in checkpoints. */
-    private abstract static class Numbers {
-        static ListState<long[]> of(FunctionInitializationContext context) throws Exception {
-            return context.getOperatorStateStore().getListState(new ListStateDescriptor<>("numbers", long[].class));
+    private static class Numbers {
+        final long[] values;
+        private final ListState<long[]> kept;
+
+        /** As the checkpoint has them, or as many zeros. */
+        Numbers(FunctionInitializationContext context, int count) throws Exception {
+            kept = context.getOperatorStateStore().getListState(new ListStateDescriptor<>("numbers", long[].class));
+            Iterator<long[]> restored = kept.get().iterator();
+            values = restored.hasNext() ? restored.next() : new long[count];
         }
 
-        static long[] read(ListState<long[]> kept, long[] otherwise) throws Exception {
-            for (long[] found : kept.get()) {
-                return found;
-            }
-            return otherwise;
+        void save() throws Exception {
+            kept.update(List.of(values));
         }
     }
 
@@ -90,8 +82,7 @@ public class Checkpointed {
     static class Paced<T> extends RichMapFunction<T, T> implements CheckpointedFunction {
         private final long rate;
         private final long free;
-        private transient ListState<long[]> kept;
-        private transient long[] beganAndCount;
+        private transient Numbers beganAndCount;
 
         Paced(long rate, long free) {
             this.rate = rate;
@@ -100,12 +91,13 @@ public class Checkpointed {
 
         @Override
         public T map(T item) throws InterruptedException {
-            long due = beganAndCount[1]++ - free;
+            long[] values = beganAndCount.values;
+            long due = values[1]++ - free;
             if (rate > 0 && due >= 0) {
                 if (due == 0) {
-                    beganAndCount[0] = System.currentTimeMillis();
+                    values[0] = System.currentTimeMillis();
                 }
-                long ahead = beganAndCount[0] + due * 1000 / rate - System.currentTimeMillis();
+                long ahead = values[0] + due * 1000 / rate - System.currentTimeMillis();
                 if (ahead > 0) {
                     Thread.sleep(ahead);
                 }
@@ -115,13 +107,12 @@ public class Checkpointed {
 
         @Override
         public void snapshotState(FunctionSnapshotContext context) throws Exception {
-            kept.update(List.of(beganAndCount));
+            beganAndCount.save();
         }
 
         @Override
         public void initializeState(FunctionInitializationContext context) throws Exception {
-            kept = Numbers.of(context);
-            beganAndCount = Numbers.read(kept, new long[] {0, 0});
+            beganAndCount = new Numbers(context, 2);
         }
     }
 
@@ -130,9 +121,9 @@ public class Checkpointed {
         private final long every;
         private final long before;
         private final String output;
+        private transient String file;
         private transient ValueState<Long> counts;
-        private transient ListState<long[]> kept;
-        private transient long[] all;
+        private transient Numbers all;
 
         Count(long every, long before, String output) {
             this.every = every;
@@ -143,33 +134,27 @@ public class Checkpointed {
         @Override
         public void open(OpenContext context) {
             counts = getRuntimeContext().getState(new ValueStateDescriptor<>("counts", Long.class));
+            file = output + "-" + getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         }
 
         @Override
         public void processElement(T item, Context context, Collector<Long> out) throws Exception {
             Long count = counts.value();
             counts.update(count == null ? 1L : count + 1);
-            long behind = ++all[0] - before;
+            long behind = ++all.values[0] - before;
             if (behind > 0 && behind % every == 0) {
-                written(behind / every);
+                Disturbed.written(behind / every, file);
             }
-        }
-
-        private void written(long number) throws IOException {
-            String name = output + "-" + getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-            String line = number + " " + System.currentTimeMillis() + "\n";
-            Files.writeString(Paths.get(name), line, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         }
 
         @Override
         public void snapshotState(FunctionSnapshotContext context) throws Exception {
-            kept.update(List.of(all));
+            all.save();
         }
 
         @Override
         public void initializeState(FunctionInitializationContext context) throws Exception {
-            kept = Numbers.of(context);
-            all = Numbers.read(kept, new long[] {0});
+            all = new Numbers(context, 1);
         }
     }
 }

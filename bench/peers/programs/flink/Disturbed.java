@@ -42,7 +42,7 @@ public class Disturbed {
     }
 
     /** Appends the epoch and when it was, in milliseconds. */
-    private static Long written(Long epoch, String output) throws IOException {
+    static Long written(Long epoch, String output) throws IOException {
         String line = epoch + " " + System.currentTimeMillis() + "\n";
         Files.writeString(Paths.get(output), line, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         return epoch;

@@ -14,6 +14,7 @@ import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.connector.file.src.FileSource;
 import org.apache.flink.connector.file.src.reader.TextLineInputFormat;
 import org.apache.flink.core.fs.Path;
+import org.apache.flink.streaming.api.datastream.DataStreamSource;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.ProcessFunction;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
@@ -32,19 +33,24 @@ public class Words {
     }
 
     private static void count(List<String> files, int passes, String output) throws Exception {
-        Path[] paths = IntStream.range(0, passes).boxed()
-                .flatMap(pass -> files.stream().map(Path::new)).toArray(Path[]::new);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.setParallelism(2);
         env.getConfig().enableObjectReuse();
-        env.fromSource(FileSource.forRecordStreamFormat(new TextLineInputFormat(), paths).build(),
-                        WatermarkStrategy.noWatermarks(), "lines")
+        lines(env, files, passes)
                 .flatMap(new Split())
                 .keyBy(word -> word.f0)
                 .sum(1)
                 .process(new Totals(output))
                 .sinkTo(new DiscardingSink<>());
         env.execute("words");
+    }
+
+    /** The lines of all files, as often as that. */
+    static DataStreamSource<String> lines(StreamExecutionEnvironment env, List<String> files, int passes) {
+        Path[] paths = IntStream.range(0, passes).boxed()
+                .flatMap(pass -> files.stream().map(Path::new)).toArray(Path[]::new);
+        return env.fromSource(FileSource.forRecordStreamFormat(new TextLineInputFormat(), paths).build(),
+                WatermarkStrategy.noWatermarks(), "lines");
     }
 
     /** The runs of letters, in lower case, each with a one. */
