@@ -28,7 +28,9 @@ CASES = {
     "mini_batch": "{scheme: mini_batch}",
 }
 SLOWED = {
-    "aligned (control)": "{scheme: barrier, interval_ms: 500}",
+    "aligned, not debloated (control)": "{scheme: barrier, interval_ms: 500, debloat_ms: null}",
+    "aligned": "{scheme: barrier, interval_ms: 500}",
+    "unaligned, not debloated": "{scheme: barrier, interval_ms: 500, alignment: unaligned, debloat_ms: null}",
     "unaligned": "{scheme: barrier, interval_ms: 500, alignment: unaligned}",
 }
 RATE = 2_000_000
@@ -116,7 +118,9 @@ def main() -> None:
         }
     slow = stream("word_count", text, max(1, 4 // few))
     slow = Job(slow.config, [*slow.sets, "stages.count.operator=bench.slow_count:SlowCount"])
-    found = alternate("slow", {case: slow.under(scheme) for case, scheme in SLOWED.items()}, run, options.rounds)
+    ways = {case: slow.under(scheme) for case, scheme in SLOWED.items()}
+    ways["aligned, where nobody rests"] = stream("word_count", text, max(1, 20 // few)).under(SLOWED["aligned"])
+    found = alternate("slow", ways, run, options.rounds)
     tables["Word count whose destination rests 49 times as long as it works"] = table(SLOW_COLUMNS, slow_rows(found))
     figures["slow"] = {case: [outcome.summary["checkpoints"] for outcome in one.done] for case, one in found.items()}
     rows = []

@@ -32,7 +32,8 @@ class Kind(IntEnum):
     FEEDBACK = 6
     """The sink's committed state of an epoch, for the processors."""
     ACK = 7
-    """Backwards on a link: everything up to `seq` is safe; backwards from a sink: `epoch` is committed."""
+    """Backwards on a link: everything up to `seq` is safe, and `items` blocks behind it may come (0: a whole window);
+    backwards from a sink: `epoch` is committed."""
     RESEND = 8
     """A sink asks its source for stripe rows that it cannot complete."""
     BARRIER = 10

@@ -375,6 +375,8 @@ class BarrierOptions(Checkpoints, Keeping):
     scheme: Literal["barrier"]
     alignment: Literal["aligned", "unaligned", "timeout"] = "aligned"
     alignment_timeout_ms: float = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
+    debloat_ms: float | None = Field(default=100, gt=0, le=86_400_000, allow_inf_nan=False)
+    """So much waits before a task as it processes in this time, for barriers queue behind that; null: no such limit."""
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
     recovery: Literal["global", "local"] = "global"
     """After a loss all tasks go back, or the lost one alone (after Clonos), for which senders keep what they sent."""

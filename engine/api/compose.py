@@ -66,7 +66,7 @@ approximate = partial(scheme, "approximate")
 """Options: theta, l, gamma, beta; the window by `window` and `window_epochs` (AF 3.4, 3.5)."""
 barrier = partial(scheme, "barrier")
 """Options: interval_ms, min_pause_ms, timeout_ms, tolerated_failures, alignment, alignment_timeout_ms,
-guarantee, recovery, memory_bytes (ABS; docs/guarantees.md)."""
+debloat_ms, guarantee, recovery, memory_bytes (ABS; docs/guarantees.md)."""
 optimistic = partial(scheme, "optimistic")
 """Options: interval_ms, min_pause_ms, timeout_ms, tolerated_failures (ABS 6.0.4; docs/iteration.md)."""
 stop_the_world = partial(scheme, "stop_the_world")

@@ -19,7 +19,7 @@ reader.py    the input of a source; epoch_reader.py in epochs, logged_reader.py 
 read_ahead.py   what is read before its turn, for those threads
 outlet.py    what the operator puts out; outlet_link.py one link of it
 digests.py   digests of it, by which copies of a task compare themselves
-receipts.py  what senders need not keep any more
+receipts.py  what senders need not keep any more; backlog.py how much may wait here
 progress.py  how far every link is, in numbers that outlive the workers at its ends
 pace.py      consistency models: BSP, SSP, ASP
 """

@@ -8,7 +8,10 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.links import Window, Wire
 
 class OutLink:
-    """The sending half. Invariant: acked <= sent <= acked + window; `kept` holds exactly acked + 1 .. sent."""
+    """The sending half. Invariant: acked <= sent <= acked + window; `kept` holds exactly acked + 1 .. sent.
+
+    A receiver that works off slowly may take less than the window.
+    """
 
     window: Window
     sent: Seq
@@ -75,17 +78,26 @@ class OrdinaryLinks:
     def accept(self, edge: Edge, sender: WorkerId, incarnation: Incarnation, seq: Seq, block: Block) -> bool:
         """True when a message that came in is the next of its link, to be handed on now."""
 
-    def on_reply(self, edge: Edge, peer: WorkerId, incarnation: Incarnation, kind: Kind, seq: Seq) -> None:
-        """The receiver of a link has answered: everything up to `seq` is safe (ACK), or only that much came (HELLO)."""
+    def on_reply(
+        self, edge: Edge, peer: WorkerId, incarnation: Incarnation, kind: Kind, seq: Seq, room: int = 0
+    ) -> None:
+        """The receiver of a link has answered: everything up to `seq` is safe (ACK), or only that much came (HELLO).
+        An ACK also says how many blocks behind `seq` the receiver takes now; 0: all that the window does."""
 
     def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
         """All that came on this link, or that up to `seq`, is safe; the sender is told with the next flush."""
 
+    def limit(self, edge: Edge, sender: WorkerId, done: int, spare: int) -> None:
+        """Up to `done` all was processed, safe or not; behind that and what is safe so many blocks may come, 0: all
+        that the window takes. The sender is told with a next flush."""
+
     def flush(self, least: int) -> bool:
-        """Send the acknowledgements that cover at least so many blocks; True when others are left."""
+        """Send the acknowledgements that cover at least so many blocks, or for which a sender waits; True when others
+        are left."""
 
     def _out_link(self, edge: Edge, to: WorkerId) -> OutLink: ...
     def _in_link(self, edge: Edge, sender: WorkerId) -> InLink: ...
+    def _tell(self, edge: Edge, sender: WorkerId, link: InLink) -> None: ...
 
 def places(window: Window, block: Block) -> int:
     """The most blocks unacknowledged once this one is sent, if it is urgent."""

@@ -23,10 +23,11 @@ cdef class OutLink:
     cdef readonly object kept
     cdef readonly int64_t kept_bytes
     cdef object sizes  # of `kept`, in bytes
+    cdef int64_t upto  # the last number that the receiver has room for; 0: all that the window takes
 
     def __init__(self, window):
         self.window = window
-        self.sent = self.acked = self.kept_bytes = 0
+        self.sent = self.acked = self.kept_bytes = self.upto = 0
         self.kept = deque()
         self.sizes = deque()
 
@@ -45,9 +46,11 @@ cdef class OutLink:
 
 
 cdef int64_t room_of(OutLink link) except? -1:
+    cdef int64_t room
     if link.kept_bytes >= link.window.nbytes:
         return 0
-    return link.window.blocks - (link.sent - link.acked)
+    room = link.window.blocks - (link.sent - link.acked)
+    return min(room, link.upto - link.sent) if link.upto else room
 
 
 def places(window, block):
@@ -94,9 +97,26 @@ cdef class InLink:
     cdef public int64_t safe
     cdef public int64_t acked
     cdef public int64_t asked
+    cdef int64_t done
+    cdef int64_t spare  # blocks that may come behind `done` or what is safe; 0: all that the window takes
+    cdef int64_t told  # of that, the last number that the sender knows
 
     def __init__(self):
-        self.received = self.safe = self.acked = self.asked = 0
+        self.received = self.safe = self.acked = self.asked = self.done = self.spare = self.told = 0
+
+
+cdef int64_t last_number(InLink link) noexcept:
+    return max(link.done, link.safe) + link.spare if link.spare else 0
+
+
+cdef bint is_due(InLink link, int64_t least) noexcept:
+    """True when so much is safe, or some of the room is new: a sender at its limit waits for that."""
+    cdef int64_t upto = last_number(link)
+    if link.safe - link.acked >= least or upto == 0 != link.told:
+        return True
+    if upto == link.told:
+        return False
+    return least == 1 or upto - link.told >= min(least, max(1, link.spare // 4))
 
 
 cdef class OrdinaryLinks:
@@ -143,11 +163,13 @@ cdef class OrdinaryLinks:
         self._on_odd(edge, sender, incarnation, seq, block)
         return False
 
-    def on_reply(self, edge, peer, incarnation, kind, int64_t seq):
-        link = self._out.get((edge, peer))
+    def on_reply(self, edge, peer, incarnation, kind, int64_t seq, int64_t room=0):
+        cdef OutLink link = self._out.get((edge, peer))
         if link is None or incarnation != self._incarnations.get(peer, 0):
             return
         if kind == ACK:
+            if seq >= link.acked:
+                link.upto = seq + room if room else 0
             forget(link, seq)
         elif kind == HELLO:
             self._replay(edge, peer, link, seq)
@@ -163,16 +185,24 @@ cdef class OrdinaryLinks:
             number = seq
             link.safe = min(link.received, max(link.safe, number))
 
+    def limit(self, edge, sender, int64_t done, int64_t spare):
+        cdef InLink link = self._in.get((edge, sender))
+        if link is not None:
+            link.done, link.spare = done, spare
+
     def flush(self, int64_t least):
         cdef InLink link
         cdef bint left = False
         for place, link in self._in.items():
-            if link.safe - link.acked >= least:
-                link.acked = link.safe
-                self.wire.reply(place[0], place[1], ACK, link.safe)
-            elif link.safe > link.acked:
+            if is_due(link, least):
+                self._tell(place[0], place[1], link)
+            elif link.safe > link.acked or last_number(link) != link.told:
                 left = True
         return left
+
+    def _tell(self, edge, sender, InLink link):
+        link.acked, link.told = link.safe, last_number(link)
+        self.wire.reply(edge, sender, ACK, link.safe, link.told - link.safe if link.told else 0)
 
     def _out_link(self, edge, to):
         return out_link(self, edge, to)

@@ -29,8 +29,8 @@ class Wire(Protocol):
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         """Forward, from the sending task to the receiving one."""
 
-    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
-        """Backwards, from the receiving task to the sending one."""
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:
+        """Backwards, from the receiving task to the sending one; how many blocks behind `seq` it takes, 0: a window."""
 
 
 class Window(NamedTuple):
@@ -95,7 +95,7 @@ class Links(OrdinaryLinks):
             if seq > link.received:
                 self.wire.reply(edge, sender, Kind.HELLO, link.received)
             else:
-                self.wire.reply(edge, sender, Kind.ACK, link.safe)
+                self._tell(edge, sender, link)
         elif seq > link.safe + places(self.window, block):
             self.overruns += 1  # no peer of ours sends beyond its window, so what waits here stays bounded
         elif seq <= link.received:
@@ -133,13 +133,14 @@ class LinkPort:
     unacknowledged: Callable[[Edge, WorkerId], int]
     kept: Callable[[Edge, WorkerId], list[Block]]
     ack: Callable[..., None]
+    limit: Callable[[Edge, WorkerId, int, int], None]
     incarnation: Callable[[WorkerId], Incarnation]
     is_up: Callable[[WorkerId], bool]
 
     def use(self, links: Links) -> None:
         """Set the links."""
         self.links = links
-        self.send, self.ack = links.send, links.ack
+        self.send, self.ack, self.limit = links.send, links.ack, links.limit
         self.unacknowledged, self.kept = links.unacknowledged, links.kept
         self.incarnation, self.is_up = links.incarnation, links.is_up
 

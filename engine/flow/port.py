@@ -44,6 +44,9 @@ class Port(Protocol):
     def ack(self, edge: Edge, sender: WorkerId, seq: Seq | None = None) -> None:
         """Tell the sender that everything received from it so far, or up to `seq`, is safe."""
 
+    def limit(self, edge: Edge, sender: WorkerId, done: int, spare: int) -> None:
+        """Have the sender put so many blocks on the way, behind the last one processed, `done`; 0: a whole window."""
+
     def incarnation(self, worker: WorkerId) -> Incarnation:
         """The latest incarnation of a worker that is known here; 0 before the first."""
 

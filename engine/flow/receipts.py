@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from riprap.codec.blocks import Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
+from riprap.engine.flow.backlog import Backlog
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.progress import LinkKey, link_key
@@ -41,17 +42,31 @@ class Receipts:
         """Of open windows, in the order of receipt."""
         self._withheld: dict[LinkKey, Entry] = {}
         """The newest that may be acknowledged but for an open window."""
+        self._backlog: Backlog | None = None
+
+    def debloat(self, target_s: float, most: int) -> None:
+        """Let as many blocks of a link wait here as are processed in so many seconds; a whole window has `most`."""
+        self._backlog = Backlog(target_s, most, self._port.now)
+
+    def pause(self) -> None:
+        """The blocks that were let in wait for what others owe, not for this task."""
+        if self._backlog is not None:
+            self._backlog.pause()
 
     def note(self, entry: Entry, closed: int) -> None:
         """A block came in, when this window and those before it were closed: perhaps by a former incarnation."""
         if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources and entry.block.epoch > closed:
             self._ends[entry.link].append(End(entry.block.epoch, (entry.sender, entry.incarnation), entry.seq))
+        if self._backlog is not None and entry.sender is not None and entry.block.kind != Kind.FEEDBACK:
+            self._backlog.came(entry)
 
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""
         edge, sender = entry.edge, entry.sender
         if edge is None or sender is None or entry.incarnation != self._port.incarnation(sender):
             return  # on the sender's next connection, numbers mean other blocks
+        if self._backlog is not None and (room := self._backlog.done(entry)) is not None:
+            self._port.limit(edge, sender, entry.seq, room)
         ends = self._ends[entry.link]
         while ends and ends[0].sender != (sender, entry.incarnation):
             ends.popleft()

@@ -371,11 +371,11 @@ class Task:
                 self._let_in(held.popleft())
 
     def _process(self) -> bool:
-        if not self.inbox or self.progress.iterating:
+        if not self.inbox:
             return False
-        self.threads.begin(self.inbox)
         entry = self.inbox[0]
-        if not self.pace.allows(entry.block.epoch, self.progress.feedback) or not self.scheme.may_process(entry):
+        if self.progress.iterating or not self._is_allowed(entry):
+            self.scheme.bench.receipts.pause()
             return False
         if self._on_take is not None:
             self._on_take(entry)
@@ -384,6 +384,11 @@ class Task:
         else:
             self._process_data(entry)
         return True
+
+    def _is_allowed(self, entry: Entry) -> bool:
+        """True when nobody owes what must come before it."""
+        self.threads.begin(self.inbox)
+        return self.pace.allows(entry.block.epoch, self.progress.feedback) and self.scheme.may_process(entry)
 
     def _process_data(self, entry: Entry) -> None:
         if entry.is_empty or entry.block.epoch <= self.progress.closed.get(entry.link, 0):

@@ -15,6 +15,8 @@ Unaligned (or when it has waited for long enough), a task draws its line at the 
 checkpoint: what waits before it and behind it is saved too, as is what comes on each link until that link's barrier,
 which overtakes what waits to leave. This is the algorithm of Chandy and Lamport (1985), so loops need nothing special.
 
+So that barriers do not queue for long, no more waits before a task than it processes in a while (flow/backlog.py).
+
 A task whose window is open for a loop always draws its line like that: what waits there is of later windows, and is
 not processed before the loop has ended; for that it may need others, who are behind their lines already. For a
 savepoint it waits until its loop has ended: what its peers say for that comes before their lines.
@@ -107,6 +109,8 @@ class Barrier(Scheme):
         self._repeats = options.get("guarantee") == "at_least_once"
         patient = options.get("alignment") == "timeout"
         self._patience_s = options["alignment_timeout_ms"] / 1000 if patient else math.inf
+        if debloat_ms := options.get("debloat_ms"):
+            bench.receipts.debloat(debloat_ms / 1000, self.window.blocks)
         self._line: Line | None = None
         self._over = 0
         """Barriers up to this one hold nothing back."""

@@ -142,8 +142,8 @@ class WorkerPort(OrdinaryWire, LinkPort):
         else:
             self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
 
-    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
-        self._backward(edge, to, Block(kind, Epoch(0), seq=seq))
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:
+        self._backward(edge, to, Block(kind, Epoch(0), items=room, seq=seq))
 
     def _backward(self, edge: Edge, to: WorkerId, block: Block) -> None:
         header, _ = encode_behind(self._prefixes[edge.index], block)
@@ -280,7 +280,7 @@ class WorkerPort(OrdinaryWire, LinkPort):
                 self._on_answer(connection, edge, peer, block.meta)
             elif self.links.is_of_round(head.round):
                 self._by_frames = True  # a message that did not arrive may have named what the peer cannot get at
-                self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
+                self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq, block.items)
                 self._by_frames = False
 
     def _timers(self, task: Runs, now: float, owes: bool) -> None:

@@ -116,7 +116,7 @@ class Receiver:
 
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None: ...
 
-    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None: ...
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None: ...
 
     def forward(self, message: Message) -> list[str]:
         """What became of a message, of each block in it: dropped, refused, passed over by its link, or taken."""
@@ -142,7 +142,7 @@ class Receiver:
         if passed is None:
             return "dropped"
         edge, peer, head, block = passed
-        self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq)
+        self.links.on_reply(edge, peer, head.incarnation, block.kind, block.seq, block.items)
         return "taken"
 
     def disturb(self, verb: int, worker: WorkerId) -> None:

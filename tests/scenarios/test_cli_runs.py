@@ -125,7 +125,11 @@ def test_a_run_under_nohup_outlives_its_terminal(cli: Cli) -> None:
 
 
 def test_a_terminal_that_goes_away_ends_a_run_in_it(cli: Cli) -> None:
-    process = start_long_run(cli)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup, and a run would, too
+    try:
+        process = start_long_run(cli)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     process.send_signal(signal.SIGHUP)
     assert process.wait(120) == 130
     cli.await_no_process()

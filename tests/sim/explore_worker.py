@@ -72,7 +72,7 @@ class Node(LinkPort):
         header, arrays = encode(Header("job", str(self.layout.me), self.life, edge.index), block)
         self._send("block", edge.index, to, (bytes(header), tuple(array.tobytes() for array in arrays)))
 
-    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:
         self._send("reply", -1 - edge.index, to, (int(kind), int(seq)))
 
     def _send(self, kind: str, lane: int, to: WorkerId, body: tuple[Any, ...]) -> None:

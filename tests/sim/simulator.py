@@ -55,8 +55,8 @@ class Node(LinkPort):
         )
         self._carry(to, lambda node: node.arrive(edge, self.me, self.life, seq, copy))
 
-    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
-        self._carry(to, lambda node: node.links.on_reply(edge, self.me, self.life, kind, seq))
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:
+        self._carry(to, lambda node: node.links.on_reply(edge, self.me, self.life, kind, seq, room))
 
     def _carry(self, to: WorkerId, act: Callable[[Node], None]) -> None:
         """What is sent in a round is heard in the same one, or not at all."""

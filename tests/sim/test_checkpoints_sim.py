@@ -16,9 +16,10 @@ from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import IS_WHOLE, chosen
 from test_dataflow_sim import CASES as ALL_CASES
-from test_dataflow_sim import EXACT, LOOPS, errors
+from test_dataflow_sim import CHECKPOINTS, EXACT, LOOPS, errors
 
 from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.engine.flow.entry import Entry
 from riprap.engine.schemes.parts import chain
 from riprap.operators.states.base import Sliced
 from riprap.operators.states.hash_map import HashMap
@@ -158,3 +159,33 @@ def test_large_states_are_saved_in_rounds_of_slices(scheme: str, shape: str, mon
         run_or_replay(simulation, __file__, f"slices and {scheme} and {shape}")
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
     assert any(restored), "no life went on from slices alone: the case says nothing"
+
+
+class Watching(DataflowSimulation):
+    """Notes how many blocks of others have waited before a task at most."""
+
+    longest = 0
+
+    def make_task(self, node):  # type: ignore[no-untyped-def]
+        task = super().make_task(node)
+        on_receive = task.scheme.on_receive
+
+        def noting(entry: Entry) -> None:
+            self.longest = max(self.longest, 0 if entry.is_input else len(task.inbox))
+            on_receive(entry)
+
+        task.scheme.on_receive = noting
+        return task
+
+
+@pytest.mark.parametrize("shape", ["chain", "sources", "asp"])
+def test_no_more_waits_before_a_task_than_it_processes_in_a_while(shape: str) -> None:
+    """In a millisecond that is two blocks of each link, and what was on its way before that was known."""
+    longest = []
+    for debloat_ms in (None, 1):
+        options = CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned", "debloat_ms": debloat_ms}
+        simulation = Watching(DataflowCase(options, shape, **LONG, log=[]), FIRST)
+        run_or_replay(simulation, __file__, f"waits_before and {shape}")
+        assert not errors(simulation).any()
+        longest.append(simulation.longest)
+    assert longest[1] < 0.7 * longest[0], longest

@@ -38,10 +38,10 @@ PASSIVE = {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1
 EXACT = {
     "mini_batch": {"scheme": "mini_batch"},
     "upstream_backup": {"scheme": "upstream_backup", "memory_bytes": 1 << 16},
-    "barrier": CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned"},
+    "barrier": CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned", "debloat_ms": 1},
     "local": CHECKPOINTS | {"scheme": "barrier", "alignment": "aligned", "recovery": "local", "memory_bytes": 1 << 16},
     "unaligned": CHECKPOINTS | {"scheme": "barrier", "alignment": "unaligned"},
-    "timeout": CHECKPOINTS | {"scheme": "barrier", "alignment": "timeout", "alignment_timeout_ms": 4},
+    "timeout": CHECKPOINTS | {"scheme": "barrier", "alignment": "timeout", "alignment_timeout_ms": 4, "debloat_ms": 4},
     "stop_the_world": CHECKPOINTS | {"scheme": "stop_the_world"},
     "optimistic": CHECKPOINTS | {"scheme": "optimistic"},
     "partially_active": PASSIVE,

@@ -27,13 +27,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self.forward: deque[tuple[Edge, WorkerId, int, Block]] = deque()
-        self.backward: deque[tuple[Edge, WorkerId, Kind, int]] = deque()
+        self.backward: deque[tuple[Edge, WorkerId, Kind, int, int]] = deque()
 
     def transmit(self, edge: Edge, to: WorkerId, seq: Seq, block: Block) -> None:
         self.forward.append((edge, to, seq, block))
 
-    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq) -> None:
-        self.backward.append((edge, to, kind, seq))
+    def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:
+        self.backward.append((edge, to, kind, seq, room))
 
 
 def block(number: int = 0) -> Block:
@@ -95,7 +95,7 @@ class TwoEnds(RuleBasedStateMachine):
             self.sent.append(self.next_number)
             self.next_number += 1
         else:
-            assert room == 0
+            assert room <= 0
 
     @precondition(lambda self: self.wires[A].forward)
     @rule(lost=st.booleans())
@@ -107,9 +107,9 @@ class TwoEnds(RuleBasedStateMachine):
     @precondition(lambda self: self.wires[B].backward)
     @rule(lost=st.booleans())
     def carry_back(self, lost: bool) -> None:
-        edge, _, kind, seq = self.wires[B].backward.popleft()
+        edge, _, kind, seq, room = self.wires[B].backward.popleft()
         if not lost:
-            self.ends[A].on_reply(edge, B, Incarnation(self.lives[B]), kind, Seq(seq))
+            self.ends[A].on_reply(edge, B, Incarnation(self.lives[B]), kind, Seq(seq), room)
 
     @rule()
     def cut(self) -> None:
@@ -119,6 +119,12 @@ class TwoEnds(RuleBasedStateMachine):
     @rule()
     def processed(self) -> None:
         self.ends[B].ack(EDGE, A)
+
+    @rule(spare=st.integers(0, WINDOW - 1), done=st.integers(0, WINDOW))
+    def limit(self, spare: int, done: int) -> None:
+        """The receiver has processed some of what it has, and takes few of those behind."""
+        received = self.ends[B]._in_link(EDGE, A).received
+        self.ends[B].limit(EDGE, A, max(0, received - done), spare)
 
     @rule(least=st.integers(1, WINDOW))
     def flush(self, least: int) -> None:
@@ -160,6 +166,16 @@ class TwoEnds(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once nothing is lost any more, two rounds of HELLO bring everything, and the window opens again."""
+        self.settle()
+        self.ends[B].limit(EDGE, A, self.ends[B]._in_link(EDGE, A).received, 1)
+        self.settle()
+        assert self.accepted == self.sent
+        assert self.ends[A].room(EDGE, B) == 1, "one more may come, and the sender knows"
+        self.ends[B].limit(EDGE, A, 0, 0)
+        self.settle()
+        assert self.ends[A].room(EDGE, B) == WINDOW
+
+    def settle(self) -> None:
         for _ in range(3):
             self.hello()
             while self.wires[A].forward or self.wires[B].backward:
@@ -169,8 +185,8 @@ class TwoEnds(RuleBasedStateMachine):
                     self.carry_back(lost=False)
             self.processed()
             self.flush(1)
-        assert self.accepted == self.sent
-        assert self.ends[A].room(EDGE, B) == WINDOW
+            while self.wires[B].backward:
+                self.carry_back(lost=False)
 
 
 TestTwoEnds = TwoEnds.TestCase
@@ -211,10 +227,10 @@ def test_a_gap_is_asked_for_once_until_the_next_hello() -> None:
     links, wire = receiver()
     assert accept(links, 1)
     assert not accept(links, 3) and not accept(links, 4)
-    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1)]
+    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1, 0)]
     links.hello()
     assert not accept(links, 4)
-    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1)] * 2
+    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1, 0)] * 2
 
 
 def test_a_hello_from_the_receiver_brings_what_is_behind_it() -> None:
@@ -231,9 +247,9 @@ def test_a_lost_tail_is_noticed_by_the_senders_hello() -> None:
     links, wire = receiver()
     assert accept(links, 1)
     assert not accept(links, 2, kind=Kind.HELLO), "a HELLO is never handed on"
-    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1)]
+    assert list(wire.backward) == [(EDGE, A, Kind.HELLO, 1, 0)]
     assert not accept(links, 1, kind=Kind.HELLO)
-    assert wire.backward[-1] == (EDGE, A, Kind.ACK, 0), "nothing lacks: say what is safe"
+    assert wire.backward[-1] == (EDGE, A, Kind.ACK, 0, 0), "nothing lacks: say what is safe"
 
 
 def test_idle_links_say_no_hello() -> None:
@@ -350,7 +366,39 @@ def test_acknowledgements_wait_until_they_cover_enough() -> None:
     assert not wire.backward
     links.flush(3)
     links.flush(1)
-    assert list(wire.backward) == [(EDGE, A, Kind.ACK, 3)]
+    assert list(wire.backward) == [(EDGE, A, Kind.ACK, 3, 0)]
+
+
+def test_a_sender_that_waits_for_room_hears_of_it_before_much_is_safe() -> None:
+    """What was processed counts, acknowledged or not: it does not wait any more."""
+    links, wire = receiver()
+    for seq in range(1, 4):
+        accept(links, seq)
+    links.limit(EDGE, A, 1, 2)
+    assert not links.flush(4) and list(wire.backward) == [(EDGE, A, Kind.ACK, 0, 3)]
+    assert not links.flush(1), "the sender knows"
+    links.limit(EDGE, A, 1, 1)
+    assert links.flush(4), "that it takes less is no hurry"
+    links.limit(EDGE, A, 3, 4)
+    assert not links.flush(4) and wire.backward[-1] == (EDGE, A, Kind.ACK, 0, 7)
+    links.ack(EDGE, A, Seq(2))
+    assert links.flush(4), "nor that two are safe"
+    links.limit(EDGE, A, 3, 0)
+    assert not links.flush(4) and wire.backward[-1] == (EDGE, A, Kind.ACK, 2, 0), "all that the window takes"
+
+
+def test_a_sender_keeps_to_the_room_that_its_receiver_has() -> None:
+    links, _ = sender()
+    assert links.send(EDGE, B, block(0))
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(0), 2)
+    assert [links.send(EDGE, B, block(i)) for i in (1, 2)] == [True, False]
+    assert links.send(EDGE, B, Block(Kind.BARRIER, Epoch(1)), urgent=True), "barriers wait for no room"
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(2), 2)
+    assert links.room(EDGE, B) == 1
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(1), 0)
+    assert links.room(EDGE, B) == 1, "what is older than the newest says nothing"
+    links.on_reply(EDGE, B, Incarnation(1), Kind.ACK, Seq(3), 0)
+    assert links.room(EDGE, B) == WINDOW
 
 
 def test_edges_between_the_same_workers_are_links_of_their_own() -> None:
@@ -399,7 +447,7 @@ def test_who_enters_a_round_late_has_the_senders_begin_at_the_first() -> None:
         early.send(EDGE, B, block(number))  # and the other refuses them
     late.enter(1)
     late.ask_anew(EDGE, A)
-    edge, _, kind, seq = wires[1].backward[0]
+    edge, _, kind, seq, _ = wires[1].backward[0]
     wires[0].forward.clear()
     early.on_reply(edge, B, Incarnation(1), kind, Seq(seq))
     assert [late.accept(EDGE, A, Incarnation(1), seq, block) for _, _, seq, block in wires[0].forward] == [True, True]
