@@ -8,8 +8,8 @@ Processing Engines" (ICDE 2016), with the errors of its pseudo-code mended (docs
                                    |
        fidelity.py: OF and IC of a set of replicas      trees.py: MC-trees      cuts.py: sub-topologies that multiply
                                    |
-       greedy.py  dp.py  paths.py  full.py + structured.py -> structure_aware.py  exact.py      domains.py: scenarios
-                                   |
+       greedy.py  dp.py  paths.py  full.py + structured.py -> structure_aware.py  exact.py  full_tree.py
+                                   |                                          (and domains.py: scenarios)
        planner.py: one entry, a plan with its upper bound (bounds.py)
 ```
 """

@@ -109,18 +109,21 @@ def _is_crossed_once(graph: TaskGraph, stream: Substreams) -> bool:
     return bool(np.allclose(output_fidelity(graph, alive), values, rtol=0, atol=1e-9))
 
 
-def best_split(curves: Sequence[np.ndarray], budget: int) -> tuple[np.ndarray, list[list[int]]]:
-    """By budget up to `budget`, the largest product of one value of each curve, and the budgets that they get.
+def best_split(
+    curves: Sequence[np.ndarray], budget: int, together: np.ufunc = np.multiply
+) -> tuple[np.ndarray, list[list[int]]]:
+    """By budget up to `budget`, the largest product (or what `together` makes) of one value of each curve, and the
+    budgets that they get.
 
     A curve has by number of replicas what a factor reaches, and does not fall.
     """
-    value = np.ones(budget + 1)
+    value = np.full(budget + 1, float(together.identity))
     chosen = []
     for curve in curves:
         padded = np.concatenate([curve[: budget + 1], np.full(max(0, budget + 1 - len(curve)), curve[-1])])
         best, given = np.zeros(budget + 1), np.zeros(budget + 1, np.int64)
         for spent in range(min(len(curve), budget + 1)):
-            found = padded[spent] * value[: budget + 1 - spent]
+            found = together(padded[spent], value[: budget + 1 - spent])
             better = found > best[spent:]
             best[spent:][better] = found[better]
             given[spent:][better] = spent

@@ -13,6 +13,7 @@ from riprap.controller.planning.cuts import Factor, best_split, factors
 from riprap.controller.planning.dp import plan_dp
 from riprap.controller.planning.exact import SECONDS_MAX, has_solver, solve
 from riprap.controller.planning.fidelity import fidelity_of
+from riprap.controller.planning.full_tree import FullTree, is_full_tree
 from riprap.controller.planning.graph import TaskGraph
 from riprap.controller.planning.greedy import plan_greedy
 from riprap.controller.planning.paths import plans_up_to
@@ -94,9 +95,6 @@ class _FactorCurve:
         """Know all budgets up to `budget`, those from `first` on as well as can be."""
         graph = self.factor.graph
         last = min(budget, graph.replaceable)
-        if not graph.substreams:
-            self._sorted()
-            return
         if any(number not in self._values for number in range(last + 1)):
             self._grown(last)
         wanted = range(min(first, last), last + 1)
@@ -120,19 +118,15 @@ class _FactorCurve:
     def _up_to(self, budget: int, found: dict[int, float]) -> np.ndarray:
         return np.array([found[number] for number in range(min(budget, self.factor.graph.replaceable) + 1)])
 
-    def _sorted(self) -> None:
-        """Of one operator, the tasks with the largest shares."""
-        graph = self.factor.graph
-        ranked = np.argsort(-graph.outputs, kind="stable")
-        order = ranked[~graph.spared[ranked]].tolist()
-        for number in range(graph.replaceable + 1):
-            self._plans[number] = frozenset(order[:number])
-            self._values[number] = self._bounds[number] = fidelity_of(graph, self._plans[number])
-
     def _grown(self, last: int) -> None:
         graph = self.factor.graph
-        plans, values = plans_up_to(graph, last)
-        limits = upper_bounds(graph, range(last + 1))
+        if is_full_tree(graph):
+            tree = FullTree(graph, last)
+            plans, limits = [tree.plan(number) for number in range(last + 1)], tree.bounds
+            values = np.array([fidelity_of(graph, plan) for plan in plans])
+        else:
+            plans, values = plans_up_to(graph, last)
+            limits = upper_bounds(graph, range(last + 1))
         for number in range(last + 1):
             self._plans[number], self._values[number] = plans[number], float(values[number])
             self._bounds[number] = float(max(values[number], limits[number]))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,10 +34,15 @@ GAIN = 0.01
     help="Change nothing for less output fidelity than this.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@click.option(
+    "--every", type=click.FloatRange(0.1, 86_400), metavar="S",
+    help="Go on until the job ends, and look again so many seconds after the last look.",
+)  # fmt: skip
 @zookeeper_option
 def command(
-    job: str, budget: str | None, measure_s: float, plan: str | None, gain: float, dry_run: bool, zookeeper: str | None
-) -> None:
+    job: str, budget: str | None, measure_s: float, plan: str | None, gain: float, dry_run: bool, every: float | None,
+    zookeeper: str | None,
+) -> None:  # fmt: skip
     """Give the active replicas of JOB to the tasks that keep most of its output by the rates that it has now.
 
     Its topology must have `fault_tolerance.adapt: true`. New replicas begin before others end, two at a time; the
@@ -44,27 +52,76 @@ def command(
     Example:
       riprap adapt road_incidents
       riprap adapt road_incidents --budget 8 --dry-run
+      riprap adapt road_incidents --every 60
     """
     from riprap.codec.errors import ConfigError
     from riprap.engine.services.cluster import open_client
 
     if plan is not None and budget is not None:
         raise ConfigError("--plan and --budget each say which replicas run", "give one of them")
+    if plan is not None and every is not None:
+        raise ConfigError("--every looks at the rates again and again, and --plan names the tasks", "give one of them")
     with open_client(zookeeper) as client:
         topology = _topology(job, client)
+        looks = _Looks(client, job, topology, budget, measure_s, gain, dry_run)
         if plan is not None:
-            tasks = _planned(plan, topology)
+            looks.change(_planned(plan, topology))
+        elif every is None:
+            looks.once()
         else:
-            found = _measured(client, job, topology, budget, measure_s)
-            click.echo(found.words)
-            if found.gain < gain and len(found.running) == found.report.budget:
-                click.echo(f"nothing changes for less than {gain:g} of output fidelity (--gain)")
-                return
-            tasks = found.report.tasks
-        if dry_run:
-            return
-        client.adapt(job, tasks)
-    click.echo(f"the replicas of {job} change; watch it with `riprap status {job}`")
+            looks.go_on(every)
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """Looks at the rates of a job, each with the change that is worth it."""
+
+    client: Client
+    job: str
+    topology: Topology
+    budget: str | None
+    measure_s: float
+    gain: float
+    dry_run: bool
+
+    def once(self) -> None:
+        """Count, plan, and change. ConfigError where there is nothing to go by."""
+        found = _measured(self.client, self.job, self.topology, self.budget, self.measure_s)
+        click.echo(found.words)
+        if found.gain < self.gain and len(found.running) == found.report.budget:
+            click.echo(f"nothing changes for less than {self.gain:g} of output fidelity (--gain)")
+        else:
+            self.change(found.report.tasks)
+
+    def change(self, tasks: Sequence[str]) -> None:
+        """Have these tasks have a replica."""
+        if not self.dry_run:
+            self.client.adapt(self.job, tasks)
+            click.echo(f"the replicas of {self.job} change; watch it with `riprap status {self.job}`")
+
+    def go_on(self, every_s: float) -> None:
+        """Look again and again, until the job has ended. Of a look that comes to nothing it is told why."""
+        from riprap.codec.errors import ConfigError, RiprapError
+
+        while not self._has_ended:
+            try:
+                self.once()
+            except ConfigError as error:
+                if not self._has_ended:
+                    click.echo(f"note: {error}", err=True)
+            with suppress(RiprapError):  # the time is over, and the job goes on
+                self.client.wait(self.job, every_s, until=_is_over)
+        click.echo(f"{self.job} has ended")
+
+    @property
+    def _has_ended(self) -> bool:
+        return _is_over(self.client.status(self.job))
+
+
+def _is_over(status: Mapping[str, Any]) -> bool:
+    from riprap.controller.phases import TERMINAL
+
+    return status["phase"] in TERMINAL
 
 
 def _topology(job: str, client: Client) -> Topology:

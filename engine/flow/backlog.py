@@ -16,11 +16,13 @@ from riprap.engine.flow.progress import LinkKey
 
 LEAST = 2
 """Blocks that may always wait: one is processed while the next is on its way."""
+FIRST = 16
+"""Blocks that may wait while it is not known how fast they are processed."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """What comes on a link. Numbers are those of one connection."""
+    """One link in. Numbers are those of one connection."""
 
     sender: WorkerId | None = None
     incarnation: Incarnation = NOBODY
@@ -38,7 +40,8 @@ class Backlog:
 
     One block of a link is timed at once, until it is processed, or for `target_s` if it is not by then. Where n were
     processed in t, the link flows at n / t, and in `target_s` as much as that allows may wait. What takes longer gets
-    less room; what takes less time only ever gets more, as it may have been the sender that was slow.
+    less room; what takes less time only ever gets more, as it may have been the sender that was slow. A link begins
+    with little, for all of a window would be on its way before the first block is processed.
     """
 
     def __init__(self, target_s: float, most: int, now: Callable[[], float]) -> None:
@@ -47,14 +50,16 @@ class Backlog:
         self._room: dict[LinkKey, int] = {}
         """Of links that have less than a whole window."""
 
-    def came(self, entry: Entry) -> None:
-        """A block was let in."""
+    def came(self, entry: Entry) -> int | None:
+        """A block was let in; how many may come behind those before it, where it is the first."""
         flow = self._flows[entry.link]
-        if (flow.sender, flow.incarnation) != (entry.sender, entry.incarnation):
+        is_first = (flow.sender, flow.incarnation) != (entry.sender, entry.incarnation)
+        if is_first:
             flow = self._flows[entry.link] = Flow(entry.sender, entry.incarnation, entry.seq - 1)
-            self._room.pop(entry.link, None)
+            self._room[entry.link] = min(FIRST, self._most)
         if not flow.timed:
             flow.timed, flow.came_at, flow.before = entry.seq, self._now(), flow.done
+        return self._room[entry.link] if is_first else None
 
     def done(self, entry: Entry) -> int | None:
         """A block was processed; how many may come behind it: 0 for all that the window takes, None if that was so."""
@@ -69,7 +74,7 @@ class Backlog:
         return None if not room and before is None else room
 
     def pause(self) -> None:
-        """What waits now waits for others."""
+        """The blocks that wait now wait for others."""
         for flow in self._flows.values():
             flow.timed = 0
 
@@ -79,7 +84,7 @@ class Backlog:
             return
         flow.timed = 0
         fits = (flow.done - flow.before) * self._target_s / took if took > 0 else self._most
-        room = int(fits) if took > self._target_s else int(max(fits, self._room.get(link, self._most)))
+        room = int(fits if took > self._target_s else max(fits, self._room.get(link, self._most)))
         if room >= self._most:
             self._room.pop(link, None)
         else:

@@ -57,8 +57,11 @@ class Receipts:
         """A block came in, when this window and those before it were closed: perhaps by a former incarnation."""
         if entry.block.kind == Kind.PUNCTUATION and entry.link in self._sources and entry.block.epoch > closed:
             self._ends[entry.link].append(End(entry.block.epoch, (entry.sender, entry.incarnation), entry.seq))
-        if self._backlog is not None and entry.sender is not None and entry.block.kind != Kind.FEEDBACK:
-            self._backlog.came(entry)
+        edge, sender = entry.edge, entry.sender
+        if self._backlog is None or edge is None or sender is None or entry.block.kind == Kind.FEEDBACK:
+            return
+        if (room := self._backlog.came(entry)) is not None and entry.incarnation == self._port.incarnation(sender):
+            self._port.limit(edge, sender, entry.seq - 1, room)
 
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, Incarnation, Seq, WorkerId
-from riprap.engine.flow.backlog import LEAST, Backlog
+from riprap.engine.flow.backlog import FIRST, LEAST, Backlog
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 
@@ -26,10 +26,18 @@ class Receiver:
         block, life = Block(Kind.DATA, Epoch(1)), Incarnation(self.life[sender])
         return Entry(0, (0, sender), block, EDGE, WorkerId("a", sender), Seq(seq), life)
 
-    def take(self, blocks: int, sender: int = 0) -> None:
+    def take(self, blocks: int, sender: int = 0) -> list[int | None]:
+        rooms = []
         for _ in range(blocks):
             self.came[sender] += 1
-            self.backlog.came(self.entry(sender, self.came[sender]))
+            rooms.append(self.backlog.came(self.entry(sender, self.came[sender])))
+        return rooms
+
+    def hurry(self) -> None:
+        """A first block of each sender, so quickly that a whole window may come."""
+        for sender in self.came:
+            self.take(1, sender)
+            assert self.process(1, TARGET_S / MOST / 2, sender) == 0
 
     def process(self, blocks: int, each_s: float, sender: int = 0) -> int | None:
         """So many blocks, each in so many seconds; what may come behind them."""
@@ -41,14 +49,20 @@ class Receiver:
         return room
 
 
-def test_a_link_that_is_quick_has_all_its_window() -> None:
+def test_a_link_begins_with_little_and_has_all_its_window_if_it_is_quick() -> None:
     receiver = Receiver()
+    assert receiver.take(3) == [FIRST, None, None]
+    assert receiver.process(1, TARGET_S / 32) == 32
+    assert receiver.process(1, TARGET_S / MOST / 2) == 32, "no block was timed"
+    receiver.take(1)
+    assert receiver.process(2, TARGET_S / MOST / 2) == 0, "all that the window takes"
     receiver.take(MOST)
-    assert receiver.process(MOST, TARGET_S / MOST / 2) is None
+    assert receiver.process(MOST, TARGET_S / MOST / 2) is None, "it is known"
 
 
 def test_a_slow_one_has_what_is_processed_in_the_time() -> None:
     receiver = Receiver()
+    receiver.hurry()
     receiver.take(10)
     assert receiver.process(1, 1 / 64) is None, "one block alone was quick enough"
     receiver.take(10)
@@ -82,6 +96,7 @@ def test_a_sender_that_is_slow_keeps_its_room() -> None:
 
 def test_time_in_which_others_are_awaited_says_nothing() -> None:
     receiver = Receiver()
+    receiver.hurry()
     receiver.take(2)
     receiver.clock += 5.0
     receiver.backlog.pause()
@@ -101,4 +116,4 @@ def test_links_are_timed_apart_and_begin_anew_with_their_senders() -> None:
     receiver.came[0] = receiver.done[0] = 0
     receiver.take(1)
     assert receiver.backlog.done(late) is None, "of the connection before"
-    assert receiver.process(1, TARGET_S / 2) is None
+    assert receiver.process(1, TARGET_S / 2) == FIRST

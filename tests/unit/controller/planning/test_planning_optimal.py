@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from riprap.controller.planning.bounds import upper_bounds
 from riprap.controller.planning.cuts import best_split, factors, rank_one_excess
 from riprap.controller.planning.dp import TooManyPlans, plan_dp
 from riprap.controller.planning.fidelity import fidelity_of, output_fidelity
+from riprap.controller.planning.full_tree import FullTree, is_full_tree
 from riprap.controller.planning.paths import best_extension, plans_up_to
 from riprap.controller.planning.planner import Planner
 from riprap.controller.planning.rates import StreamRates
@@ -82,6 +84,57 @@ def test_of_is_the_product_of_the_factors(made: RandomTopology) -> None:
     for column in (np.random.default_rng(25).random((made.graph.size, 40)) < 0.8).T:
         product = np.prod([output_fidelity(part.graph, column[part.tasks]) for part in parts])
         assert output_fidelity(made.graph, column) == pytest.approx(product)
+
+
+def full_trees(count: int, joins: float, tasks: int = 13) -> list[RandomTopology]:
+    """Generated ones of full edges alone, some with streams that meet."""
+    rng, found = np.random.default_rng(27), []
+    while len(found) < count:
+        made = random_topology(rng, Specification("full", (4, 6), (1, 4), 1.0, joins))
+        if made.graph.size <= tasks and len(made.graph.sources) > 1:
+            found.append(made)
+    return found
+
+
+@pytest.mark.parametrize("made", [*full_trees(6, 0.0), *full_trees(6, 1.0)], ids=repr)
+def test_trees_of_full_edges_are_planned_at_their_optimum(made: RandomTopology) -> None:
+    """Unions and joins, without a solver and without trees being listed."""
+    assert is_full_tree(made.graph)
+    tree, best = FullTree(made.graph, made.graph.size), best_by_budget(made.graph)
+    assert tree.bounds == pytest.approx(best)
+    for budget, most in enumerate(best):
+        assert len(tree.plan(budget)) <= budget
+        assert fidelity_of(made.graph, tree.plan(budget)) == pytest.approx(most)
+
+
+def test_uneven_shares_of_a_full_tree_widen_its_bound() -> None:
+    edges = [("a", "c", "full"), ("b", "c", "full"), ("c", "d", "full")]
+    links = {"a->c": [[1.0, 1.2], [1.0, 1.0]], "b->c": [[3.0, 1.0], [1.0, 1.0]]}
+    made = graph({"a": 2, "b": 2, "c": 2, "d": 1}, edges, StreamRates(links=links))
+    tree, best = FullTree(made, made.size), best_by_budget(made)
+    assert all(most <= bound + 1e-12 for most, bound in zip(best, tree.bounds))
+    assert max(tree.bounds - best) > 0.01
+    for budget, most in enumerate(best):
+        plan = Planner(made).plan(budget)
+        assert plan.fidelity == pytest.approx(most) and plan.bound >= most - 1e-9
+
+
+def test_free_tasks_of_a_full_tree_cost_nothing() -> None:
+    made = replace(graph({"a": 3, "b": 2}, [("a", "b", "full")]), free=frozenset({3, 4}))
+    assert FullTree(made, 3).bounds == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert FullTree(made, 2).plan(2) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [("a", "b", "one_to_one"), ("b", "c", "full")],
+        [("a", "b", "full"), ("b", "c", "full"), ("a", "c", "full")],
+    ],
+)
+def test_what_is_no_full_tree_is_refused(edges: list[tuple[str, str, str]]) -> None:
+    with pytest.raises(ValueError, match="no tree of full edges"):
+        FullTree(graph({"a": 2, "b": 2, "c": 2}, edges), 3)
 
 
 def test_a_full_edge_is_a_cut_and_a_shortcut_past_it_is_none() -> None:
