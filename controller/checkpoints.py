@@ -11,6 +11,7 @@ those that its predecessor may have triggered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -120,10 +121,17 @@ class Coordinator:
         if self.marks.reserved < self._next + RESERVED // 2:
             self.marks = self.marks._replace(reserved=self._next + RESERVED)
 
+    def due_in(self, durable: Marks, now: float) -> float:
+        """Seconds until the time of the next checkpoint; infinite while another is under way, or not durable."""
+        return max(0.0, self._due_at - now) if self._may_trigger(durable) else math.inf
+
+    def _may_trigger(self, durable: Marks) -> bool:
+        waits = self.pending is not None or durable.completed != self.marks.completed
+        return not waits and self._next <= durable.reserved
+
     def trigger(self, durable: Marks, now: float, hurried: bool) -> int:
         """Begin the next checkpoint if its time has come; returns its number, or 0. `hurried`: the job's end waits."""
-        waits = self.pending is not None or durable.completed != self.marks.completed
-        if waits or self._next > durable.reserved or not (hurried or self.wanted or now >= self._due_at):
+        if not self._may_trigger(durable) or not (hurried or self.wanted or now >= self._due_at):
             return 0
         self.pending = Pending(self._next, now, next(iter(self.wanted), ""))
         self._next += 1

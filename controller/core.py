@@ -8,6 +8,7 @@ same actions.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -109,6 +110,12 @@ class Core:
         """Time has passed."""
         self.cluster.forget_silent(now)
         return [*self._handover.step(self.cluster, now), *self._settle(now)]
+
+    def due_in(self, now: float) -> float:
+        """Seconds until a checkpoint is due; infinite where none is awaited."""
+        if self.takes_over:
+            return math.inf
+        return min((job.checkpoint_due_in(now) for job in self.jobs.values()), default=math.inf)
 
     def slept(self, seconds: float) -> None:
         """The controller did not run for so long; nobody's silence in that time counts."""

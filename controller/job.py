@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -244,6 +245,17 @@ class LedJob:
     def durable_marks(self) -> CheckpointMarks:
         """The durable part of the checkpoints' marks."""
         return self.durable.checkpoints if self.durable and self.durable.checkpoints else CheckpointMarks()
+
+    def checkpoint_due_in(self, now: float) -> float:
+        """Seconds until its next checkpoint is due; infinite where none is awaited."""
+        if self.checkpoints is None or not self.may_trigger:
+            return math.inf
+        return self.checkpoints.due_in(self.durable_marks, now)
+
+    @property
+    def may_trigger(self) -> bool:
+        """True while it runs, in the round that is durable."""
+        return self.phase is Phase.RUNNING and self.durable is not None and self.durable.round == self.round
 
     def _checkpoint_seen(self) -> tuple[tuple[int, int] | None, str]:
         if self.checkpoints is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -81,7 +82,7 @@ class Leadership:
         before = time.monotonic()
         try:
             while not stopped():
-                poller.poll(TICK_MS)
+                poller.poll(self._wait_ms())
                 now = time.monotonic()
                 if now - before > SLEPT_S:
                     self._core.slept(now - before)
@@ -96,6 +97,10 @@ class Leadership:
         finally:
             self._errands.close()
             self._endings.close()
+
+    def _wait_ms(self) -> int:
+        """A tick, or until a checkpoint is due."""
+        return math.ceil(min(TICK_MS, self._core.due_in(time.monotonic()) * 1000))
 
     def _take_inbox(self, now: float) -> str:
         """Feed what other threads left; a reason when the leadership is over."""

@@ -208,7 +208,7 @@ class Pass(Moment):
                 job.move(Phase.CANCELLING, now)
             job.checkpoint_fields = {}
         coordinator.reserve()
-        if job.phase is not Phase.RUNNING or job.durable is None or job.durable.round != job.round:
+        if not job.may_trigger:
             return
         rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}
         if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -39,6 +40,18 @@ def test_one_is_whole_when_all_have_saved_it_and_the_next_waits_until_that_is_du
     assert coordinator.marks.completed == 1
     assert coordinator.trigger(durable, 9.0, hurried=False) == 0, "its decision is not durable"
     assert coordinator.trigger(coordinator.marks, 9.0, hurried=False) == 2
+
+
+def test_the_time_until_the_next_is_known_unless_something_else_comes_first() -> None:
+    coordinator = made()
+    assert coordinator.due_in(Marks(), 0.25) == math.inf, "no number is durably reserved"
+    durable = coordinator.marks
+    assert (coordinator.due_in(durable, 0.25), coordinator.due_in(durable, 5.0)) == (0.75, 0.0)
+    coordinator.trigger(durable, 1.0, hurried=False)
+    assert coordinator.due_in(durable, 1.5) == math.inf, "one is under way"
+    coordinator.hear({"a": 1}, 1.5)
+    assert coordinator.due_in(durable, 1.5) == math.inf, "its decision is not durable"
+    assert coordinator.due_in(coordinator.marks, 1.5) == 0.5
 
 
 def test_a_pause_is_kept_after_a_long_one() -> None:
