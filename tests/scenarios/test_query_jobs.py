@@ -50,8 +50,8 @@ def test_the_most_frequent_paths_are_those_of_the_log(scheme: str, cli: Cli, clu
     requests, job = cli.directory / "requests.txt", cli.directory / "top_paths.yaml"
     synth.worldcup(str(requests), ROWS)
     job.write_text((CONFIGS / job.name).read_text())
-    sets = (f"input.path={requests}", "input.rate=30000", f"micro_batch={BATCH}", f"fault_tolerance={scheme}")
-    kills = ("--fault", "kill:merge.0@25%", "--fault", "kill:count.1@50%", "--fault", "kill:top.0@75%")
+    sets = (f"input.path={requests}", "input.rate=20000", f"micro_batch={BATCH}", f"fault_tolerance={scheme}")
+    kills = ("--fault", "kill:merge.0@20%", "--fault", "kill:count.1@40%", "--fault", "kill:top.0@60%")
     summary = cluster.job(job, cli.directory / "out", *kills, *(word for one in sets for word in ("--set", one)))
     assert not summary["faults_not_injected"] and summary["lost"]["items"] == 0
     assert summary["lost"]["states"] == (2 if scheme == REPLAY else 0), "of merge.0 and count.1, and not of top.0"

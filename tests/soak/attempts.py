@@ -49,6 +49,9 @@ class Trial:
     def check(self, summary: dict[str, Any]) -> None:
         """Wrong unless the results are as they must be; the job has completed, and lost nothing."""
 
+    def meanwhile(self, launcher: subprocess.Popen[str], number: int) -> None:
+        """Begin what else is done while an attempt runs, counted from 0; not waited for."""
+
     def run(self) -> dict[str, Any]:
         """Run all attempts, check all; the summary, with how many faults were `injected`.
 
@@ -72,6 +75,7 @@ class Trial:
             words = ["--resume", str(self.out)] if number else [str(self.file), "--out", str(self.out)]
             words += [*self.words, *(word for fault in faults for word in ("--fault", fault))]
             launcher = self.cli.start("run", "--json", *words)
+            self.meanwhile(launcher, number)
             if killed_at is not None:
                 self._kill(launcher, number, killed_at)
             out, err = self._output(launcher)
@@ -85,7 +89,7 @@ class Trial:
 
         Where the one before came further than that, it is killed as soon as it has begun.
         """
-        self._await(lambda: self._is_at(number, epoch) or launcher.poll() is not None, "the launcher's end")
+        self._await(lambda: self.is_at(number, epoch) or launcher.poll() is not None, "the launcher's end")
         launcher.kill()
         self._await(lambda: not self.cli.processes(), "the end of what a killed launcher had started")
 
@@ -103,7 +107,7 @@ class Trial:
                 raise Wrong(f"it hung: waited in vain for {what}")
             time.sleep(0.002)
 
-    def _is_at(self, number: int, epoch: int) -> bool:
+    def is_at(self, number: int, epoch: int) -> bool:
         """Whether an attempt, counted from 0, has begun, and so many epochs are committed."""
         begun, rows = _lines(self.out / "attempts.jsonl"), _lines(self.out / "epochs.csv")
         return begun > number and rows > epoch

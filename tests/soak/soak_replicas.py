@@ -4,18 +4,22 @@
 
 The job's results depend on the order of all blocks. A schedule has one to three hits, at one moment or at several: a
 primary, a replica, both of a task, a stage, all primaries, a host, a rack, a service, or the launcher, after which the
-job is resumed. Each window must be announced once, each tentative one be shown once and amended once, and nothing may
-be left. Outcomes are kept in bench/results/soak_replicas.json, where parts (--first, --count) of one seed add up.
+job is resumed. Under some cases its replicas are given to other tasks again and again. Each window must be announced
+once, each tentative one be shown once and amended once, and nothing may be left. Outcomes are kept in
+bench/results/soak_replicas.json, where parts (--first, --count) of one seed add up.
 """
 
 from __future__ import annotations
 
 import csv
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +32,9 @@ from soak import table  # noqa: E402
 from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 
 from bench import runs  # noqa: E402
+from riprap.codec.errors import RiprapError  # noqa: E402
+from riprap.controller.client import Client  # noqa: E402
+from riprap.engine.run_directory.directory import read_events  # noqa: E402
 
 ITEMS = ROWS * REPEAT
 MICRO_BATCH = 400
@@ -52,17 +59,21 @@ SPREAD = "placement: {spread: [rack], when_unsatisfiable: best_effort}\n"
 
 
 class Case(NamedTuple):
-    """Options of the scheme, the tasks that have a replica, and whether there are hosts in racks."""
+    """Options of the scheme, the tasks that have a replica, whether there are hosts in racks, and whether replicas are
+    given to other tasks meanwhile.
+    """
 
     replicas: tuple[str, ...] = ()
     options: str = ""
     racks: bool = False
+    adapts: bool = False
 
     @property
     def topology(self) -> str:
         """Of the job, as text."""
         named = ", ".join(self.replicas)
-        scheme = f"{{scheme: partially_active, checkpoint_s: 0.2, replicate: [{named}]{self.options}}}\n"
+        options = f"{self.options}, adapt: true" if self.adapts else self.options
+        scheme = f"{{scheme: partially_active, checkpoint_s: 0.2, replicate: [{named}]{options}}}\n"
         text = TOPOLOGY % (REPEAT, MICRO_BATCH)
         return f"{text}fault_tolerance: {scheme}{SPREAD if self.racks else ''}"
 
@@ -78,8 +89,12 @@ CASES = {
     "some, racks": Case(SOME, "", racks=True),
     "some, tentative, racks": Case(SOME, SHOWN, racks=True),
     "all, racks": Case(ALL, "", racks=True),
+    "some, adapting": Case(SOME, adapts=True),
+    "some, tentative, racks, adapting": Case(SOME, SHOWN, racks=True, adapts=True),
 }
-WORKERS = ("read.0", "read.1", "chain.0", "chain.1", "pass.0", "pass.1")
+WORKERS = ALL
+CHANGES = 4
+"""Times that a job with such a case is told of other replicas."""
 ROLES = (
     "a primary", "a replica", "both", "a stage", "primaries", "destination", "backup", "controller", "agent",
     "zookeeper", "a host", "a rack", LAUNCHER,
@@ -124,15 +139,40 @@ def _targets(rng: random.Random, role: str, case: Case) -> Sequence[str]:
     return named.get(role, [role])
 
 
+def changes(schedule: Schedule) -> list[tuple[int, list[str]]]:
+    """The windows at which the replicas are given to other tasks, and the tasks; the same for the same schedule."""
+    if not CASES[schedule.scheme].adapts:
+        return []
+    rng = random.Random((schedule.seed << 32) + schedule.number)
+    windows = sorted(rng.randrange(1, WINDOWS) for _ in range(CHANGES))
+    return [(window, rng.sample(ALL, rng.randint(0, 3))) for window in windows]
+
+
 class Replicated(Trial):
     """One schedule. `truth`: the digests of the undisturbed job; None: whichever come out."""
 
     def __init__(self, directory: Path, schedule: Schedule, truth: tuple[str, str] | None) -> None:
         case = CASES[schedule.scheme]
         super().__init__(directory, schedule, case.topology, RACKS if case.racks else ())
-        self._truth = truth
+        self._truth, self._changes = truth, changes(schedule)
         self.digests = ("", "")
         """Of the model and of the output."""
+        self.changed = 0
+        """Times that other replicas were decided."""
+
+    def meanwhile(self, launcher: subprocess.Popen[str], number: int) -> None:
+        Thread(target=self._change_replicas, args=(launcher, number), daemon=True).start()
+
+    def _change_replicas(self, launcher: subprocess.Popen[str], number: int) -> None:
+        for window, tasks in self._changes:
+            while not self.is_at(number, window):
+                if launcher.poll() is not None:
+                    return
+                time.sleep(0.002)
+            begun = [event for event in read_events(self.out) if event["event"] == "cluster_started"]
+            with suppress(RiprapError), Client(begun[-1]["zookeeper"]) as client:  # it may have ended, or be killed
+                client.adapt(self.job, tasks)
+                self.changed += 1
 
     def check(self, summary: dict[str, Any]) -> None:
         with (self.out / "epochs.csv").open() as file:
@@ -173,8 +213,9 @@ class Arena:
     def run(self, schedule: Schedule) -> dict[str, Any]:
         """Run a schedule, and say what became of it."""
         started, reason, summary = time.monotonic(), "", dict[str, Any]()
+        trial = Replicated(self._directory, schedule, self._truth)
         try:
-            summary = Replicated(self._directory, schedule, self._truth).run()
+            summary = trial.run()
         except Wrong as wrong:
             reason = str(wrong)
         return {
@@ -187,6 +228,8 @@ class Arena:
             "injected": summary.get("injected", 0),
             "shown": summary.get("tentative", {}).get("windows", 0),
             "takeovers": len(summary.get("replicas", {}).get("takeovers", ())),
+            "changed": trial.changed,
+            "begun": len(summary.get("replicas", {}).get("begun", ())),
             "seconds": round(time.monotonic() - started, 1),
         }
 
@@ -201,10 +244,12 @@ def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:
     """Add outcomes to those of the same seed that are kept, and tabulate all."""
     every = with_kept("soak_replicas", seed, outcomes)
     passed = sum(not one["reason"] for one in every)
-    shown, takeovers = (sum(one[key] for one in every) for key in ("shown", "takeovers"))
+    parts = ("shown", "takeovers", "changed", "begun")
+    shown, takeovers, changed, begun = (sum(one[key] for one in every) for key in parts)
     ended = (
         f"{passed} of {len(every)} schedules of seed {seed} ended with the undisturbed output and left nothing;"
-        f" {takeovers} takeovers, {shown} tentative windows, each amended once"
+        f" {takeovers} takeovers, {shown} tentative windows, each amended once; replicas were given to other tasks"
+        f" {changed} times, and {begun} begun by that"
     )
     tables = {
         f"{ended}; by replicas": table("replicas", CASES, every, lambda one: [one["scheme"]]),
