@@ -15,6 +15,7 @@ import zmq
 
 from riprap.backupserver import protocol
 from riprap.backupserver.body import unpack_body
+from riprap.backupserver.pieces import Bodies
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
@@ -22,6 +23,8 @@ from riprap.codec.trust.keys import WorkerKeys
 
 SILENCE_S = 2.0
 """Of a server, after which the next one is asked."""
+ANSWER = 1
+"""The number of the question; each connection asks one."""
 
 
 class CopyReader:
@@ -47,27 +50,33 @@ class CopyReader:
         try:
             for socket, key in zip(sockets, self._keys.servers, strict=True):  # it has one of them
                 call_with(socket, self._keys.own, key)
-                protocol.bound_frames(socket, protocol.ANSWER_BYTES_MAX)
+                protocol.bound_frames(socket, protocol.PIECE_BYTES)
                 socket.setsockopt(zmq.LINGER, 0)
                 socket.connect(address)
-                socket.send(protocol.pack("read", **self._who, of=of, above=max(0, above)))
+                socket.send(protocol.pack("read", **self._who, of=of, above=max(0, above), answer=ANSWER))
             return next(self._answers(sockets, of), RestorePoint())
         finally:
             for socket in sockets:
                 socket.close()
 
     def _answers(self, sockets: Sequence[zmq.Socket[bytes]], of: str) -> Iterator[RestorePoint]:
-        """Those that come within the time."""
-        poller, deadline = zmq.Poller(), time.monotonic() + SILENCE_S
+        """Those that come, as long as nobody is silent for too long."""
+        poller, bodies = zmq.Poller(), {socket: Bodies(ANSWER) for socket in sockets}
         for socket in sockets:
             poller.register(socket, zmq.POLLIN)
+        deadline = time.monotonic() + SILENCE_S
         while (left_s := deadline - time.monotonic()) > 0:
             for socket, _ in poller.poll(int(left_s * 1000) + 1):
                 frames = deque(socket.recv_multipart(copy=False))
                 try:
-                    yield _point(protocol.unpack(frames.popleft().bytes), frames, of)
+                    message = protocol.unpack(frames.popleft().bytes)
+                    if message["type"] != "piece":
+                        yield _point(message, bodies[socket], of)
+                        continue
+                    bodies[socket].take(message, frames)
                 except FrameError:
                     continue  # not one of our servers
+                deadline = time.monotonic() + SILENCE_S
 
 
 def newest_epoch(point: RestorePoint) -> int:
@@ -76,13 +85,14 @@ def newest_epoch(point: RestorePoint) -> int:
     return max((record.epoch for record in records), default=-1)
 
 
-def _point(message: dict[str, Any], frames: deque[zmq.Frame], of: str) -> RestorePoint:
+def _point(message: dict[str, Any], bodies: Bodies, of: str) -> RestorePoint:
     """Whole, or nothing."""
     if message["type"] != "found" or message.get("of") != of:
         raise FrameError("not an answer")
     records = []
-    for kind, epoch, sequence, size in message["records"]:
-        meta, arrays = unpack_body(protocol.take_body(frames, size))
+    about = message["records"]
+    for (kind, epoch, _, sequence, _), body in zip(about, bodies.whole([size for *_, size in about]), strict=True):
+        meta, arrays = unpack_body(body)
         records.append(Record(kind, epoch, sequence, meta, arrays))
     if message["dropped"]:
         return RestorePoint()

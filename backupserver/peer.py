@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import zmq
 
 from riprap.backupserver import protocol
+from riprap.backupserver.pieces import Bodies
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import WorkerKeys
@@ -85,6 +86,7 @@ class Peer:
         self._server = ""
         self._stalls = 0
         self._pings = self._asked = 0
+        self._bodies = Bodies(0)
         self._retry_at = 0.0
         self._pinged_at = time.monotonic()
         self._unanswered_at = float("inf")  # when the first ping was sent of those since it was heard
@@ -100,7 +102,8 @@ class Peer:
         self._opening, self.in_sync, self.answer, self._retry_at = True, False, None, 0.0
         self._ping(time.monotonic())  # answered before it reads the restore point, which may take long
         self._asked = self._pings
-        self._say("open", fetch=self.fetch, checkpoint=self.checkpoint)
+        self._bodies = Bodies(self._asked)
+        self._say("open", fetch=self.fetch, checkpoint=self.checkpoint, answer=self._asked)
 
     def hear(self) -> None:
         """Take all that has come from the server."""
@@ -180,8 +183,12 @@ class Peer:
         if kind == "saved" and not self._opening:
             self.acked = max(self.acked, protocol.number(message, "seq"))
             self.full = ""
+        elif kind == "piece":
+            self._bodies.take(message, frames)
         elif kind == "opened":
-            bodies = [protocol.take_body(frames, size) for *_, size in message["records"]]
+            if protocol.number(message, "answer") != self._asked:
+                return  # it was asked again meanwhile
+            bodies = self._bodies.whole([size for *_, size in message["records"]])
             self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
             self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
             self.answer = Answer(message, bodies)
@@ -210,7 +217,7 @@ class Peer:
     def _connect(self) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.DEALER)
         call_with(socket, self._own, self._key)
-        protocol.bound_frames(socket, protocol.ANSWER_BYTES_MAX)
+        protocol.bound_frames(socket, protocol.PIECE_BYTES)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.SNDHWM, 0)  # the client's window bounds what is under way
         socket.setsockopt(zmq.RECONNECT_IVL, 10)

@@ -1,12 +1,13 @@
 """The messages of clients and servers: a small msgpack map, and the bodies of records behind it, in frames.
 
-client: open(name, fence, fetch,     server: opened(server, stalls, newest, stale, records, dropped) | fenced(fence)
-             checkpoint)
+client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(answer, server, stalls, newest, stale,
+             checkpoint, answer)             records, dropped) | fenced(fence)
         save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
              incarnation, number, epoch,     | full(name, reason), nothing of it was kept
              kind, floor)
-        read(name, fence, of, above)         found(of, records, dropped): the restore point of a copy of the same task,
-                                             where its newest record is of a later epoch than `above`; nobody is fenced
+        read(name, fence, of, above,         piece(answer, sizes)..., found(answer, of, records, dropped): the restore
+             answer)                         point of a copy of the same task, where its newest record is of a later
+                                             epoch than `above`; nobody is fenced
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)
@@ -15,13 +16,12 @@ client: open(name, fence, fetch,     server: opened(server, stalls, newest, stal
 `seq` orders what one client sends; (`incarnation`, `number`) is the record's own: a record that a later incarnation
 sends to another server is the same record. Incarnations are told by their fences. `checkpoint` asks for the record of
 that one instead of the newest state, and those of checkpoints below `floor` are needed no more; 0 is none in both. A
-body is as many frames as it takes; `records` says how many bytes each body has.
+body is as many frames as it takes. Those of an answer come before it, in pieces (pieces.py), under the number that the
+client has given to its question; `records` says how many bytes each body has.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,9 +35,10 @@ HEAD_BYTES_MAX = 1 << 22
 FRAME_BYTES_MAX = 1 << 20
 """The most bytes of a body's frame. libzmq takes a first frame of any permitted size from strangers too, so each of
 their connections may cost as much. Bodies cut to this size take no measurable time; much smaller ones would."""
-ANSWER_BYTES_MAX = 1 << 26
-"""The most bytes of a frame that a client takes: it calls a few servers, and nobody calls it. Larger bodies are put
-together there, by a copy."""
+PIECE_BYTES = 1 << 22
+"""The most bytes of an answer's frame, and about those of a piece: a client calls a few servers, and nobody calls it.
+Larger bodies are put together there, by a copy. Much larger frames would be memory that is new each time, which costs
+more than it saves."""
 FRAMES_MAX = 1 << 16
 """The most frames of one body: a few thousand full ones, and the small arrays of a state."""
 SEAL_BYTES_MAX = 256
@@ -67,25 +68,6 @@ def check_body(frames: Sequence[Any]) -> Sequence[Any]:
     if len(frames) > FRAMES_MAX or size > BODY_BYTES_MAX:
         raise FrameError(f"a record of {size} bytes in {len(frames)} frames")
     return frames
-
-
-def take_body(frames: deque[zmq.Frame], size: int) -> memoryview:
-    """The next body, of `size` bytes, off the frames of a message; FrameError when they do not make one up.
-
-    Each frame is given up when it has been copied, so that a large body does not take its memory twice.
-    """
-    if frames and len(frames[0]) == size:
-        return frames.popleft().buffer
-    if not 0 < size <= BODY_BYTES_MAX:
-        raise FrameError(f"a body of {size} bytes")
-    body, at = memoryview(mmap.mmap(-1, size)), 0  # pages that are made as they are filled
-    while at < size:
-        if not frames or at + len(frames[0]) > size:
-            raise FrameError(f"a body of {size} bytes, and frames that do not make it up")
-        frame = frames.popleft()
-        body[at : at + len(frame)] = frame.buffer
-        at += len(frame)
-    return body
 
 
 def pack(kind: str, /, **fields: Any) -> bytes:

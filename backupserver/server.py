@@ -7,13 +7,14 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
 import zmq
 
 from riprap.backupserver import protocol
+from riprap.backupserver.pieces import pieces_of
 from riprap.backupserver.record import KINDS, NAME_BYTES_MAX, Head
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.store import Store, job_of, task_of
@@ -195,14 +196,15 @@ class Server:
             self._send(client, "pong", ping=number, server=self.id, stalls=self.stalls, synced=name in self._synced)
         elif kind == "open":
             self._commit(saves)  # what came before belongs to the restore point
-            checkpoint = protocol.number(message, "checkpoint", 0)
-            self._open(client, name, fence, bool(message.get("fetch")), checkpoint)
+            checkpoint, answer = (protocol.number(message, one, 0) for one in ("checkpoint", "answer"))
+            self._open(client, name, fence, bool(message.get("fetch")), checkpoint, answer)
         elif kind == "read":
-            of, above = protocol.text(message, "of", NAME_BYTES_MAX), protocol.number(message, "above", 0)
+            of = protocol.text(message, "of", NAME_BYTES_MAX)
+            above, answer = (protocol.number(message, one, 0) for one in ("above", "answer"))
             if task_of(of) != task_of(name):
                 raise FrameError(f"a request of {name[:80]!r} for the records of {of[:80]!r}, another task")
             self._commit(saves)
-            self._read(client, of, above)
+            self._read(client, of, above, answer)
         elif kind == "synced":
             stalls = protocol.number(message, "stalls")
             self._commit(saves)
@@ -273,7 +275,7 @@ class Server:
         else:
             self._send(client, "unknown", name=name)
 
-    def _open(self, client: bytes, name: str, fence: int, fetch: bool, checkpoint: int) -> None:
+    def _open(self, client: bytes, name: str, fence: int, fetch: bool, checkpoint: int, answer: int) -> None:
         if fence < self.store.fence(name) or self._is_over(name):
             self._refuse(client, name, fence)
             return
@@ -286,26 +288,39 @@ class Server:
                 self._say_full(error)
         self._synced.discard(name)
         self._writers[name] = client
-        found, dropped = self._restore(name, checkpoint) if fetch else ([], "")
-        about = [[head.kind, head.epoch, head.fence, head.sequence, len(body)] for head, body in found]
-        head = protocol.pack(
-            "opened", name=name, server=self.id, stalls=self.stalls, records=about,
-            newest=max(((head.fence, head.sequence) for head, _ in found), default=(0, 0)),
-            stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, dropped))),
+        dropped: list[str] = []
+        records = self._restore(name, checkpoint, dropped) if fetch else iter(())
+        about = self._give(client, answer, records)
+        self._send(
+            client, "opened", answer=answer, name=name, server=self.id, stalls=self.stalls, records=about,
+            newest=max(((fence, sequence) for _, _, fence, sequence, _ in about), default=(0, 0)),
+            stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, *dropped))),
         )  # fmt: skip
-        frames = protocol.frames_of((body for _, body in found), protocol.ANSWER_BYTES_MAX)
-        self._router.send_multipart([client, head, *frames], copy=False)
 
-    def _read(self, client: bytes, of: str, above: int) -> None:
+    def _read(self, client: bytes, of: str, above: int, answer: int) -> None:
         """Another copy of the task asks. Nothing follows from it for the worker whose records they are."""
-        found, dropped = self.store.restore(of) if self.store.newest_epoch(of) > above else ([], "")
-        about = [[head.kind, head.epoch, head.sequence, len(body)] for head, body in found]
-        head = protocol.pack("found", of=of, records=about, dropped=dropped)
-        frames = protocol.frames_of((body for _, body in found), protocol.ANSWER_BYTES_MAX)
-        self._router.send_multipart([client, head, *frames], copy=False)
+        dropped: list[str] = []
+        records = self.store.restore(of, dropped) if self.store.newest_epoch(of) > above else iter(())
+        about = self._give(client, answer, records)
+        self._send(client, "found", answer=answer, of=of, records=about, dropped="; ".join(dropped))
 
-    def _restore(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
-        return self.store.parts(name, checkpoint) if checkpoint else self.store.restore(name)
+    def _restore(self, name: str, checkpoint: int, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
+        return self.store.parts(name, checkpoint, dropped) if checkpoint else self.store.restore(name, dropped)
+
+    def _give(self, client: bytes, answer: int, records: Iterator[tuple[Head, memoryview]]) -> list[list[Any]]:
+        """Send the bodies of records, each once it has been read; what they are, each with its size."""
+        about: list[list[Any]] = []
+
+        def bodies() -> Iterator[memoryview]:
+            for head, body in records:
+                about.append([head.kind, head.epoch, head.fence, head.sequence, len(body)])
+                yield body
+
+        for sizes, frames in pieces_of(bodies()):
+            self._router.send_multipart(
+                [client, protocol.pack("piece", answer=answer, sizes=sizes), *frames], copy=False
+            )
+        return about
 
     def _commit(self, saves: list[Save]) -> None:
         """Write a group, make it as durable as was asked, and acknowledge it; no group is left behind."""

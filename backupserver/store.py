@@ -4,7 +4,7 @@ parts of checkpoints that are not released."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -108,41 +108,37 @@ class Store:
         parts = self.logs[name].checkpoints if name in self.logs else {}
         self._release(parts.pop(key) for key in [key for key, part in parts.items() if part.head.epoch < floor])
 
-    def parts(self, name: str, checkpoint: int) -> tuple[list[tuple[Head, memoryview]], str]:
-        """A worker's parts of checkpoints up to this one, the newest of each, in their order; what is damaged.
+    def parts(self, name: str, checkpoint: int, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
+        """A worker's parts of checkpoints up to this one, the newest of each, in their order; each is read when it is
+        asked for, and what is damaged goes to `dropped`.
 
         A part may hold what has changed since the one before it.
         """
-        log, dropped = self.logs.get(name, WorkerLog()), []
+        log = self.logs.get(name, WorkerLog())
         newest = {part.head.epoch: part for _, part in sorted(log.checkpoints.items()) if part.head.epoch <= checkpoint}
-        found: list[tuple[Head, memoryview]] = []
         for number in sorted(newest):
             if part := self.segments.read(newest[number].place):
-                found.append(part)
+                yield part
             else:
                 dropped.append(f"its part of checkpoint {number}")
-        return found, "; ".join(dropped)
 
-    def restore(self, name: str) -> tuple[list[tuple[Head, memoryview]], str]:
-        """The newest whole state first, if there is one, then the items of later epochs in order; what is damaged."""
-        log, dropped = self.logs.get(name, WorkerLog()), []
-        found: list[tuple[Head, memoryview]] = []
+    def restore(self, name: str, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
+        """The newest whole state first, if there is one, then the items of later epochs in order; as `parts`."""
+        log, least = self.logs.get(name, WorkerLog()), 0
         for entry in reversed(log.states):
-            state = self.segments.read(entry.place)
-            if state:
-                found.append(state)
+            if state := self.segments.read(entry.place):
+                least = state[0].epoch
+                yield state
                 break
             dropped.append(f"the state of epoch {entry.head.epoch}")
-        least = found[0][0].epoch if found else 0
         for key in sorted(log.items):
             entry = log.items[key]
-            if entry.head.epoch > least:
-                item = self.segments.read(entry.place)
-                if item:
-                    found.append(item)
-                else:
-                    dropped.append(f"an item of epoch {entry.head.epoch}")
-        return found, "; ".join(dropped)
+            if entry.head.epoch <= least:
+                continue
+            if item := self.segments.read(entry.place):
+                yield item
+            else:
+                dropped.append(f"an item of epoch {entry.head.epoch}")
 
     def newest_epoch(self, name: str) -> int:
         """The epoch of the newest record that `restore` would return; -1 for none."""

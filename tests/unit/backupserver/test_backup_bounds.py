@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_backup_servers import WAIT_S, Cluster, await_that
 
-from riprap.backupserver import body
+from riprap.backupserver import body, pieces
 from riprap.backupserver.body import pack_body
-from riprap.backupserver.protocol import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, FRAMES_MAX, check_body, frames_of, take_body
+from riprap.backupserver.pieces import Bodies, pieces_of
+from riprap.backupserver.protocol import FRAME_BYTES_MAX, FRAMES_MAX, PIECE_BYTES, check_body, frames_of
 from riprap.backupserver.record import BODY_BYTES_MAX
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
@@ -66,7 +66,7 @@ def test_a_client_hangs_up_on_a_false_server_that_announces_a_large_frame_and_fi
         client = servers.client(1)
         connection, _ = listener.accept()
         with connection:
-            assert taken(connection, 16 * ANSWER_BYTES_MAX) < ANSWER_BYTES_MAX
+            assert taken(connection, 16 * PIECE_BYTES) < PIECE_BYTES
     servers.start()
     assert client.open().state is None
 
@@ -81,7 +81,7 @@ def test_large_records_come_back_to_the_last_bit_from_every_server(servers: Clus
     for number, array in enumerate(arrays):
         first.save("item", 2, {"n": number}, [array, array[:3]])
     assert first.close(WAIT_S)
-    servers.start(2, answer_bytes=FRAME_BYTES_MAX)
+    servers.start(2, piece_bytes=FRAME_BYTES_MAX)
     second = servers.client(2, 1, 2)
     second.open()  # the other server gets from it what the first one had
     await_that(second, lambda: all(peer.in_sync for peer in second._peers))
@@ -94,20 +94,61 @@ def test_large_records_come_back_to_the_last_bit_from_every_server(servers: Clus
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.sampled_from([0, 1, 1000, *LARGE]), max_size=5))
+@given(st.lists(st.sampled_from([1, 1000, *LARGE]), max_size=5))
 def test_bodies_are_sliced_without_a_copy_and_put_together_again(sizes: list[int]) -> None:
     bodies = [np.random.default_rng(7).integers(0, 256, size, np.uint8).data for size in sizes]
     frames = frames_of(bodies)
     assert all(len(frame) <= FRAME_BYTES_MAX for frame in frames)
     assert all(any(frame.obj is body.obj for body in bodies) for frame in frames)
-    arrived = deque(zmq.Frame(bytes(frame)) for frame in frames)
-    assert [take_body(arrived, size) for size in sizes] == bodies and not arrived
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_BYTES", 2_000_000)
+        given = list(pieces_of(bodies))
+    assert all(sum(map(len, frames)) < 4_000_000 for _, frames in given)
+    assert [size for begun, _ in given for size in begun] == sizes
+    arrived = Bodies(3)
+    for begun, frames in given:
+        arrived.take({"answer": 2, "sizes": [7]}, [zmq.Frame(b"of another answer")])
+        arrived.take({"answer": 3, "sizes": begun}, [zmq.Frame(bytes(frame)) for frame in frames])
+    assert arrived.whole(sizes) == bodies
 
 
-@pytest.mark.parametrize("frames, size", [([], 1), ([b"ab", b"cd"], 3), ([b"ab"], 3), ([], 1 << 62)])
-def test_frames_that_make_up_no_body_are_malformed(frames: list[bytes], size: int) -> None:
-    with pytest.raises(FrameError, match="a body of"):
-        take_body(deque(map(zmq.Frame, frames)), size)
+def test_a_piece_leaves_before_the_next_body_is_read() -> None:
+    read = []
+
+    def bodies() -> Iterator[memoryview]:
+        for number in range(3):
+            read.append(number)
+            yield memoryview(bytes(PIECE_BYTES))
+
+    assert [list(read) for _ in pieces_of(bodies())] == [[0], [0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "frames", "why"),
+    [
+        ([], [b"ab"], "no body has room"),
+        ([3], [b"ab", b"cd"], "do not make it up"),
+        ([1 << 62], [b"ab"], "a body of"),
+        (["2"], [b"ab"], "a body of"),
+        ([2, 2], [b"ab"], "do not begin"),
+        (None, [b"ab"], "without sizes"),
+    ],
+)
+def test_pieces_that_make_up_no_bodies_are_malformed(sizes: object, frames: list[bytes], why: str) -> None:
+    with pytest.raises(FrameError, match=why):
+        Bodies(1).take({"answer": 1, "sizes": sizes}, list(map(zmq.Frame, frames)))
+
+
+@pytest.mark.parametrize("sizes", [[], [2], [3, 1], [2, 3, 1]])
+def test_an_answer_without_all_its_bodies_is_malformed(sizes: list[int]) -> None:
+    found = Bodies(1)
+    found.take({"answer": 1, "sizes": [2, 3]}, [zmq.Frame(b"ab"), zmq.Frame(b"cd")])
+    with pytest.raises(FrameError, match="bodies that are not those"):
+        found.whole([2, 3])
+    found.take({"answer": 1, "sizes": []}, [zmq.Frame(b"e")])
+    assert found.whole([2, 3]) == [b"ab", b"cde"]
+    with pytest.raises(FrameError, match="bodies that are not those"):
+        found.whole(sizes)
 
 
 def test_a_body_has_a_most_of_bytes_and_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:

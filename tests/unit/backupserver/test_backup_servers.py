@@ -42,13 +42,13 @@ class Cluster:
     def address(self, number: int) -> str:
         return f"{self.prefix}-{number}"
 
-    def start(self, number: int = 1, durability: str = "interval", limit_bytes: int = 0, answer_bytes: int = 0) -> None:
+    def start(self, number: int = 1, durability: str = "interval", limit_bytes: int = 0, piece_bytes: int = 0) -> None:
         code = "import resource, sys; from riprap.backupserver.server import serve\n"
         if limit_bytes:
             code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_bytes}, {limit_bytes}))\n"
-        if answer_bytes:
-            code += f"from riprap.backupserver import protocol; protocol.ANSWER_BYTES_MAX = {answer_bytes}\n"
+        if piece_bytes:
+            code += f"from riprap.backupserver import pieces; pieces.PIECE_BYTES = {piece_bytes}\n"
         code += "serve(sys.argv[1], sys.argv[2], sys.argv[3], 20)"
         words = [sys.executable, "-c", code, self.address(number), str(self.folder / str(number)), durability]
         self.processes[number] = subprocess.Popen(words, stderr=subprocess.DEVNULL)
