@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from riprap.codec.errors import ConfigError
@@ -247,7 +247,8 @@ class PartiallyActiveOptions(Keeping):
     tentative_after_ms: float | None = Field(default=None, gt=0, le=86_400_000, allow_inf_nan=False)
     """A task that has waited so long for a dead one goes on without it, beside: tentative output, later made exact."""
     rebuild_after_s: float | None = Field(default=REBUILD_AFTER_S, gt=0, le=86_400, allow_inf_nan=False)
-    """A copy that is so far behind the other one begins anew from what that one has saved."""
+    """A copy that is so far behind the other one begins anew from what that one has saved; no sooner than that saves,
+    where nothing is said of it."""
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
     plan: str | None = None
@@ -258,6 +259,12 @@ class PartiallyActiveOptions(Keeping):
     """The algorithm of that plan, as of `riprap plan --algorithm`."""
     adapt: bool = False
     """Other tasks may get the replicas while the job runs: `riprap adapt`."""
+
+    @model_validator(mode="after")
+    def _build_no_sooner_than_others_save(self) -> PartiallyActiveOptions:
+        if "rebuild_after_s" not in self.model_fields_set:
+            object.__setattr__(self, "rebuild_after_s", max(REBUILD_AFTER_S, self.checkpoint_s or 0.0))
+        return self
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """No edge leads back: what it brings has no place in the order of windows."""
@@ -270,14 +277,14 @@ class PartiallyActiveOptions(Keeping):
                     "set fault_tolerance.scheme to barrier, for example",
                 )
         yield from self._replay_problems()
-        is_given, after_s = "rebuild_after_s" in self.model_fields_set, self.rebuild_after_s
-        if is_given and after_s is not None and after_s < (self.checkpoint_s or 0.0):
+        after_s = self.rebuild_after_s
+        if after_s is not None and after_s < (self.checkpoint_s or 0.0):
             yield Problem(
                 ("fault_tolerance", "rebuild_after_s"),
                 f"is {after_s:g}, and what another copy has saved may be {self.checkpoint_s:g} s old",
                 f"at least checkpoint_s = {self.checkpoint_s:g}, or null for never",
             )
-        if self.adapt and is_given and after_s is None:
+        if self.adapt and after_s is None:
             wrong = "is null, and a replica that is started late may have to begin anew"
             yield Problem(("fault_tolerance", "rebuild_after_s"), wrong, "seconds, or no fault_tolerance.adapt")
         yield from self._budget_problems(shape)
@@ -301,14 +308,11 @@ class PartiallyActiveOptions(Keeping):
                 yield Problem(("fault_tolerance", key), wrong, "checkpoint_s in seconds for that")
 
     def chosen(self, shape: Shape) -> dict[str, Any]:
-        """The replicas of the plan, and when a copy is built anew where copies are saved seldom."""
-        found: dict[str, Any] = {}
-        if "rebuild_after_s" not in self.model_fields_set and (self.checkpoint_s or 0.0) > REBUILD_AFTER_S:
-            found["rebuild_after_s"] = self.checkpoint_s
+        """The replicas of the plan."""
         if self.plan is None:
-            return found
+            return {}
         planned = [task for task in PlanFile(self.plan).tasks if task.partition(".")[0] not in shape.sinks]
-        return {**found, "replicate": planned, "plan": None}
+        return {"replicate": planned, "plan": None}
 
     def _budget_problems(self, shape: Shape) -> Iterator[Problem]:
         """More than the tasks that can have one, or beside replicas that are named."""

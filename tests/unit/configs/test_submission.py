@@ -68,6 +68,7 @@ SOUND = [
     submission({"scheme": "approximate", "theta": float("inf")}, WINDOWS, GRAPH),
     submission({"scheme": "none"}, WINDOWS, GRAPH),
     submission({"scheme": "partially_active", "adapt": True, "replicate": ["left"]}, WINDOWS, GRAPH),
+    submission({"scheme": "partially_active", "checkpoint_s": 60}, WINDOWS, GRAPH),
 ]
 Place = tuple[Any, ...]
 
