@@ -80,7 +80,8 @@ class Bodies:
             self._body = None
 
     def whole(self, sizes: Sequence[Any]) -> list[memoryview]:
-        """All of them; FrameError when they are not of these sizes."""
+        """All of them, which are not held here any longer; FrameError when they are not of these sizes."""
         if self._body is not None or [len(body) for body in self._done] != list(sizes):
             raise FrameError(f"{len(self._done)} bodies that are not those of the {len(sizes)} records of the answer")
-        return self._done
+        done, self._done = self._done, []
+        return done

@@ -23,7 +23,8 @@ def test_a_token_lets_another_host_in_until_it_is_revoked(cli: Cli) -> None:
     assert up.returncode == 0, up.stderr
     try:
         without = cli.run("jobs", environment=there)
-        assert without.returncode == 2 and "belongs to others, or is open to them" in without.stderr
+        assert without.returncode == 2, without.stderr
+        assert "belongs to others, or is open to them" in without.stderr, without.stderr
         text = cli.ask("token").strip()
         conflicting = cli.run("join", text, environment=there)
         assert conflicting.returncode == 2 and "is that of another cluster" in conflicting.stderr

@@ -139,16 +139,17 @@ def test_pieces_that_make_up_no_bodies_are_malformed(sizes: object, frames: list
         Bodies(1).take({"answer": 1, "sizes": sizes}, list(map(zmq.Frame, frames)))
 
 
-@pytest.mark.parametrize("sizes", [[], [2], [3, 1], [2, 3, 1]])
-def test_an_answer_without_all_its_bodies_is_malformed(sizes: list[int]) -> None:
+def test_an_answer_without_all_its_bodies_is_malformed() -> None:
     found = Bodies(1)
     found.take({"answer": 1, "sizes": [2, 3]}, [zmq.Frame(b"ab"), zmq.Frame(b"cd")])
     with pytest.raises(FrameError, match="bodies that are not those"):
         found.whole([2, 3])
     found.take({"answer": 1, "sizes": []}, [zmq.Frame(b"e")])
+    for sizes in ([], [2], [3, 1], [2, 3, 1]):
+        with pytest.raises(FrameError, match="bodies that are not those"):
+            found.whole(sizes)
     assert found.whole([2, 3]) == [b"ab", b"cde"]
-    with pytest.raises(FrameError, match="bodies that are not those"):
-        found.whole(sizes)
+    assert found.whole([]) == [], "they take no memory here once they are given away"
 
 
 def test_a_body_has_a_most_of_bytes_and_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
