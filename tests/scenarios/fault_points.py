@@ -189,7 +189,7 @@ ROLLBACK = tuple(
         Step("orphans not dropped", "write.0", f"{FILES}:RowFiles.abort"),
         Step("restore asked for", "backup", f"{BACKUP}.store:Store.parts"),
         Step("orphans dropped", "write.0", f"{FILES}:RowFiles.abort", "after"),
-        Step("restore read", "backup", f"{BACKUP}.store:Store.parts", "after"),
+        Step("restore point sent", "backup", f"{BACKUP}.server:Server._give", "after"),
         Step("replacement restored", "tally.1", f"{WORKER}._take_over", "after"),
         Step("links asked anew", "read.1", f"{PORT}.ask_anew"),
         Step("rolled back", "write.0", f"{WORKER}._begin_anew", "after"),

@@ -13,7 +13,9 @@ RUNS = {
     "parts": (*PARTS, *(step for step in ROLLBACK if step.process.startswith(("read", "tally")))),
     "transactions": (*TRANSACTION, *(step for step in ROLLBACK if step.process == "write.0"), END[0]),
     "decisions": named("part written", "trigger passed on", "decision written", "rollback written"),
-    "rollbacks": named("decision not logged", "replacement forked", "restore read", "replacement not told of", "done"),
+    "rollbacks": named(
+        "decision not logged", "replacement forked", "restore point sent", "replacement not told of", "done"
+    ),
 }
 """A worker costs a tenth of what a service costs, so these are all steps of workers and some of services."""
 
