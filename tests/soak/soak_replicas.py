@@ -33,8 +33,8 @@ from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 
 from bench import runs  # noqa: E402
 from riprap.codec.errors import RiprapError  # noqa: E402
-from riprap.controller.client import Client  # noqa: E402
 from riprap.engine.run_directory.directory import read_events  # noqa: E402
+from riprap.engine.services.cluster import open_client  # noqa: E402
 
 ITEMS = ROWS * REPEAT
 MICRO_BATCH = 400
@@ -170,7 +170,7 @@ class Replicated(Trial):
                     return
                 time.sleep(0.002)
             begun = [event for event in read_events(self.out) if event["event"] == "cluster_started"]
-            with suppress(RiprapError), Client(begun[-1]["zookeeper"]) as client:  # it may have ended, or be killed
+            with suppress(RiprapError), open_client(begun[-1]["zookeeper"]) as client:  # it may have ended
                 client.adapt(self.job, tasks)
                 self.changed += 1
 
