@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +31,8 @@ from bench.window_merge import DIGITS
 SOURCES, COST_US, SLIDE_S = 16, 5.0, 0.1
 LEVELS = {"first": 8, "second": 4, "third": 2, "fourth": 1}
 """The tasks of each stage of merges."""
-ALL = [f"{stage}.{index}" for stage, tasks in LEVELS.items() for index in range(tasks)]
-ONE = ["first.3"]
+ALL = tuple(f"{stage}.{index}" for stage, tasks in LEVELS.items() for index in range(tasks))
+ONE = ("first.3",)
 SETTLED_S, AFTER_S = 3.0, 12.0
 """Of the stream, behind the first full window before the kill, and behind the kill."""
 LINES = 100_000
@@ -99,12 +101,12 @@ class Job(NamedTuple):
 
     setting: Setting
     case: Case
-    victims: Sequence[str]
+    victims: tuple[str, ...]
     shorter: float = 1.0
     """By what all times are divided, to try the bench."""
 
-    def text(self, lines: Path) -> tuple[str, int]:
-        """The topology, and the window at whose end the kill comes."""
+    def text(self, lines: Path, paced: bool = True) -> tuple[str, int]:
+        """The topology, and the window at whose end the kill comes; at full speed unless `paced`."""
         rate = self.setting.rate * SOURCES
         kill_s = killed_at_s(self.setting, self.case.interval_s) / self.shorter
         windows = round((kill_s + AFTER_S / self.shorter) / SLIDE_S)
@@ -119,8 +121,8 @@ class Job(NamedTuple):
         )
         batch = round(rate * SLIDE_S)
         text = JOB.format(
-            lines=lines, rate=rate, limit=windows * batch, batch=batch, sources=SOURCES, merges=merges, edges=edges,
-            scheme=self.case.scheme,
+            lines=lines, rate=rate if paced else "null", limit=windows * batch, batch=batch, sources=SOURCES,
+            merges=merges, edges=edges, scheme=self.case.scheme,
         )  # fmt: skip
         return text, round(kill_s / SLIDE_S)
 
@@ -131,17 +133,29 @@ def write_lines(path: Path) -> None:
     path.write_text("".join(f"{number:0{DIGITS}x}\n" for number in numbers.tolist()))
 
 
-def measure(job: Job) -> Killed:
-    """One run. RuntimeError where it does not complete, or the results are not those of the undisturbed run."""
+@cache
+def undisturbed(job: Job) -> str:
+    """The digest of the results."""
+    with written(job, paced=False) as (file, _):
+        return str(run(file).summary["model"]["sha256"])
+
+
+@contextmanager
+def written(job: Job, paced: bool) -> Iterator[tuple[str, int]]:
+    """The topology's file, in a folder with its input, and the window at whose end the kill comes."""
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
         lines, file = Path(folder, "lines.txt"), Path(folder, "job.yaml")
         write_lines(lines)
-        text, window = job.text(lines)
+        text, window = job.text(lines, paced)
         file.write_text(text)
-        done = on_this_host(str(file), [], {window: job.victims})
-        file.write_text(text.replace(f"rate: {job.setting.rate * SOURCES}", "rate: null"))
-        calm = run(str(file))
-    if done.summary["model"]["sha256"] != calm.summary["model"]["sha256"]:
+        yield str(file), window
+
+
+def measure(job: Job) -> Killed:
+    """One run. RuntimeError where it does not complete, or the results are not those of the undisturbed run."""
+    with written(job, paced=True) as (file, window):
+        done = on_this_host(file, [], {window: job.victims})
+    if done.summary["model"]["sha256"] != undisturbed(job._replace(victims=())):
         raise RuntimeError("the results are not those of the undisturbed run")
     return done
 

@@ -89,9 +89,9 @@ class Trial:
 
         Where the one before came further than that, it is killed as soon as it has begun.
         """
-        self._await(lambda: self.is_at(number, epoch) or launcher.poll() is not None, "the launcher's end")
+        self.wait(lambda: self.is_at(number, epoch) or launcher.poll() is not None, "the launcher's end")
         launcher.kill()
-        self._await(lambda: not self.cli.processes(), "the end of what a killed launcher had started")
+        self.wait(lambda: not self.cli.processes(), "the end of what a killed launcher had started")
 
     def _output(self, launcher: subprocess.Popen[str]) -> tuple[str, str]:
         try:
@@ -101,7 +101,8 @@ class Trial:
             err = launcher.communicate()[1]
             raise Wrong(f"it hung; after {DEADLINE_S:.0f} s it said: {err[-1500:]}") from None
 
-    def _await(self, condition: Callable[[], bool], what: str) -> None:
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Until it holds; Wrong when that takes too long."""
         while not condition():
             if time.monotonic() > self.deadline:
                 raise Wrong(f"it hung: waited in vain for {what}")

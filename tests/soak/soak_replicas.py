@@ -165,10 +165,9 @@ class Replicated(Trial):
 
     def _change_replicas(self, launcher: subprocess.Popen[str], number: int) -> None:
         for window, tasks in self._changes:
-            while not self.is_at(number, window):
-                if launcher.poll() is not None:
-                    return
-                time.sleep(0.002)
+            self.wait(lambda at=window: self.is_at(number, at) or launcher.poll() is not None, "other replicas")
+            if launcher.poll() is not None:
+                return
             begun = [event for event in read_events(self.out) if event["event"] == "cluster_started"]
             with suppress(RiprapError), open_client(begun[-1]["zookeeper"]) as client:  # it may have ended
                 client.adapt(self.job, tasks)

@@ -94,7 +94,7 @@ def test_large_records_come_back_to_the_last_bit_from_every_server(servers: Clus
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.sampled_from([1, 1000, *LARGE]), max_size=5))
+@given(st.lists(st.sampled_from([0, 1, 1000, *LARGE]), max_size=5))
 def test_bodies_are_sliced_without_a_copy_and_put_together_again(sizes: list[int]) -> None:
     bodies = [np.random.default_rng(7).integers(0, 256, size, np.uint8).data for size in sizes]
     frames = frames_of(bodies)
