@@ -62,7 +62,8 @@ test: build $(VENV)/.test ## run the default test suite on two cores: what compu
 	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m "not long" tests/namespaces tests/cluster tests/scenarios
 
 test-long: build $(VENV)/.test ## run the further cases of the scenarios and unit tests, which the default suite leaves out (20 minutes)
-	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m long tests/namespaces tests/cluster tests/scenarios tests/unit
+	$(BIN)/python -m pytest -q -n 2 -m long tests/unit
+	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m long tests/namespaces tests/cluster tests/scenarios
 
 oracle: build $(VENV)/.test ## run the topologies of configs/ under every scheme, also with kills, and compare with the kept digests (20 minutes)
 	$(BIN)/python tests/regress/oracle.py $(NAMES)

@@ -63,7 +63,7 @@ def command(
     read_labels(labels)  # what is wrong with them is said here
     state = read_state()
     if state is None and zookeeper:
-        _check_ensemble(zookeeper)
+        _take_ensemble(zookeeper)
     if state is None and foreground:
         _serve(zookeeper, standby, port, address, backups, labels)
         return
@@ -80,8 +80,9 @@ def command(
         click.echo(f"{word}: ZooKeeper {state.zookeeper}, {named}, supervisor {state.pid}, logs in {state.folder}")
 
 
-def _check_ensemble(zookeeper: str) -> None:
-    """ConfigError when it cannot be used, before services die of that one after the other."""
+def _take_ensemble(zookeeper: str) -> None:
+    """Make our folder there: whoever connects first is its owner. ConfigError when it cannot be used, before services
+    die of that one after the other."""
     from riprap.controller.session import connect, disconnect
     from riprap.engine.services.cluster import quiet_kazoo
 
@@ -144,6 +145,7 @@ def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups
     try:
         keys = own_authority().id
         services.start()
+        _take_ensemble(services.zookeeper)  # before anybody is told where it is
         state = _own_state(services.zookeeper, folder, [server.address for server in servers], keys)
         write_state(state)
         while True:

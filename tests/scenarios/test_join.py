@@ -41,6 +41,19 @@ def test_a_token_lets_another_host_in_until_it_is_revoked(cli: Cli) -> None:
     cli.await_no_process()
 
 
+def test_a_cluster_that_is_up_has_its_folder_so_that_nobody_else_can_make_it(cli: Cli) -> None:
+    zookeeper = json.loads(cli.ask("up", "--json"))["zookeeper"]
+    stranger = KazooClient(zookeeper)
+    try:
+        stranger.start()
+        with pytest.raises(NoAuthError):
+            stranger.create(f"{paths.ROOT}/mine")  # NoNodeError where there is none
+    finally:
+        stranger.stop()
+        stranger.close()
+        cli.ask("down")
+
+
 def test_without_security_whoever_wants_none_gets_in_and_is_told(cli: Cli) -> None:
     """All commands say so; those with keys keep away, for they would trust what anybody writes."""
     off = {"RIPRAP_KEYS": "off"}
