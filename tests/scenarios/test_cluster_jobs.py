@@ -199,7 +199,7 @@ def test_a_completed_job_leaves_nothing_once_it_is_forgotten(up: Cli) -> None:
 
 
 def test_what_could_be_gone_on_with_is_kept_until_it_is_forgotten(up: Cli) -> None:
-    up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
+    up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000", *UNTIL_HURRIED)
     await_epochs(up, 5)
     running = up.answer("forget", "trial")
     assert running.returncode == 2 and "job trial is RUNNING" in running.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_harness import Cli, await_that
+from cli_harness import UNTIL_HURRIED, Cli, await_that
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
@@ -83,7 +83,7 @@ def test_a_reader_sees_how_jobs_are_and_can_do_nothing_else(cli: Cli) -> None:
         token = cli.run("token", "--reader")
         joined = cli.run("join", token.stdout.strip(), environment=there)
         assert joined.returncode == 0 and f"now: riprap status --zookeeper {zookeeper}" in joined.stdout, joined.stderr
-        cli.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000")
+        cli.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000", *UNTIL_HURRIED)
         await_that((cli.directory / "out/epochs.csv").exists, 120, lambda: "the job has not begun")
         for words in (("jobs",), ("status",), ("status", "trial")):
             asked = cli.run(*words, environment=there)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cli_harness import Cli, await_that
+from cli_harness import UNTIL_HURRIED, Cli, await_that
 
 from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
@@ -23,7 +23,7 @@ def pids(status: dict[str, Any]) -> dict[str, int]:
 
 def test_a_run_takes_its_own_agent_and_leaves_the_clusters_alone(cli: Cli) -> None:
     zookeeper = said(cli, "up", "--standby", "0", "--json")["zookeeper"]
-    said(cli, "submit", "job.yaml", "--out", "theirs", "--json", "--set", "input.repeat=100000")
+    said(cli, "submit", "job.yaml", "--out", "theirs", "--json", "--set", "input.repeat=100000", *UNTIL_HURRIED)
     with Client(zookeeper) as client:
         before = client.wait("trial", 60, until=lambda s: s["phase"] == "RUNNING")
         (agent,) = client.agents().values()
