@@ -18,7 +18,8 @@ from cli_harness import REPO, Cli
 LINES, WORDS_OF_A_LINE, WORDS = 120_000, 10, 100_000
 RELATIVE, THETA = 0.01, 10_000
 VICTIMS = ("count.0", "count.1", "split.0", "count.0", "count.1", "split.1", "count.0", "count.1")
-SETS = ("input.path=text.txt", "micro_batch=2000", "links.block_bytes=65536")
+SETS = ("input.path=text.txt", "input.rate=60000", "micro_batch=2000", "links.block_bytes=65536")
+"""At a rate, or on a busy machine all is read before the first kill."""
 
 
 def word(number: int) -> str:

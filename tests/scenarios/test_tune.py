@@ -13,7 +13,7 @@ from riprap.configs.loading import load
 
 TOPOLOGY = """\
 job: words
-input: {path: text.txt, repeat: 2400}
+input: {path: text.txt, repeat: 2400, rate: 6000000}
 micro_batch: 200000
 seed: 5
 stages:
