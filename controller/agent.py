@@ -226,13 +226,13 @@ class Agent:
         return message["type"] == "desired" and self._take_desired(message)
 
     def _take_desired(self, message: Message) -> bool:
-        """Apply the leader's newest wishes; True when they are news, so that it hears of it."""
+        """Apply the leader's newest wishes; True when it is to hear of that at once. Views come often, and it does not
+        wait for what becomes of them."""
         report, wishes = self._report, self._wishes
         jobs = wishes.take(message)
-        if jobs is not None:
-            self._children.want(jobs)
+        has_orders = jobs is not None and self._children.want(jobs)
         report.term, report.sequence, report.behind = wishes.term, wishes.sequence, wishes.behind
-        return jobs is not None or wishes.behind
+        return has_orders or wishes.behind
 
     def _send_report(self) -> None:
         if self._leader is None:

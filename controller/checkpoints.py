@@ -12,9 +12,11 @@ those that its predecessor may have triggered.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from riprap.controller.reports import WorkerReport
 
 RESERVED = 64
 """Numbers that are reserved at once: each reservation is a write, but mostly that of a decision."""
@@ -57,8 +59,8 @@ class Pending:
     triggered_at: float
     savepoint: str = ""
     """The directory where its parts are written too; empty for none."""
-    saved_at: dict[str, float] = field(default_factory=dict)
-    """The time at which we heard that a worker's part is safe."""
+    saved: set[str] = field(default_factory=set)
+    """The workers whose parts are safe."""
 
 
 class Whole(NamedTuple):
@@ -67,21 +69,21 @@ class Whole(NamedTuple):
     number: int
     triggered_at: float
     whole_at: float
-    slowest: str
-    """The worker that was heard of last."""
     savepoint: str = ""
     """The directory with a copy of it, for other jobs; empty for none."""
     ends: bool = False
     """True when the job ends with it: no later one is made, so nothing behind it is ever announced."""
 
 
-def checkpoint_fields(whole: Whole, stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """A checkpoint as it is logged: its duration, its parts' bytes, and the longest waits of any worker, in ms."""
-    parts = [one["checkpoint"] for one in stats if isinstance(one.get("checkpoint"), dict)]
+def checkpoint_fields(whole: Whole, rows: Collection[WorkerReport]) -> dict[str, Any]:
+    """A checkpoint as it is logged: its duration and the longest waits of any worker, in ms, the worker whose part was
+    safe last, and the bytes of all parts."""
+    slowest = max(rows, key=lambda row: row.saved_at or 0.0)
+    parts = [part for row in rows if isinstance(part := row.stats.get("checkpoint"), dict)]
     duration_ms = (whole.whole_at - whole.triggered_at) * 1000
     return {
         "duration_ms": duration_ms,
-        "slowest": whole.slowest,
+        "slowest": slowest.worker,
         **({"savepoint": whole.savepoint} if whole.savepoint else {}),
         "bytes": sum(part.get("bytes", 0) for part in parts),
         "aligned_ms": max((part.get("aligned_ms", 0.0) for part in parts), default=0.0),
@@ -97,6 +99,8 @@ class Coordinator:
         self.pending: Pending | None = None
         self.failures = 0
         """Checkpoints in a row that were not whole in time."""
+        self._decided = 0
+        """The last that became whole, unless somebody was lost since."""
         self.wanted: dict[str, bool] = {}
         """The directories of savepoints that were asked for and are not whole; True where the job ends with it."""
         self._next = marks.reserved + 1
@@ -106,6 +110,14 @@ class Coordinator:
     def triggered(self) -> int:
         """The checkpoint under way; 0 for none."""
         return self.pending.number if self.pending is not None else 0
+
+    def told(self, durable: Marks) -> tuple[int, int]:
+        """For the workers: the checkpoint under way (0: none), and the newest that is durably whole.
+
+        One that is whole stays under way until that is durable: so they are told of its end once.
+        """
+        decided = self._decided if self._decided > durable.completed else 0
+        return self.triggered or decided, durable.completed
 
     @property
     def savepoint(self) -> str:
@@ -145,15 +157,14 @@ class Coordinator:
             return None
         for worker, number in saved.items():
             if number == pending.number:
-                pending.saved_at.setdefault(worker, now)
-        if len(pending.saved_at) < len(saved):
+                pending.saved.add(worker)
+        if len(pending.saved) < len(saved):
             return None
-        self.pending, self.failures = None, 0
+        self.pending, self.failures, self._decided = None, 0, pending.number
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
         ends = self.wanted.pop(pending.savepoint, False)
-        slowest = max(pending.saved_at, key=lambda worker: pending.saved_at[worker])
-        return Whole(pending.number, pending.triggered_at, now, slowest, pending.savepoint, ends)
+        return Whole(pending.number, pending.triggered_at, now, pending.savepoint, ends)
 
     def is_late(self, now: float) -> bool:
         """True when the one under way should be whole by now."""
@@ -161,7 +172,7 @@ class Coordinator:
 
     def abort(self, now: float, failed: bool = False) -> Pending | None:
         """Give up the one under way: the parts saved of it are worth nothing. The next is due after an interval."""
-        aborted, self.pending = self.pending, None
+        aborted, self.pending, self._decided = self.pending, None, 0
         self.failures += failed
         self._due_at = now + self.pace.interval_s
         return aborted

@@ -140,8 +140,10 @@ class Child:
                 report.call_ms = messages.count(message, "call_ms", 0)
                 report.accounted = messages.count(message, "accounted", 0)
                 before, report.checkpoint = report.checkpoint, messages.count(message, "checkpoint", 0)
+                if report.checkpoint != before:
+                    report.saved_at = time.monotonic()
                 self._keep_stats(message)
-                return report.checkpoint != before
+                return False
             case "done":
                 report.done = True
                 report.epoch = messages.count(message, "epoch", 0)

@@ -74,13 +74,17 @@ class Children:
         self._effects = Effects()
         self._injected: set[tuple[str, str, int, int]] = set()  # job, worker, number and incarnation of those that were
 
-    def want(self, jobs: dict[str, Wish]) -> None:
-        """Take the leader's whole wish: jobs with the incarnations that may run here, views, and an order to stop."""
-        self._wanted = jobs
+    def want(self, jobs: dict[str, Wish]) -> bool:
+        """Take the leader's whole wish: jobs with the incarnations that may run here, views, and an order to stop.
+
+        True when it is more than other views.
+        """
+        before, self._wanted = self._wanted, jobs
         self._starts.ask_for({name: job.submission for name, job in jobs.items()})
         self._injected = {done for done in self._injected if done[0] in jobs}
         self._converge()
         self._spawner.keep_spares(self._spares_needed())
+        return [wish.orders for wish in before.values()] != [wish.orders for wish in jobs.values()]
 
     def kill(self, job: str, worker: str, incarnation: int) -> None:
         """SIGKILL that incarnation, if it runs here; its exit is reported like any other."""
@@ -108,7 +112,7 @@ class Children:
         ready = [fd for fd, _ in self._epoll.poll(0)]
         for fd in ready:
             if fd in self._by_channel:
-                changed |= self._alive[self._by_channel[fd]].hear()
+                changed |= self._hear(self._alive[self._by_channel[fd]])
         for child in self._alive.values():
             child.flush()
         self._bound_logs()
@@ -116,6 +120,18 @@ class Children:
         if exited:
             self._converge()
         return changed or exited
+
+    def _hear(self, child: Child) -> bool:
+        """Take a worker's messages; True when the leader waits for what they say.
+
+        A checkpoint waits for the last of its parts, so the others may be reported with that.
+        """
+        before = child.report.checkpoint
+        changed, job, checkpoint = child.hear(), child.report.job, child.report.checkpoint
+        if checkpoint == before:
+            return changed
+        siblings = (one.report for one in self._alive.values() if one.report.job == job)
+        return changed or all(row.checkpoint >= checkpoint for row in siblings)
 
     def _bound_logs(self) -> None:
         """Keep the logs of long runs from filling the disk, whatever the user's code prints."""

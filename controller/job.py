@@ -260,7 +260,7 @@ class LedJob:
     def _checkpoint_seen(self) -> tuple[tuple[int, int] | None, str]:
         if self.checkpoints is None:
             return None, ""
-        return (self.checkpoints.triggered, self.durable_marks.completed), self.checkpoints.savepoint
+        return self.checkpoints.told(self.durable_marks), self.checkpoints.savepoint
 
     def _seen(self, worker: WorkerId) -> WorkerView:
         task = self.tasks[worker]

@@ -212,11 +212,11 @@ class Pass(Moment):
             return
         rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}
         if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):
-            job.checkpoint_fields = checkpoint_fields(whole, [row.stats for row in rows.values()])
+            job.checkpoint_fields = checkpoint_fields(whole, rows.values())
             job.ends_with = whole.number if whole.ends else 0
             job.unsettled.clear()
         elif coordinator.is_late(now) and (late := coordinator.abort(now, failed=True)):
-            self._checkpoint_failed(late, coordinator, rows.keys() - late.saved_at.keys())
+            self._checkpoint_failed(late, coordinator, rows.keys() - late.saved)
         if number := coordinator.trigger(durable, now, job.at_end):
             self.log_checkpoint("triggered", checkpoint=number)
 

@@ -46,7 +46,8 @@ class WorkerReport:
     accounted: int = 0
     """The items of a sink's committed epochs, those that stay lost among them."""
     checkpoint: int = 0
-    """The newest checkpoint of which its part is safe."""
+    """The newest checkpoint of which its part is safe; `saved_at` is when its agent heard so."""
+    saved_at: float | None = None
     call: str = ""
     """The operator's call that has not returned for long; `call_line` is where it is, `call_ms` for how long."""
     call_line: str = ""
@@ -113,7 +114,7 @@ def _moved(name: Any, value: Any, offset_s: float) -> Any:
     return value + offset_s if is_moment else value
 
 
-_MOMENTS = ("started_at", "ready_at", "exited_at")
+_MOMENTS = ("saved_at", "started_at", "ready_at", "exited_at")
 _NAMES = tuple(f.name for f in fields(WorkerReport))
 _REQUIRED = {"job", "worker", "incarnation"}
 _BLANK: dict[str, Any] = {name: getattr(WorkerReport("", "", 0), name) for name in _NAMES}

@@ -39,6 +39,11 @@ class Wish(NamedTuple):
     """Its revision, its phase, and `workers`: those that workers of this host must know."""
     faults: tuple[Order, ...] = ()
 
+    @property
+    def orders(self) -> tuple[Any, ...]:
+        """All but the view."""
+        return self.submission, self.workers, self.stopping, self.faults
+
 
 class Wishes:
     """The newest desired state that has arrived, of the newest leader."""

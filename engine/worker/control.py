@@ -32,6 +32,7 @@ class ControlChannel:
         self._stopped = threading.Event()
         self._polled = threading.Event()
         self._look_at = 0.0
+        self._beat_at = 0.0
 
     def receive(self) -> dict[str, Any]:
         """Wait for one message; EOFError when the agent is gone."""
@@ -58,12 +59,13 @@ class ControlChannel:
     def _send(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             self._socket.send(pack(message, CHANNEL_BYTES_MAX))
+        self._beat_at = time.monotonic() + HEARTBEAT_S
 
     def start(
         self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None], calm_s: float = HEARTBEAT_S
     ) -> None:
-        """Heartbeats from now on: `progress` is called on the control thread every 100 ms, and must only read; when it
-        says None, for nothing worth sending, it is called after `calm_s`."""
+        """Heartbeats from now on: `progress` is called on the control thread 100 ms after whatever was said last, and
+        must only read; when it says None, for nothing worth sending, it is called after `calm_s`."""
         threading.Thread(target=self._run, args=(progress, wake, calm_s), name="control", daemon=True).start()
 
     def stop(self) -> None:
@@ -76,18 +78,19 @@ class ControlChannel:
         return unpack(data, CHANNEL_BYTES_MAX)
 
     def _run(self, progress: Callable[[], dict[str, Any] | None], wake: Callable[[], None], calm_s: float) -> None:
-        due = time.monotonic() + HEARTBEAT_S
+        self._beat_at = time.monotonic() + HEARTBEAT_S
         while not self._stopped.is_set():
-            readable, _, _ = select.select([self._socket], [], [], max(0.0, due - time.monotonic()))
-            if time.monotonic() >= due:
+            readable, _, _ = select.select([self._socket], [], [], max(0.0, self._beat_at - time.monotonic()))
+            if time.monotonic() >= self._beat_at:
                 with self._order:
                     if message := progress():
                         self._send(message)
-                due = time.monotonic() + (HEARTBEAT_S if message else calm_s)
+                    else:
+                        self._beat_at = time.monotonic() + calm_s
             if readable:
-                self._hand_over(wake, due)
+                self._hand_over(wake)
 
-    def _hand_over(self, wake: Callable[[], None], due: float) -> None:
+    def _hand_over(self, wake: Callable[[], None]) -> None:
         """Have the compute thread take what is there; the end of the channel is acted on here, even if it hangs."""
         self._polled.clear()
         try:
@@ -98,4 +101,4 @@ class ControlChannel:
         except OSError:
             os._exit(1)
         wake()
-        self._polled.wait(max(0.0, due - time.monotonic()))
+        self._polled.wait(max(0.0, self._beat_at - time.monotonic()))

@@ -104,7 +104,7 @@ class Worker:
         self.calls = CallWatch(threading.get_ident())
         self._call: OpenCall | None = None
         self._calm_s = topology.cluster.heartbeat_timeout_s * CALM_SHARE
-        self._beaten = (0, 0.0)  # what `turns` was at the last heartbeat, and when
+        self._beaten = (0, 0.0)  # what `turns` was when the progress was last told, and when
         self.first_item_at = self.caught_up_at = 0.0
         self._first_epoch = Epoch(0)
         if spec["topology"].get("profile"):
@@ -226,9 +226,11 @@ class Worker:
         return False
 
     def _say_what_is_safe(self) -> None:
-        """A checkpoint waits for the last of its parts, so the controller hears of each at once."""
+        """A checkpoint waits for the last of its parts, so the agent hears of each at once; that is a heartbeat too."""
         if self.task.part.number > self._part_told:
             self._part_told = self.task.part.number
+            self._beaten = self.turns, time.monotonic()
+            self.heartbeats += 1
             self.channel.send(self.progress())
 
     def _mark_times(self) -> None:

@@ -118,7 +118,7 @@ class Checkpointing:
 
     @property
     def view(self) -> tuple[int, int, str]:
-        return self.coordinator.triggered, self.marks.completed, self.coordinator.savepoint
+        return *self.coordinator.told(self.marks), self.coordinator.savepoint
 
     def restore(self, node: DataflowNode) -> None:
         """Its part of the last whole checkpoint: the newest record of that number."""

@@ -41,7 +41,7 @@ class Controller:
 
     def view(self) -> Sent:
         """What workers are told."""
-        news = (self.coordinator.triggered, self.marks.completed, tuple(self.lives))
+        news = (*self.coordinator.told(self.marks), tuple(self.lives))
         return Sent("view", self.workers, 0, self.round, 0, news)
 
     @property
@@ -57,7 +57,7 @@ class Controller:
         """The workers that it must hear of before it says anything of its own accord."""
         pending = self.coordinator.pending
         if pending is not None:
-            return tuple(at for at in range(self.workers) if str(at) not in pending.saved_at)
+            return tuple(at for at in range(self.workers) if str(at) not in pending.saved)
         return tuple(at for at, (_, up) in enumerate(self.lives) if not up)
 
     @property

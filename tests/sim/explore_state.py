@@ -55,7 +55,7 @@ def _parts(actor: Actor) -> Iterator[Any]:
         yield _held("controller", actor)
         pending = actor.coordinator.pending
         yield _held("coordinator", actor.coordinator)
-        yield (pending.number, sorted(pending.saved_at)) if pending is not None else None
+        yield (pending.number, sorted(pending.saved)) if pending is not None else None
     elif isinstance(actor, Grave):
         yield from ("grave", actor.at, actor.life, actor.disk, actor.announced)
     else:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riprap.controller.checkpoints import RESERVED, CheckpointPace, Coordinator, Marks
+from riprap.controller.checkpoints import RESERVED, CheckpointPace, Coordinator, Marks, checkpoint_fields
+from riprap.controller.reports import WorkerReport
 
 PACE = CheckpointPace(interval_s=1.0, min_pause_s=0.25, timeout_s=5.0, failures_max=2)
 
@@ -36,10 +37,31 @@ def test_one_is_whole_when_all_have_saved_it_and_the_next_waits_until_that_is_du
     assert coordinator.hear({"a": 1, "b": 0}, 1.1) is None
     assert coordinator.hear({"a": 1, "b": 7}, 1.2) is None, "another number is another checkpoint"
     whole = coordinator.hear({"a": 1, "b": 1}, 1.5)
-    assert whole is not None and (whole.number, whole.slowest, whole.whole_at) == (1, "b", 1.5)
+    assert whole is not None and (whole.number, whole.whole_at) == (1, 1.5)
     assert coordinator.marks.completed == 1
     assert coordinator.trigger(durable, 9.0, hurried=False) == 0, "its decision is not durable"
     assert coordinator.trigger(coordinator.marks, 9.0, hurried=False) == 2
+
+
+def test_workers_are_told_once_that_one_is_over_when_that_is_durable_or_it_is_given_up() -> None:
+    coordinator = made()
+    durable = coordinator.marks
+    coordinator.trigger(durable, 1.0, hurried=False)
+    assert coordinator.told(durable) == (1, 0)
+    coordinator.hear({"a": 1}, 1.1)
+    assert coordinator.told(durable) == (1, 0), "it is whole, and nobody may act on that"
+    assert coordinator.told(coordinator.marks) == (0, 1)
+    coordinator.abort(1.2)
+    assert coordinator.told(durable) == (0, 0), "somebody is lost: all begin anew"
+
+
+def test_the_slowest_is_whose_part_was_safe_last() -> None:
+    coordinator = made()
+    coordinator.trigger(coordinator.marks, 1.0, hurried=False)
+    whole = coordinator.hear({"source.0": 1, "sink.0": 1, "sink.1": 1}, 1.5)
+    moments = {"source.0": 1.1, "sink.0": 1.4, "sink.1": 1.3}
+    rows = [WorkerReport("job", name, 1, checkpoint=1, saved_at=at) for name, at in moments.items()]
+    assert whole is not None and checkpoint_fields(whole, rows)["slowest"] == "sink.0"
 
 
 def test_the_time_until_the_next_is_known_unless_something_else_comes_first() -> None:
@@ -68,7 +90,7 @@ def test_what_was_saved_of_one_that_was_aborted_counts_for_no_other() -> None:
     coordinator.hear({"a": 1, "b": 0}, 1.1)
     assert not coordinator.is_late(6.0) and coordinator.is_late(6.1)
     aborted = coordinator.abort(6.1, failed=True)
-    assert aborted is not None and set(aborted.saved_at) == {"a"} and coordinator.failures == 1
+    assert aborted is not None and aborted.saved == {"a"} and coordinator.failures == 1
     assert coordinator.trigger(coordinator.marks, 7.1, hurried=False) == 2
     assert coordinator.hear({"a": 1, "b": 1}, 7.2) is None
     assert coordinator.hear({"a": 2, "b": 2}, 7.3) is not None and coordinator.failures == 0

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from riprap.codec.errors import FrameError
+from riprap.controller import channel
 from riprap.controller.children import PAST_ROWS_MAX, SPARES_MAX, Children
 from riprap.controller.deltas import Writer
 from riprap.controller.effects import Effects
@@ -29,12 +30,13 @@ class Processes:
     def __init__(self) -> None:
         self.spares = 2
         self.pidfds: dict[int, int] = {}
+        self.ends: dict[int, socket.socket] = {}
         self._said: list[Started | Exited] = []
         self._orders = 0
 
     def start(self, log: str, worker_end: socket.socket) -> int:
-        worker_end.close()
         self._orders += 1
+        self.ends[self._orders] = worker_end
         pidfd = os.eventfd(0)
         self.pidfds[self._orders] = os.dup(pidfd)
         self._said.append(Started(self._orders, self._orders, pidfd))
@@ -67,6 +69,11 @@ class Host:
         self.children.want({"job": read_wish(job | changes)})
         self.children.hear()
 
+    def saves(self, pid: int, checkpoint: int) -> bool:
+        """A worker says that its part is safe; True when the agent would report at once."""
+        channel.send(self.processes.ends[pid], {"type": "progress", "beat": 1, "checkpoint": checkpoint, "stats": {}})
+        return self.children.hear()
+
     def die(self) -> None:
         self.deaths += 1
 
@@ -87,6 +94,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
     host.end_all()
     for pidfd in host.processes.pidfds.values():
         os.close(pidfd)
+    for end in host.processes.ends.values():
+        end.close()
 
 
 def test_every_exit_is_reported_however_many_come_at_once(host: Host) -> None:
@@ -98,6 +107,31 @@ def test_every_exit_is_reported_however_many_come_at_once(host: Host) -> None:
     assert [(row.worker, row.incarnation, row.state, row.status) for row in rows] == [
         (worker, 1, EXITED, -9) for worker in WORKERS
     ]
+
+
+def test_parts_of_a_checkpoint_are_reported_with_the_last_of_them(host: Host) -> None:
+    host.want(workers_of(3))
+    pids = [row.pid for row in host.children.rows()]
+    tells = [host.saves(pid, 1) for pid in pids]
+    assert tells == [False, False, True] and host.saves(pids[0], 2) is False
+    host.processes.end(pids[1])
+    assert host.children.hear(), "an exit is reported at once, and with it what has been saved"
+    assert host.saves(pids[2], 2), "who has ended is waited for no longer"
+    moments = [row.saved_at for row in host.children.rows() if row.checkpoint == 2]
+    assert None not in moments and moments == sorted(moments), "in the order in which they were heard"
+
+
+def test_views_alone_are_nothing_to_report_at_once(host: Host) -> None:
+    def want(revision: int, stopping: bool = False) -> bool:
+        view = {"revision": revision, "phase": "RUNNING", "workers": {}, "checkpoint": [revision, 0]}
+        job = {"submission": "first", "run_dir": str(host.run_dir), "workers": workers_of(2), "view": view}
+        has_orders = host.children.want({"job": read_wish(job | {"stopping": stopping})})
+        host.children.hear()
+        return has_orders
+
+    assert want(1) and not want(2) and want(3, stopping=True) and not want(4, stopping=True)
+    host.end_all()
+    assert host.children.want({})
 
 
 def test_rows_that_the_leader_has_acted_on_are_bounded(host: Host) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from riprap.controller.messages import CHANNEL_BYTES_MAX, unpack
+from riprap.engine.flow.scheme import SavedPart
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.worker import CALM_TURNS, Worker
 
@@ -25,6 +26,41 @@ def test_a_worker_with_nothing_to_do_beats_seldom_but_beats(monkeypatch: pytest.
         sent.append(Worker.heartbeat(worker) is not None)
         clock += 1
     assert sent == [True, False, False, False, True, False, True, True]
+
+
+def test_a_part_that_is_safe_is_told_at_once_and_once_and_is_a_heartbeat() -> None:
+    told: list[Any] = []
+    channel, task = SimpleNamespace(send=told.append), SimpleNamespace(part=SavedPart(1, 0, 0.0, 0.0))
+    worker: Any = SimpleNamespace(turns=7, heartbeats=0, _part_told=0, task=task, channel=channel)
+    worker.progress = lambda: {"beat": worker.heartbeats, "checkpoint": task.part.number}
+    for _ in range(2):
+        Worker._say_what_is_safe(worker)
+    assert told == [{"beat": 1, "checkpoint": 1}] and worker._beaten[0] == 7
+
+
+def test_the_next_heartbeat_is_due_after_whatever_was_said_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    channel, waits, clock = ControlChannel(here.detach()), [], 1000.0
+    beats = iter([{"type": "progress"}, None])
+
+    def select(sockets: Any, _: Any, __: Any, wait_s: float) -> tuple[list[Any], list[Any], list[Any]]:
+        """Time passes until then; meanwhile the compute thread says something, once."""
+        nonlocal clock
+        waits.append(round(wait_s, 3))
+        if len(waits) == 2:
+            clock += 0.07
+            channel.send({"type": "progress"})
+            wait_s -= 0.07
+        clock += wait_s + 1e-9
+        if len(waits) == 5:
+            channel.stop()
+        return [], [], []
+
+    monkeypatch.setattr("riprap.engine.worker.control.select", SimpleNamespace(select=select))
+    monkeypatch.setattr("riprap.engine.worker.control.time", SimpleNamespace(monotonic=lambda: clock))
+    channel._run(lambda: next(beats, None), lambda: None, 0.3)
+    there.close()
+    assert waits == [0.1, 0.1, 0.07, 0.3, 0.3]
 
 
 def test_a_heartbeat_never_says_less_than_what_was_sent_before_it() -> None:
