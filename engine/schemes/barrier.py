@@ -378,7 +378,7 @@ class Barrier(Scheme):
 
 
 class StopTheWorld(Barrier):
-    """The same, but nobody goes on before the checkpoint is whole (Naiad's way, in ABS 6.0.4)."""
+    """The same, but nobody goes on before it is durable that the checkpoint is whole (Naiad's way, in ABS 6.0.4)."""
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
