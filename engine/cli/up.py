@@ -145,7 +145,8 @@ def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups
     try:
         keys = own_authority().id
         services.start()
-        _take_ensemble(services.zookeeper)  # before anybody is told where it is
+        if not zookeeper:  # the user's own was taken before the services began
+            _take_ensemble(services.zookeeper)  # before anybody is told where it is
         state = _own_state(services.zookeeper, folder, [server.address for server in servers], keys)
         write_state(state)
         while True:
