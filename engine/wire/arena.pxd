@@ -8,7 +8,6 @@ cdef struct Entry:
     size_t start
     size_t end
     size_t generation  # 0: the slot is free
-    bint owned  # an array of this process lies in it
 
 
 cdef class Arena:
@@ -20,6 +19,8 @@ cdef class Arena:
     cdef size_t taken_bytes  # of the data, from the system
     cdef size_t last_generation
     cdef Entry entries[SLOTS]
+    cdef int dropped[SLOTS]  # slots whose array here is gone, and that are not free yet
+    cdef int dropped_count
     cdef int fd
     cdef readonly size_t data_bytes
     cdef readonly bytes token
@@ -34,6 +35,7 @@ cdef class Arena:
     cdef bint _take_memory(self, size_t end) except -1
     cdef Slot _slot(self, size_t start, size_t end, size_t nbytes)
     cdef bint _released(self, int index, size_t link) noexcept
+    cdef bint _is_lent(self, int index) except -1
     cdef int _free(self, int index) except -1
 
 

@@ -2,11 +2,11 @@
 
 The segment is a file of /dev/shm without a name (O_TMPFILE, open(2)): whoever is killed, nothing can be left behind.
 Neighbours open it as /proc/PID/fd/FD. A slot is free again when its array here is gone and every link that it was lent
-on has released it, or leads elsewhere. So nothing that someone may still read is ever written over, except by the
+on has released it, or leads elsewhere; only slots without an array are looked at. So nothing that someone may still read is ever written over, except by the
 death of the reader's incarnation, which its lane's `owner` tells it.
 """
 
-from bisect import insort
+from bisect import bisect
 
 import mmap
 import os
@@ -42,7 +42,8 @@ cdef class Slot:
 
     def __dealloc__(self):
         if self.arena is not None:
-            self.arena.entries[self.index].owned = False
+            self.arena.dropped[self.arena.dropped_count] = self.index
+            self.arena.dropped_count += 1
 
     @property
     def address(self):
@@ -156,7 +157,7 @@ cdef class Arena:
     cdef Slot _slot(self, size_t start, size_t end, size_t nbytes):
         cdef int index = self.spare.pop()
         self.last_generation += 1
-        self.entries[index] = Entry(start, end, self.last_generation, True)
+        self.entries[index] = Entry(start, end, self.last_generation)
         store_release(&generations(self.base)[index], self.last_generation)
         cdef Slot slot = Slot.__new__(Slot)
         slot.arena, slot.index, slot.nbytes = self, index, nbytes
@@ -176,13 +177,23 @@ cdef class Arena:
 
     def collect(self):
         """Free the slots that nobody reads any more; how many are left."""
-        cdef int index
-        for index, held in list(self.holders.items()):
-            if held:
-                held -= {link for link in held if self._released(index, link)}
-            if not held and not self.entries[index].owned:
+        cdef int i = 0, kept = 0, index
+        while i < self.dropped_count:  # which grows, where a slot that is freed brings the collector of garbage about
+            index = self.dropped[i]
+            i += 1
+            if self._is_lent(index):
+                self.dropped[kept] = index
+                kept += 1
+            else:
                 self._free(index)
+        self.dropped_count = kept
         return len(self.holders)
+
+    cdef bint _is_lent(self, int index) except -1:
+        cdef set held = self.holders[index]
+        for link in [link for link in held if self._released(index, link)]:
+            held.remove(link)
+        return bool(held)
 
     cdef int _free(self, int index) except -1:
         start, end = self.entries[index].start, self.entries[index].end
@@ -190,9 +201,11 @@ cdef class Arena:
         self.entries[index].generation = 0
         del self.holders[index]
         self.spare.append(index)
-        for gap in [gap for gap in self.gaps if gap[1] == start or gap[0] == end]:
-            self.gaps.remove(gap)
-            start, end = min(start, gap[0]), max(end, gap[1])
-        insort(self.gaps, (start, end))
+        cdef Py_ssize_t place = bisect(self.gaps, (start, end))
+        if place < len(self.gaps) and self.gaps[place][0] == end:
+            end = self.gaps.pop(place)[1]
+        if place and self.gaps[place - 1][1] == start:
+            place -= 1
+            start = self.gaps.pop(place)[0]
+        self.gaps.insert(place, (start, end))
         return 0
-

@@ -11,6 +11,7 @@ cdef class Borrowed:
     cdef size_t owner
     cdef size_t held[SLOTS]  # generation
     cdef unsigned int views[SLOTS]
+    cdef readonly int holding  # slots with views
 
     cdef bint current(self) noexcept
     cdef int _enter(self, int index, size_t generation) except -1

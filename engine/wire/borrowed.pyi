@@ -11,6 +11,9 @@ class Borrowed:
     """Another worker's segment, as far as it is lent to this one. The memory stays mapped as long as a view lives,
     whatever happens to the lender."""
 
+    holding: int
+    """Number of slots held here."""
+
     def __init__(self, pid: int, descriptor: int, token: bytes, link: int, owner: int) -> None:
         """Map the file `descriptor` of process `pid`; OSError when that is not the segment which `token` names."""
 
@@ -22,6 +25,3 @@ class Borrowed:
     def view(self, index: int, generation: int, offset: int, nbytes: int) -> SlotView:
         """Hold a slot; FrameError when it is not there (any more)."""
 
-    @property
-    def holding(self) -> int:
-        """Number of slots held here."""

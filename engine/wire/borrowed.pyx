@@ -65,14 +65,12 @@ cdef class Borrowed:
         if load_acquire(&generations(<char*>self.control.buf)[index]) != generation:
             raise FrameError("a slot that was given away")
         self.held[index] = generation
+        self.holding += 1
         return 0
 
     cdef void release(self, int index) noexcept:
         self.views[index] -= 1
         if self.views[index] == 0:
+            self.holding -= 1
             # A fence before the word: all reads of the slot are over when the lender sees it.
             store_release(&self.lane.released[index], self.held[index])
-
-    @property
-    def holding(self):
-        return sum(1 for views in self.views if views)

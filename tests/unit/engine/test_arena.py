@@ -20,6 +20,7 @@ from riprap.engine.wire.arena import Arena, Slot
 from riprap.engine.wire.borrowed import Borrowed, SlotView
 
 MIB = 1 << 20
+SLOTS = 4096
 
 
 def borrow(arena: Arena, link: int, owner: int) -> Borrowed:
@@ -184,9 +185,28 @@ def test_room_comes_back_whole_and_from_the_lowest_addresses() -> None:
 
 def test_only_so_many_slots_are_given_out() -> None:
     arena = Arena(1, MIB)
-    slots = [arena.allocate(1) for _ in range(1025)]
+    slots = [arena.allocate(1) for _ in range(SLOTS + 1)]
     assert slots[-1] is None and None not in slots[:-1]
     assert arena.refusal == ""
+
+
+def test_slots_that_garbage_lets_go_of_meanwhile_come_back() -> None:
+    arena = Arena(1, MIB)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(2 * SLOTS):
+            slot = arena.allocate(64)
+            assert slot is not None
+            circle: list[Any] = [slot]
+            circle.append(circle)
+            del slot, circle
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert arena.collect() == 0
+    whole = arena.allocate(MIB)
+    assert whole is not None
 
 
 def test_a_full_dev_shm_is_a_refusal_and_no_signal() -> None:
@@ -293,7 +313,7 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def slots_do_not_overlap(self) -> None:
-        assert self.arena.collect() <= 1024
+        assert self.arena.collect() <= SLOTS
 
 
 TestSharing = Sharing.TestCase
