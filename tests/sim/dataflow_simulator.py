@@ -348,10 +348,12 @@ class DataflowSimulation(Simulation):
 
     def _run(self) -> np.ndarray:
         for _ in range(STEPS_MAX):
-            done = [sink for sink in self.sinks if self.nodes[sink].alive and self.nodes[sink].task.done]
-            for sink in done:
+            for sink in self.sinks:
+                node = self.nodes[sink]
+                if not (node.alive and node.task.done):
+                    break
                 assert len(self.announced[sink]) == self.case.windows, f"{sink} is done and has not announced all"
-            if len(done) == len(self.sinks):
+            else:
                 return self.totals()
             self.step()
         raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + self.standing())
