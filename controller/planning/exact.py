@@ -18,7 +18,7 @@ import numpy as np
 from riprap.codec.errors import ConfigError
 from riprap.controller.planning.fidelity import contributing, fidelity_of
 from riprap.controller.planning.graph import TaskGraph
-from riprap.controller.planning.trees import count_trees, tasks_of, trees_of
+from riprap.controller.planning.trees import count_trees, grown_trees
 
 PROGRAM_TREES_MAX = 3000
 RELATIVE_GAP = 1e-4
@@ -129,13 +129,22 @@ def _of_flow(graph: TaskGraph) -> _Program:
 
 
 def _of_trees(graph: TaskGraph) -> _Program:
-    """Variables x of each task, then y of each tree, which is at most the x of any of its tasks."""
-    trees = trees_of(graph)
-    program = _Program(graph.size, np.concatenate([np.zeros(graph.size), list(trees.values())]))
-    tasks = [tasks_of(tree) for tree in trees]
-    number = np.repeat(np.arange(len(tasks)), [len(one) for one in tasks])
-    rows = np.arange(len(number))
-    columns = np.concatenate([graph.size + number, np.concatenate(tasks)])
-    values = np.concatenate([np.ones(len(number)), -np.ones(len(number))])
-    program.add(np.tile(rows, 2), columns, values, len(number))
+    """Variables x of each task, then y of each tree of two tasks and more, wherever it ends: at most the x of the task
+    where it does, and the y of what it is grown from. So trees that have a branch in common share what bounds them,
+    which is solved some ten times sooner than with each tree below all of its tasks."""
+    ends, size = grown_trees(graph), graph.size
+    number: dict[tuple[int, int], int] = {}
+    for task, found in enumerate(ends):
+        for tree, grown in found.items():
+            number[task, tree] = size if grown.branches else task
+            size += bool(grown.branches)
+    worth, pairs = np.zeros(size), []
+    for (task, tree), variable in number.items():
+        grown = ends[task][tree]
+        worth[variable] += grown.value * graph.outputs[task]
+        if grown.branches:
+            pairs += [(variable, limit) for limit in (task, *(number[branch] for branch in grown.branches))]
+    program = _Program(graph.size, worth)
+    rows, columns = np.tile(np.arange(len(pairs)), 2), np.array(pairs, int).reshape(-1, 2).T.ravel()
+    program.add(rows, columns, np.repeat([1.0, -1.0], len(pairs)), len(pairs))
     return program

@@ -5,7 +5,9 @@ A tree ends at one sink task; a task of an independent operator needs one of its
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterable
+from itertools import chain, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,51 +57,65 @@ def shares_of(stream: StreamShares, local: int) -> list[tuple[int, float]]:
     return list(zip(stream.links.senders[links].tolist(), stream.shares[links].tolist()))
 
 
+class Grown(NamedTuple):
+    """A tree that ends at a task: what it adds to the task's fidelity, and the trees that end at its senders, by their
+    task and set, that it is grown from; of several ways to the same set, the first."""
+
+    value: float
+    branches: tuple[tuple[int, int], ...]
+
+
 def trees_of(graph: TaskGraph, most: int = TREES_MAX) -> Trees:
     """All MC-trees as sets, and what each adds to OF once all its tasks are alive: OF is the sum over the trees within
     a set. TooManyTrees beyond `most` ways."""
+    ends, found = grown_trees(graph, most), Trees()
+    for task in np.flatnonzero(graph.outputs).tolist():
+        for tree, grown in ends[task].items():
+            found[tree] = found.get(tree, 0.0) + grown.value * float(graph.outputs[task])
+    return found
+
+
+def grown_trees(graph: TaskGraph, most: int = TREES_MAX) -> list[dict[int, Grown]]:
+    """By task, the trees that end at it as sets; MC-trees are those of the sink tasks. TooManyTrees beyond `most`
+    ways to choose one of these."""
     ways = count_trees(graph)
     if ways > most:
         raise TooManyTrees(
             f"the graph has {ways:,} minimal complete trees, more than {most:,}", "use --algorithm structure_aware"
         )
-    ends: list[Trees] = []
-    found: Trees = {}
+    ends: list[dict[int, Grown]] = []
     for group, streams in zip(graph.operators, graph.inputs):
         for local in range(group.count):
-            ends.append(_ending_at(group.first + local, local, streams, group.correlated, ends))
-    for task in np.flatnonzero(graph.outputs).tolist():
-        for tree, value in ends[task].items():
-            found[tree] = found.get(tree, 0.0) + value * float(graph.outputs[task])
-    return found
+            branches = [_branch(stream, local, ends) for stream in streams]
+            ends.append(_grown(group.first + local, branches, group.correlated))
+    return ends
 
 
-def _ending_at(
-    task: int, local: int, streams: tuple[StreamShares, ...], correlated: bool, ends: list[Trees]
-) -> Trees:  # fmt: skip
-    branches = [_branch(stream, local, ends) for stream in streams]
-    if not streams:
-        return {1 << task: 1.0}
-    found: Trees = {}
-    chosen = (
-        product(*(branch.items() for branch in branches))
-        if correlated
-        else ([one] for b in branches for one in b.items())
-    )
+_Branch = tuple[tuple[int, int], float]
+"""A tree of a sender, by its task and set, and what it adds to the fidelity of a stream."""
+
+
+def _branch(stream: StreamShares, local: int, ends: list[dict[int, Grown]]) -> list[_Branch]:
+    return [
+        ((sender, tree), grown.value * share)
+        for sender, share in shares_of(stream, local)
+        for tree, grown in ends[sender].items()
+    ]
+
+
+def _grown(task: int, branches: list[list[_Branch]], correlated: bool) -> dict[int, Grown]:
+    if not branches:
+        return {1 << task: Grown(1.0, ())}
+    chosen: Iterable[tuple[_Branch, ...]] = product(*branches) if correlated else zip(chain(*branches))
+    found: dict[int, Grown] = {}
     for parts in chosen:
         tree, value = 1 << task, 1.0
-        for bits, share in parts:
+        for (_, bits), share in parts:
             tree |= bits
             value *= share
-        found[tree] = found.get(tree, 0.0) + value
-    return found
-
-
-def _branch(stream: StreamShares, local: int, ends: list[Trees]) -> Trees:
-    found: Trees = {}
-    for sender, share in shares_of(stream, local):
-        for tree, value in ends[sender].items():
-            found[tree] = found.get(tree, 0.0) + value * share
+        known = found.get(tree)
+        places = known.branches if known else tuple(place for place, _ in parts)
+        found[tree] = Grown(value + (known.value if known else 0.0), places)
     return found
 
 

@@ -24,4 +24,3 @@ class Borrowed:
 
     def view(self, index: int, generation: int, offset: int, nbytes: int) -> SlotView:
         """Hold a slot; FrameError when it is not there (any more)."""
-
