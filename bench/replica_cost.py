@@ -96,7 +96,7 @@ def ratios(found: Mapping[str, Found[Run]]) -> list[list[str]]:
 def main() -> None:
     """Print and save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--items", type=int, default=40_000_000)
+    parser.add_argument("--items", type=int, default=100_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keys", type=int, default=1_000_000, help="of each map, 16 bytes each")
     options = parser.parse_args()
