@@ -16,7 +16,7 @@ from riprap.engine.wire._atomics cimport Word
 from riprap.engine.wire._doorbell cimport Doorbell
 
 cdef enum:
-    SLOTS = 4096  # more than fill 64 MiB
+    SLOTS = 2048
     LINKS_MAX = 4096
     SIDES_MAX = 2 * LINKS_MAX
     PAGE_BYTES = 4096

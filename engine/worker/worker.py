@@ -229,8 +229,7 @@ class Worker:
         """A checkpoint waits for the last of its parts, so the agent hears of each at once; that is a heartbeat too."""
         if self.task.part.number > self._part_told:
             self._part_told = self.task.part.number
-            self._beaten = self.turns, time.monotonic()
-            self.heartbeats += 1
+            self._beat(self.turns, time.monotonic())
             self.channel.send(self.progress())
 
     def _mark_times(self) -> None:
@@ -250,14 +249,17 @@ class Worker:
         before, at = self._beaten
         if turns - before <= CALM_TURNS and now - at < self._calm_s:
             return None
-        self._beaten = turns, now
-        self.heartbeats += 1
+        self._beat(turns, now)
         try:
             return self.progress()
         except Exception:  # of the operator's metrics, perhaps because they change meanwhile
             self._doubtful = True
             self.network.wake()
             return None
+
+    def _beat(self, turns: int, now: float) -> None:
+        self._beaten = turns, now
+        self.heartbeats += 1
 
     def _ask_again(self) -> None:
         """Ask for the metrics on the thread that changes them, where a heartbeat could not; raises what they raise."""

@@ -20,7 +20,7 @@ from riprap.engine.wire.arena import Arena, Slot
 from riprap.engine.wire.borrowed import Borrowed, SlotView
 
 MIB = 1 << 20
-SLOTS = 4096
+SLOTS = 2048
 
 
 def borrow(arena: Arena, link: int, owner: int) -> Borrowed:

@@ -200,7 +200,7 @@ class Ring:
 
     def __init__(self, arena: Arena) -> None:
         self._map = mmap.mmap(os.dup(arena.descriptor), 0)
-        self._start = PAGE_BYTES + 4096 * 8  # behind the head and the generations
+        self._start = PAGE_BYTES + 2048 * 8  # behind the head and the generations
 
     def write(self, data: bytes) -> None:
         self._map[self._start + PAGE_BYTES : self._start + PAGE_BYTES + len(data)] = data
