@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from soaking import Wrong
+from watched import DEADLINE_S, Cli, Watched
 
 from riprap.engine.run.losses import sentences
 from riprap.engine.run_directory.directory import read_events
-
-sys.path.append(str(Path(__file__).parents[1] / "scenarios"))
-from cli_harness import Cli
-
-DEADLINE_S = 60.0
-GONE_S = 10.0
 
 
 class Attempted(Protocol):
@@ -31,18 +24,16 @@ class Attempted(Protocol):
     def attempts(self) -> list[tuple[list[str], int | None]]: ...
 
 
-class Trial:
+class Trial(Watched):
     """One schedule, in a run directory of its own, with a job name that no other job on this machine has.
 
     `topology` has JOB where the name of the job belongs; `words` are further ones of each attempt's command.
     """
 
     def __init__(self, directory: Path, schedule: Attempted, topology: str, words: Sequence[str] = ()) -> None:
+        cli = Cli(directory)
+        super().__init__(cli, directory / f"soak-{cli.mark[:12]}")
         self.schedule, self.words = schedule, words
-        self.cli = Cli(directory)
-        self.job = f"soak-{self.cli.mark[:12]}"
-        self.out = directory / self.job
-        self.deadline = time.monotonic() + DEADLINE_S
         self.file = directory / f"{self.job}.yaml"
         self.file.write_text(topology.replace("JOB", self.job))
 
@@ -61,7 +52,7 @@ class Trial:
             summary = self._attempts()
             self.expect((summary["completed"], list(sentences(summary["lost"]))), (True, []), "completed, and losses")
             self.check(summary)
-            self._check_traces()
+            self.check_traces()
             summary["injected"] = sum(event["event"] == "fault_injected" for event in read_events(self.out))
         finally:
             self.cli.kill_all()
@@ -101,37 +92,10 @@ class Trial:
             err = launcher.communicate()[1]
             raise Wrong(f"it hung; after {DEADLINE_S:.0f} s it said: {err[-1500:]}") from None
 
-    def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Until it holds; Wrong when that takes too long."""
-        while not condition():
-            if time.monotonic() > self.deadline:
-                raise Wrong(f"it hung: waited in vain for {what}")
-            time.sleep(0.002)
-
     def is_at(self, number: int, epoch: int) -> bool:
         """Whether an attempt, counted from 0, has begun, and so many epochs are committed."""
         begun, rows = _lines(self.out / "attempts.jsonl"), _lines(self.out / "epochs.csv")
         return begun > number and rows > epoch
-
-    def _check_traces(self) -> None:
-        gone_by = time.monotonic() + GONE_S
-        while (left := self.cli.processes()) and time.monotonic() < gone_by:
-            time.sleep(0.01)
-        self.expect(left, [], "processes left behind")
-        self.expect(self._left(), [], "traces left behind")
-
-    def _left(self) -> list[str]:
-        """Sockets of this job and its backup servers, shared memory, and data of services."""
-        run = json.loads((self.out / "attempts.jsonl").read_text().splitlines()[0])["run"]
-        sockets = Path("/proc/net/unix").read_text().split()
-        left = [name for name in sockets if name.startswith("@riprap") and (self.job in name or run in name)]
-        left += [name for name in os.listdir("/dev/shm") if self.job in name or run in name]
-        return left + [str(path) for path in (self.out / "backup", self.out / "logs/.zookeeper") if path.exists()]
-
-    def expect(self, found: Any, expected: Any, what: str) -> None:
-        """Wrong unless this was found."""
-        if found != expected:
-            raise Wrong(f"{what}: found {str(found)[:600]}, expected {str(expected)[:200]}; see {self.out}")
 
 
 def _lines(path: Path) -> int:

@@ -31,10 +31,10 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/scenarios")]
 
 import numpy as np  # noqa: E402
-from cli_harness import Cli  # noqa: E402
 from fault_points import Reader  # noqa: E402
 from snapshot_jobs import CASES, JOBS, Results  # noqa: E402
 from soaking import Wrong, main, run_each, with_kept  # noqa: E402
+from watched import DEADLINE_S, Cli, Watched  # noqa: E402
 
 from bench import runs  # noqa: E402
 from riprap.controller import paths  # noqa: E402
@@ -50,7 +50,6 @@ ROLES = ("first", "middle", "last", *SERVICES, ZOOKEEPER, ALL, LAUNCHER)
 """What a schedule's first moment hits, in turn; of the workers the first, one between, and the last."""
 LASTS_S = 3.0
 STOP_MS = (200, 1_500)
-DEADLINE_S, GONE_S = 90.0, 15.0
 DISK_MB, DISK_TIMES, MEMORY_MB, MEMORY_TIMES = 16.0, 2.0, 64.0, 1.3
 """A job that is disturbed may use so many times as much, and so much more."""
 
@@ -176,18 +175,16 @@ def check_alike(found: Results, truth: Results, closeness: float) -> None:
         raise Wrong(f"{', '.join(unlike) or sorted(found)} of the results are not those of the undisturbed job")
 
 
-class Trial:
+class Trial(Watched):
     """One schedule in a directory of its own."""
 
     def __init__(self, directory: Path, zookeeper: str, schedule: Schedule) -> None:
         directory.mkdir()
-        self._schedule, self._job = schedule, JOBS[schedule.job]
-        self._cli = Cli(directory, "" if schedule.own_ensemble else zookeeper)
-        self._name, self._out = f"soak-{self._cli.mark[:12]}", directory / "out"
-        self._job.prepare(directory)
-        text = self._job.topology(schedule.section)
-        (directory / "job.yaml").write_text(f"job: {self._name}\n{text.partition(chr(10))[2]}")
-        self._deadline = time.monotonic() + DEADLINE_S
+        self._schedule, self._kind = schedule, JOBS[schedule.job]
+        super().__init__(Cli(directory, "" if schedule.own_ensemble else zookeeper), directory / "out")
+        self._kind.prepare(directory)
+        text = self._kind.topology(schedule.section)
+        (directory / "job.yaml").write_text(f"job: {self.job}\n{text.partition(chr(10))[2]}")
         self._disk_mb = 0.0
         self._hits = self._attempts = 0
         self._stopped: list[tuple[float, int]] = []
@@ -195,31 +192,31 @@ class Trial:
 
     def run(self) -> Ended:
         """Run it to its end, check all but the results, and hand those over."""
-        reader = Reader(self._cli)
+        reader = Reader(self.cli)
         reader.start()
         try:
             summary = self._run()
             self._check(summary)
         finally:
             self._continue(everybody=True)
-            self._cli.kill_all()
+            self.cli.kill_all()
             reader.finish()
         if reader.wrong:
             raise Wrong(f"a reader was wrong: {reader.wrong[:3]}")
         use = Use(self._disk_mb, max(summary["peak_rss_mb"].values()))
-        return Ended(self._job.found(self._out), use, self._hits, self._attempts)
+        return Ended(self._kind.found(self.out), use, self._hits, self._attempts)
 
     def _run(self) -> dict[str, Any]:
         left, begun_s = list(self._schedule.hits), 0.0
         while True:
             words = ["--resume", "out"] if self._attempts else ["job.yaml", "--out", "out"]
-            launcher = self._cli.start("run", *words, *self._job.words, "--json")
+            launcher = self.cli.start("run", *words, *self._kind.words, "--json")
             self._attempts += 1
             self._hit_in_turn(launcher, left, begun_s)
             if launcher.returncode != -signal.SIGKILL:
                 break
             begun_s = self._schedule.hits[len(self._schedule.hits) - len(left) - 1].seconds
-            self._await(lambda: not self._cli.processes(), "the end of what a killed launcher had started")
+            self.wait(lambda: not self.cli.processes(), "the end of what a killed launcher had started")
         out, err = launcher.communicate()
         if launcher.returncode:
             raise Wrong(f"exit code {launcher.returncode}: {err[-1500:]}")
@@ -230,7 +227,7 @@ class Trial:
         """Do what is left to be done at its time, until the launcher has ended."""
         runs_at = 0.0
         while launcher.poll() is None:
-            if time.monotonic() > self._deadline:
+            if time.monotonic() > self.deadline:
                 launcher.kill()
                 raise Wrong(f"it hung; after {DEADLINE_S:.0f} s it said: {launcher.communicate()[1][-1500:]}")
             self._look_at_disk()
@@ -249,9 +246,9 @@ class Trial:
 
     def _runs_at(self) -> float:
         """The time at which this attempt began to run; 0 while it does not."""
-        if len(self._lines("attempts.jsonl")) < self._attempts:
+        if len(self.lines("attempts.jsonl")) < self._attempts:
             return 0.0
-        begun = [event for event in read_events(self._out) if event["event"] in ("cluster_started", "phase")]
+        begun = [event for event in read_events(self.out) if event["event"] in ("cluster_started", "phase")]
         starts = [place for place, event in enumerate(begun) if event["event"] == "cluster_started"]
         if len(starts) < self._attempts:
             return 0.0
@@ -259,7 +256,7 @@ class Trial:
         return next(runs, 0.0)
 
     def _hit(self, hit: Hit) -> None:
-        targets = {*hit.targets} | ({*self._job.workers} if ALL in hit.targets else set())
+        targets = {*hit.targets} | ({*self._kind.workers} if ALL in hit.targets else set())
         for pid, role in self._roles():
             if role in targets:
                 self._hits += 1
@@ -270,7 +267,7 @@ class Trial:
 
     def _roles(self) -> Iterator[tuple[int, str]]:
         """Its processes by role: a worker's or a service's log is named after it."""
-        for pid, words in self._cli.commands().items():
+        for pid, words in self.cli.commands().items():
             with suppress(OSError):
                 role = Path(os.readlink(f"/proc/{pid}/fd/1")).stem
                 if role != "agent" or "agent" in words:  # spare workers have that log too
@@ -285,52 +282,30 @@ class Trial:
 
     def _look_at_disk(self) -> None:
         used = 0
-        for folder, _, names in os.walk(self._out):
+        for folder, _, names in os.walk(self.out):
             for name in names:
                 with suppress(OSError):
                     used += os.stat(os.path.join(folder, name)).st_blocks * 512
         self._disk_mb = max(self._disk_mb, used / 2**20)
 
-    def _await(self, condition: Any, what: str) -> None:
-        while not condition():
-            if time.monotonic() > self._deadline:
-                raise Wrong(f"it hung: waited in vain for {what}")
-            time.sleep(0.01)
-
     def _check(self, summary: dict[str, Any]) -> None:
-        self._expect(summary["completed"], True, "completed")
-        self._expect(list(sentences(summary["lost"])), [], "losses")
-        for path in self._out.glob("epochs*.csv"):
+        self.expect(summary["completed"], True, "completed")
+        self.expect(list(sentences(summary["lost"])), [], "losses")
+        for path in self.out.glob("epochs*.csv"):
             rows = [int(line.split(",")[0]) for line in path.read_text().splitlines()[1:] if not line.startswith("#")]
-            self._expect(rows, list(range(1, summary["epochs"] + 1)), path.name)
-        gone_by = time.monotonic() + GONE_S
-        while (left := self._cli.processes()) and time.monotonic() < gone_by:
-            time.sleep(0.01)
-        self._expect(left, [], "processes left behind")
-        self._expect(list(self._left()), [], "traces left behind")
+            self.expect(rows, list(range(1, summary["epochs"] + 1)), path.name)
+        self.check_traces()
 
-    def _left(self) -> Iterator[str]:
-        """Sockets, shared memory, data of services, transactions that were not committed, and nodes."""
-        run = json.loads(self._lines("attempts.jsonl")[0])["run"]
-        sockets = Path("/proc/net/unix").read_text().split()
-        yield from (name for name in sockets if name.startswith("@riprap") and (self._name in name or run in name))
-        yield from (name for name in os.listdir("/dev/shm") if self._name in name or run in name)
-        yield from (str(one) for one in (self._out / "backup", self._out / "logs/.zookeeper") if one.exists())
-        yield from map(str, (self._cli.directory / "rows/.staging").glob("*"))
-        if self._cli.zookeeper:
-            client = open_client(self._cli.zookeeper)
+    def traces(self) -> Iterator[str]:
+        """Of its transactions and nodes too."""
+        yield from super().traces()
+        yield from map(str, (self.cli.directory / "rows/.staging").glob("*"))
+        if self.cli.zookeeper:
+            client = open_client(self.cli.zookeeper)
             try:
-                yield from (str(name) for name in client.get_children(paths.RUNS) if run in name)
+                yield from (str(name) for name in client.get_children(paths.RUNS) if self.run_name() in name)
             finally:
                 disconnect(client)
-
-    def _lines(self, name: str) -> list[str]:
-        path = self._out / name
-        return path.read_text().splitlines() if path.exists() else []
-
-    def _expect(self, found: Any, expected: Any, what: str) -> None:
-        if found != expected:
-            raise Wrong(f"{what}: found {str(found)[:600]}, expected {str(expected)[:200]}")
 
 
 def run_one(arena: Arena, schedule: Schedule) -> dict[str, Any]:
