@@ -14,6 +14,8 @@ from riprap.controller.planning.graph import TaskGraph
 
 STEPS = 50
 """Halvings of the interval in which the bound lies."""
+ROUNDING = 2e-9
+"""More than bounds are rounded up by."""
 
 
 def upper_bounds(graph: TaskGraph, budgets: range, spared: np.ndarray | None = None) -> np.ndarray:

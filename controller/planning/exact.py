@@ -8,8 +8,12 @@ optimum an upper bound, and its plan one among others.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import importlib.util
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +53,10 @@ def solve(
     ConfigError without scipy.
     """
     spared = graph.spared if spared is None else spared
-    program = _of_trees(graph) if _has_joins(graph) and count_trees(graph) <= PROGRAM_TREES_MAX else _of_flow(graph)
+    if _has_joins(graph) and count_trees(graph) <= PROGRAM_TREES_MAX:
+        program = _of_trees(graph, budget, spared)
+    else:
+        program = _of_flow(graph)
     chosen, bound = program.solve(budget, spared, seconds_max)
     alive = frozenset(np.flatnonzero(chosen | spared).tolist())
     plan = contributing(graph, alive) - frozenset(np.flatnonzero(spared).tolist())
@@ -87,16 +94,36 @@ class _Program:
         entries = (np.concatenate(self._values), (np.concatenate(self._rows), np.concatenate(self._columns)))
         matrix = sparse.vstack([sparse.coo_array(entries, shape=(self._count, size)), sparse.coo_array(total)])
         limits = np.concatenate([np.zeros(self._count), [budget]])
-        found = optimize.milp(
-            -self._worth,
-            integrality=(np.arange(size) < self._tasks).astype(int),
-            bounds=optimize.Bounds(0, 1),
-            constraints=optimize.LinearConstraint(matrix.tocsr(), ub=limits),
-            options={"time_limit": seconds_max, "mip_rel_gap": RELATIVE_GAP},
-        )
+        with _silence():
+            found = optimize.milp(
+                -self._worth,
+                integrality=(np.arange(size) < self._tasks).astype(int),
+                bounds=optimize.Bounds(0, 1),
+                constraints=optimize.LinearConstraint(matrix.tocsr(), ub=limits),
+                options={"time_limit": seconds_max, "mip_rel_gap": RELATIVE_GAP},
+            )
         chosen = np.zeros(self._tasks, bool) if found.x is None else found.x[: self._tasks] > 0.5
+        if np.count_nonzero(chosen & ~spared) > budget:  # seen elsewhere: https://github.com/scipy/scipy/issues/24141
+            chosen[:] = False
         bound = 1.0 if found.mip_dual_bound is None else -float(found.mip_dual_bound)
         return chosen, bound
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Drop what C code prints meanwhile: HiGHS writes a line of its own to stdout now and then, whatever it is told
+    (https://github.com/jump-dev/HiGHS.jl/issues/312), and what `riprap plan --json` prints is read by programs."""
+    flush = ctypes.CDLL(None).fflush
+    with open(os.devnull, "wb") as nowhere:
+        flush(None)
+        stdout = os.dup(1)
+        try:
+            os.dup2(nowhere.fileno(), 1)
+            yield
+        finally:
+            flush(None)
+            os.dup2(stdout, 1)
+            os.close(stdout)
 
 
 def _scipy(name: str) -> Any:
@@ -128,16 +155,18 @@ def _of_flow(graph: TaskGraph) -> _Program:
     return program
 
 
-def _of_trees(graph: TaskGraph) -> _Program:
-    """Variables x of each task, then y of each tree of two tasks and more, wherever it ends: at most the x of the task
-    where it does, and the y of what it is grown from. So trees that have a branch in common share what bounds them,
-    which is solved some ten times sooner than with each tree below all of its tasks."""
+def _of_trees(graph: TaskGraph, budget: int, spared: np.ndarray) -> _Program:
+    """Variables x of each task, then y of each tree of two tasks and more that the budget suffices for, wherever it
+    ends: at most the x of the task where it does, and the y of what it is grown from. So trees that have a branch in
+    common share what bounds them, which is solved some times sooner than with each tree below all of its tasks."""
     ends, size = grown_trees(graph), graph.size
+    replaceable = sum(1 << task for task in np.flatnonzero(~spared).tolist())
     number: dict[tuple[int, int], int] = {}
     for task, found in enumerate(ends):
         for tree, grown in found.items():
-            number[task, tree] = size if grown.branches else task
-            size += bool(grown.branches)
+            if (tree & replaceable).bit_count() <= budget:
+                number[task, tree] = size if grown.branches else task
+                size += bool(grown.branches)
     worth, pairs = np.zeros(size), []
     for (task, tree), variable in number.items():
         grown = ends[task][tree]

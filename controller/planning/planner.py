@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from riprap.controller.planning.bounds import upper_bounds
+from riprap.controller.planning.bounds import ROUNDING, upper_bounds
 from riprap.controller.planning.cuts import Factor, best_split, factors
 from riprap.controller.planning.dp import plan_dp
 from riprap.controller.planning.exact import SECONDS_MAX, has_solver, solve
@@ -43,7 +43,7 @@ class ReplicationPlan:
     @property
     def gap(self) -> float:
         """The part of the bound that the plan may be missing; 0 where it is certainly the best."""
-        return (self.bound - self.fidelity) / self.bound if self.bound > 0 else 0.0
+        return (self.bound - self.fidelity) / self.bound if self.bound - self.fidelity > ROUNDING else 0.0
 
 
 class Planner:
@@ -133,7 +133,7 @@ class _FactorCurve:
         self._exact.clear()
 
     def _solved(self, number: int) -> None:
-        if number in self._exact or self._values[number] >= self._bounds[number] - 1e-9:
+        if number in self._exact or self._values[number] >= self._bounds[number] - ROUNDING:
             return
         self._exact.add(number)
         longest = SECONDS_MAX if self._always_exact else AUTO_SECONDS_MAX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from riprap.controller.planning.dp import TooManyPlans, plan_dp
 from riprap.controller.planning.fidelity import fidelity_of, output_fidelity
 from riprap.controller.planning.full_tree import FullTree, is_full_tree
 from riprap.controller.planning.paths import best_extension, plans_up_to
-from riprap.controller.planning.planner import Planner
+from riprap.controller.planning.planner import Planner, ReplicationPlan
 from riprap.controller.planning.rates import StreamRates
 
 SMALL = small_topologies(20, tasks=11, seed=21)
@@ -203,10 +204,10 @@ def test_exact_says_what_to_install_and_auto_does_without(monkeypatch: pytest.Mo
     monkeypatch.setattr("riprap.controller.planning.planner.has_solver", lambda: False)
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(ConfigError, match="needs scipy") as caught:
-        Planner(made, "exact").plan(5)
+        Planner(made, "exact").plan(8)
     assert "pip install 'riprap[plan]'" in caught.value.remedy
-    plan = Planner(made).plan(5)
-    assert 0 < plan.fidelity <= best_by_budget(made)[5] <= plan.bound
+    plan = Planner(made).plan(8)
+    assert 0 < plan.fidelity <= best_by_budget(made)[8] <= plan.bound
 
 
 def test_dp_refuses_a_graph_with_too_many_plans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,3 +235,39 @@ def test_auto_is_certified_on_the_papers_random_topologies() -> None:
         made = random_topology(rng, Specification(kind, parallelism=(1, 8), zipf=0.1, joins=joins)).graph
         gaps.append(Planner(made).plan(made.size // 3).gap)
     assert max(gaps) <= 0.1
+
+
+def test_what_a_bound_is_rounded_up_by_is_no_gap() -> None:
+    assert ReplicationPlan(frozenset(), 0.0, 1.5e-9).gap == 0.0
+    assert ReplicationPlan(frozenset(), 0.0, 1e-6).gap == 1.0
+
+
+def test_what_the_solver_prints_is_not_printed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> None:
+    solver = importlib.import_module("scipy.optimize")
+    milp, libc = solver.milp, ctypes.CDLL(None)
+
+    def talking(*words: Any, **options: Any) -> Any:
+        libc.puts(b"a line of the solver's")
+        return milp(*words, **options)
+
+    monkeypatch.setattr(solver, "milp", talking)
+    assert exact.solve(graph({"a": 2, "b": 1}, [("a", "b", "merge")]), 2).fidelity > 0
+    libc.puts(b"a line of another's")
+    libc.fflush(None)
+    assert capfd.readouterr().out == "a line of another's\n"
+
+
+def test_a_plan_beyond_the_budget_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = importlib.import_module("scipy.optimize")
+    milp = solver.milp
+
+    def generous(*words: Any, **options: Any) -> Any:
+        found = milp(*words, **options)
+        found.x = np.ones_like(found.x)
+        return found
+
+    made = graph({"a": 2, "b": 1}, [("a", "b", "merge")])
+    assert exact.solve(made, 2).tasks
+    monkeypatch.setattr(solver, "milp", generous)
+    assert exact.solve(made, 2).tasks == frozenset()
+    assert exact.solve(made, 3).fidelity == pytest.approx(1)
