@@ -150,6 +150,7 @@ class Outlet:
         meta = {"savepoint": savepoint} if savepoint else {}
         for link in self.links.values():
             barrier = Block(Kind.BARRIER, Epoch(checkpoint), meta=dict(meta))
+            link.may_part = True
             if overtakes:
                 link.waiting.appendleft(barrier)
             else:
@@ -267,7 +268,8 @@ class Outlet:
         edge = link.joint.edge
         if self.port.send(edge, link.to, block):
             return True
-        if all(one.kind != Kind.BARRIER for one in link.waiting):
+        link.may_part = link.may_part and any(one.kind == Kind.BARRIER for one in link.waiting)
+        if not link.may_part:
             return False
         link.is_over = True
         return self.port.send(edge, link.to, block, urgent=True)
@@ -330,6 +332,7 @@ class Outlet:
             for link in (self.links[key], *self.links[key].twins):
                 if link.wanted:
                     link.waiting.append(block)
+                    link.may_part = True
                 if block.kind != Kind.DATA:
                     link.last = block
 

@@ -18,6 +18,8 @@ class OutletLink:
     def __init__(self, joint: Joint, to: WorkerId) -> None:
         self.joint, self.to, self.key = joint, to, link_key(joint.edge, to)
         self.waiting: deque[Block] = deque()
+        self.may_part = False
+        """True when a barrier may be among what waits; False when none is."""
         self.is_over = False
         """True when more is on the way than the window, for a barrier's sake."""
         self.placed = False
@@ -103,7 +105,7 @@ class OutletLink:
     def begin_as(self, other: OutletLink) -> None:
         """Its receiver is to run from now on, and begins from what another copy of it has saved: so it needs what is
         kept for that one."""
-        self.wanted, self.needed, self.last = True, other.needed, other.last
+        self.wanted, self.needed, self.last, self.may_part = True, other.needed, other.last, True
         self.waiting.extend((*other.held, *other.waiting))
 
     def end(self) -> None:
@@ -117,7 +119,7 @@ class OutletLink:
         self.release(len(kept))
         self.waiting.extendleft(reversed([*self.held, *(() if self.retains else kept)]))
         self.held.clear()
-        self.placed = False
+        self.placed, self.may_part = False, True
         self._counts.clear()
         self._items = self._newer = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,28 @@ def rows(made: Outlet, task: int) -> list[int]:
 def heard(number: int, items: int, cause: tuple[int, int] | None = None, closed: int = 0) -> Heard:
     """What a receiver says: up to where it has come, and the last cause on the link IN."""
     return Heard(At(number, items), dict.fromkeys([IN], cause) if cause else {}, closed=closed)
+
+
+class Unread(deque[Block]):
+    """Blocks that nobody may look through."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it was looked through")
+
+
+def test_what_waits_for_room_is_looked_through_for_a_barrier_alone() -> None:
+    made = outlet(window=4)
+    link = made.links[TO_0]
+    for number in range(10):
+        put(made, number, 0)
+    made.flush()
+    waits, link.waiting = link.waiting, Unread(link.waiting)
+    made.flush()
+    assert waits and not link.is_over
+    link.waiting = waits
+    made.put_barrier(1, overtakes=False)
+    made.flush()
+    assert link.is_over, "for the barrier's sake more may be on the way"
 
 
 def test_blocks_are_numbered_by_link_and_by_items_sent_before() -> None:
