@@ -49,6 +49,7 @@ EXTENSIONS: dict[str, list[str]] = {
     "riprap.operators.packets.count_min": [],
     "riprap.operators.learning.dense": [],
     "riprap.operators.learning.sgd": [],
+    "riprap.operators.text.columns": [],
     "riprap.operators.text.text": [],
     "riprap.operators.states._kernels": [],
     "riprap.prep_spark.capture": [],

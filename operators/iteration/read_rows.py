@@ -9,6 +9,7 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
+from riprap.operators.text.columns import numbers, words
 
 LINE_END = 10
 
@@ -38,6 +39,18 @@ def table_of(data: np.ndarray, offsets: np.ndarray, called: str, form: str) -> n
     DataError, saying that the input is no list of what it is `called`, and what to write (`form`), where a line has
     something else, or more or fewer than another.
     """
+    split = words(data, offsets)
+    if split is not None:
+        bytes_, ends, counts = split
+        width = counts.max(initial=0)
+        table = numbers(bytes_, ends) if width and np.isin(counts, (0, width)).all() else None
+        if table is not None:
+            return table.reshape(-1, width)
+    return _line_by_line(data, offsets, called, form)
+
+
+def _line_by_line(data: np.ndarray, offsets: np.ndarray, called: str, form: str) -> np.ndarray:
+    """Whatever Python takes for numbers, or why it is none."""
     lines = np.insert(data, offsets[1:-1], LINE_END).tobytes().splitlines()
     try:
         return np.array([line.split() for line in lines if line.strip()], np.float64, ndmin=2)

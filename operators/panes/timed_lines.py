@@ -11,6 +11,7 @@ from riprap.codec.errors import DataError
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
 from riprap.operators.states.checks import PackedKeys, pack_keys
+from riprap.operators.text.columns import column, numbers, whole_numbers
 
 
 class TimedLines(DataflowOperator):
@@ -46,13 +47,30 @@ class TimedLines(DataflowOperator):
             data, offsets = items.arrays
         except ValueError as error:
             raise DataError(f"the input has no lines: {error}", "Prepare it with riprap prep text.") from error
+        columns = self._at_once(data, offsets)
+        return items._replace(arrays=self._line_by_line(data, offsets) if columns is None else columns)
+
+    def _at_once(self, data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """None where a line is odd: then they are looked at one by one."""
+        whole = (data, offsets, self._separator)
+        time, key, value = (None if at < 0 else column(*whole, at) for at in self._columns)
+        if time is None or key is None or (value is None and self._columns[2] >= 0):
+            return None
+        times = whole_numbers(*time)
+        values = np.ones(len(offsets) - 1) if value is None else numbers(*value)
+        keys = key if self._text else (whole_numbers(*key),)
+        found = (times, values, *keys)
+        return None if any(one is None for one in found) else found
+
+    def _line_by_line(self, data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Whatever Python takes for numbers; DataError names the first line that has something else."""
         text, at = data.tobytes(), offsets.tolist()
         lines = [text[begin:end].split(self._separator) for begin, end in pairwise(at)]
         time, key, value = self._columns
         times = self._numbers(lines, time, np.int64)
         values = np.ones(len(lines)) if value < 0 else self._numbers(lines, value, np.float64)
         keys = self._texts(lines, key) if self._text else (self._numbers(lines, key, np.int64),)
-        return items._replace(arrays=(times, values, *keys))
+        return times, values, *keys
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         times, values, *keys = items.arrays

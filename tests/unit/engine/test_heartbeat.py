@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ def test_a_worker_with_nothing_to_do_beats_seldom_but_beats(monkeypatch: pytest.
     clock = 1000  # in tenths of a second
     monkeypatch.setattr("riprap.engine.worker.worker.time", SimpleNamespace(monotonic=lambda: clock))
     worker: Any = SimpleNamespace(turns=0, heartbeats=0, _beaten=(0, 0.0), _calm_s=4)
+    worker._beat = partial(Worker._beat, worker)
     worker._watch_call, worker.progress = lambda turns, now: None, lambda: {"beat": worker.heartbeats}
     sent = []
     for turns in (CALM_TURNS + 1, 0, 1, 1, 1, 0, CALM_TURNS + 1, 50):
@@ -32,6 +34,7 @@ def test_a_part_that_is_safe_is_told_at_once_and_once_and_is_a_heartbeat() -> No
     told: list[Any] = []
     channel, task = SimpleNamespace(send=told.append), SimpleNamespace(part=SavedPart(1, 0, 0.0, 0.0))
     worker: Any = SimpleNamespace(turns=7, heartbeats=0, _part_told=0, task=task, channel=channel)
+    worker._beat = partial(Worker._beat, worker)
     worker.progress = lambda: {"beat": worker.heartbeats, "checkpoint": task.part.number}
     for _ in range(2):
         Worker._say_what_is_safe(worker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -184,6 +185,7 @@ def test_metrics_that_a_heartbeat_cannot_get_are_asked_for_by_the_thread_that_ch
     woken: list[bool] = []
     network = SimpleNamespace(wake=lambda: woken.append(True))
     worker: Any = SimpleNamespace(turns=9, heartbeats=0, _beaten=(0, 0.0), _calm_s=0, _doubtful=False, network=network)
+    worker._beat = partial(Worker._beat, worker)
     worker._watch_call, worker.progress = lambda turns, now: None, progress
     assert Worker.heartbeat(worker) is None and woken and worker._doubtful
     Worker._ask_again(worker)
