@@ -65,7 +65,7 @@ test-long: build $(VENV)/.test ## run the further cases of the scenarios and uni
 	$(BIN)/python -m pytest -q -n 2 -m long tests/unit
 	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m long tests/namespaces tests/cluster tests/scenarios
 
-oracle: build $(VENV)/.test ## run the topologies of configs/ under every scheme, also with kills, and compare with the kept digests (20 minutes)
+oracle: build $(VENV)/.test ## run the topologies of configs/ under every scheme, also with kills, and compare with the kept digests (an hour)
 	$(BIN)/python tests/regress/oracle.py $(NAMES)
 
 test-wheel: build $(VENV)/.test ## build a wheel, and run the unit tests on its installed copy from another folder
