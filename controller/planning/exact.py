@@ -2,8 +2,8 @@
 
 For operators with independent inputs OF is linear: F_t <= x_t and F_t <= sum of shares times F_u, where x_t is 1 for a
 task with a replica and F_t its fidelity. A join is a product: with few MC-trees the program has one variable for each
-tree, and is exact again; with many, the least of a join's streams stands for their product, which makes the program's
-optimum an upper bound, and its plan one among others.
+tree and for what it is grown from, and is exact again; with many, the least of a join's streams stands for their
+product, which makes the program's optimum an upper bound, and its plan one among others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import importlib
 import importlib.util
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -109,12 +110,15 @@ class _Program:
         return chosen, bound
 
 
+_ONE_AT_A_TIME = threading.Lock()  # or one of two puts back what the other has put there
+
+
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     """Drop what C code prints meanwhile: HiGHS writes a line of its own to stdout now and then, whatever it is told
     (https://github.com/jump-dev/HiGHS.jl/issues/312), and what `riprap plan --json` prints is read by programs."""
     flush = ctypes.CDLL(None).fflush
-    with open(os.devnull, "wb") as nowhere:
+    with _ONE_AT_A_TIME, open(os.devnull, "wb") as nowhere:
         flush(None)
         stdout = os.dup(1)
         try:

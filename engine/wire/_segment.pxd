@@ -23,7 +23,7 @@ cdef enum:
     TOKEN_BYTES = 16
     RING_BYTES = 1 << 16
     LINE_BYTES = 128  # two cache lines: x86 prefetches lines in pairs
-    MAGIC = 0x72697072  # "ripr"
+    MAGIC = 0x72697332  # "ris2": changes with the layout
 
 cdef struct Head:
     uint64_t magic

@@ -2,8 +2,8 @@
 
 The segment is a file of /dev/shm without a name (O_TMPFILE, open(2)): whoever is killed, nothing can be left behind.
 Neighbours open it as /proc/PID/fd/FD. A slot is free again when its array here is gone and every link that it was lent
-on has released it, or leads elsewhere; only slots without an array are looked at. So nothing that someone may still read is ever written over, except by the
-death of the reader's incarnation, which its lane's `owner` tells it.
+on has released it, or leads elsewhere; only slots without an array are looked at. So nothing that someone may still
+read is ever written over, except by the death of the reader's incarnation, which its lane's `owner` tells it.
 """
 
 from bisect import bisect

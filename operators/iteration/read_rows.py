@@ -12,6 +12,7 @@ from riprap.operators.options import Option, check
 from riprap.operators.text.columns import numbers, words
 
 LINE_END = 10
+LINE_ENDS = np.frombuffer(b"\n\r", np.uint8)
 
 
 class ReadRows(DataflowOperator):
@@ -39,7 +40,7 @@ def table_of(data: np.ndarray, offsets: np.ndarray, called: str, form: str) -> n
     DataError, saying that the input is no list of what it is `called`, and what to write (`form`), where a line has
     something else, or more or fewer than another.
     """
-    split = words(data, offsets)
+    split = None if np.isin(data, LINE_ENDS).any() else words(data, offsets)
     if split is not None:
         bytes_, ends, counts = split
         width = counts.max(initial=0)

@@ -111,6 +111,11 @@ def test_a_table_is_the_same_at_once_and_line_by_line(texts: list[str]) -> None:
     assert at_once.tobytes() == one_by_one.tobytes()
 
 
+def test_a_line_end_within_a_line_ends_it() -> None:
+    lines = pack_keys([b"1 2\r3 4", b"5 6\r"])
+    assert table_of(*lines, "rows", "").tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
 def test_a_table_keeps_what_only_python_reads() -> None:
     table = table_of(*pack_keys([b"1 nan", b"inf 2"]), "rows", "")
     assert table[0, 0] == 1 and math.isnan(table[0, 1]) and table[1].tolist() == [math.inf, 2]
