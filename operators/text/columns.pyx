@@ -112,24 +112,34 @@ def whole_numbers(data, offsets):
         return None
     cdef const uint8_t[::1] source = lines[0]
     cdef const int64_t[::1] at = lines[1]
-    found = np.empty(at.shape[0] - 1, np.int64)
+    cdef Py_ssize_t count = at.shape[0] - 1, i
+    if not source.shape[0]:
+        return None
+    found = np.empty(count, np.int64)
     cdef int64_t[::1] to = found
-    cdef Py_ssize_t i, j
-    cdef int64_t value
-    cdef bint negative
-    for i in range(to.shape[0]):
-        j, value = at[i], 0
-        negative = j < at[i + 1] and source[j] == MINUS
-        j += negative
-        if not 0 < at[i + 1] - j <= WHOLE_DIGITS_MAX:
-            return None
-        while j < at[i + 1]:
-            if not ZERO <= source[j] <= NINE:
-                return None
-            value = 10 * value + source[j] - ZERO
-            j += 1
-        to[i] = -value if negative else value
-    return found
+    with nogil:
+        for i in range(count):
+            if not _whole_number(&source[0] + at[i], &source[0] + at[i + 1], &to[i]):
+                break
+        else:
+            i = count
+    return found if i == count else None
+
+
+cdef bint _whole_number(const uint8_t* first, const uint8_t* stop, int64_t* number) noexcept nogil:
+    cdef bint negative = first < stop and first[0] == MINUS
+    first += negative
+    if not 0 < stop - first <= WHOLE_DIGITS_MAX:
+        return False
+    number[0] = 0
+    while first < stop:
+        if not ZERO <= first[0] <= NINE:
+            return False
+        number[0] = 10 * number[0] + first[0] - ZERO
+        first += 1
+    if negative:
+        number[0] = -number[0]
+    return True
 
 
 def numbers(data, offsets):
@@ -138,13 +148,16 @@ def numbers(data, offsets):
         return None
     cdef const uint8_t[::1] source = lines[0]
     cdef const int64_t[::1] at = lines[1]
-    found = np.empty(at.shape[0] - 1)
+    cdef Py_ssize_t count = at.shape[0] - 1, i
+    found = np.empty(count)
     cdef double[::1] to = found
-    cdef Py_ssize_t i
-    for i in range(to.shape[0]):
-        if not _number(&source[0] + at[i], &source[0] + at[i + 1], &to[i]):
-            return None
-    return found
+    with nogil:
+        for i in range(count):
+            if not _number(&source[0] + at[i], &source[0] + at[i + 1], &to[i]):
+                break
+        else:
+            i = count
+    return found if i == count else None
 
 
 cdef bint _number(const uint8_t* first, const uint8_t* stop, double* number) noexcept nogil:

@@ -60,7 +60,7 @@ def test_what_is_not_plainly_a_number_is_left(text: str) -> None:
     assert whole_numbers(*pack_keys([b"1", text.encode()])) is None
 
 
-@given(st.lists(st.integers(-(10**18) + 1, 10**18 - 1), max_size=5))
+@given(st.lists(st.integers(-(10**18) + 1, 10**18 - 1), min_size=1, max_size=5))
 def test_whole_numbers(values: list[int]) -> None:
     found = whole_numbers(*pack_keys([str(value).encode() for value in values]))
     assert found is not None and found.tolist() == values
