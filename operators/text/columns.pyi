@@ -1,7 +1,7 @@
 """Kernels that take the columns of lines apart, and read numbers; whatever is not plainly so is left to the caller.
 
 A block of lines is a pair of bytes (uint8, without line ends) and n + 1 offsets (int64) that never go back. All return
-None where anything is odd, so the caller, who is slower, can say what.
+None where anything is odd, so the caller, who is slower, can say what, and may where there are no bytes.
 """
 
 import numpy as np
