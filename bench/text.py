@@ -1,20 +1,27 @@
-"""Bytes of text a second that the kernels of word count and grep take: `python -m bench.text`."""
+"""Bytes of text a second that the kernels of word count and grep take, and lines of numbers: `python -m bench.text`.
+
+Lines of numbers are read by C, or line by line in Python where one of them is odd: here, by an infinity.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from bench.runs import save, table
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Items
+from riprap.operators.iteration.read_rows import ReadRows
+from riprap.operators.panes.timed_lines import TimedLines
 from riprap.operators.text.grep import Grep
 from riprap.operators.text.word_count import CountWords, SplitWords
 
 WORDS, VOCABULARY, BLOCK_LINES, REPEATS = 2_000_000, 30_000, 8192, 7
+NUMBER_LINES, ODD = 200_000, "inf"
 
 
 class Kept:
@@ -37,12 +44,17 @@ def text(first: str = "a") -> tuple[list[Items], list[str], int]:
     vocabulary = ["".join(map(chr, letters)).encode() for letters in numbers]
     ranks = np.minimum(rng.zipf(1.15, WORDS), VOCABULARY - 1).reshape(-1, 8).tolist()
     lines = [b" ".join(vocabulary[rank] for rank in row) for row in ranks]
+    return blocks_of(lines), [word.decode() for word in vocabulary], sum(map(len, lines))
+
+
+def blocks_of(lines: list[bytes]) -> list[Items]:
+    """Blocks as a source of text hands them out."""
     blocks = []
     for begin in range(0, len(lines), BLOCK_LINES):
         part = lines[begin : begin + BLOCK_LINES]
         offsets = np.cumsum([0, *(len(line) for line in part)], dtype=np.int64)
         blocks.append(Items(1, "", 0, len(part), (np.frombuffer(b"".join(part), np.uint8), offsets)))
-    return blocks, [word.decode() for word in vocabulary], sum(map(len, lines))
+    return blocks
 
 
 def rate(work: Callable[[], object], amount: float) -> float:
@@ -95,6 +107,18 @@ def grep_rate(blocks: list[Items], size: int, pattern: str) -> float:
     return rate(lambda: [grep.process_data(grep.prepare(block), 0, Kept()) for block in blocks], size / 1e6)  # type: ignore[arg-type]
 
 
+def number_rates(last: str = "") -> dict[str, float]:
+    """M lines/s; with `last` for the last number of each line."""
+    timed, rows = TimedLines(value=2), ReadRows()
+    of_three = blocks_of([f"{n // 7},{n * 7919 % 5000},{last or n % 97 / 4}".encode() for n in range(NUMBER_LINES)])
+    of_two = blocks_of([f"{n * 7919 % 50_000} {last or n * 104_729 % 50_000}".encode() for n in range(NUMBER_LINES)])
+    to: Any = Kept()
+    return {
+        "TimedLines, time,key,value": rate(lambda: [timed.prepare(one) for one in of_three], NUMBER_LINES / 1e6),
+        "ReadRows, two numbers": rate(lambda: [rows.process_data(one, 0, to) for one in of_two], NUMBER_LINES / 1e6),
+    }
+
+
 def main() -> None:
     """Print and save."""
     blocks, vocabulary, size = text()
@@ -107,7 +131,12 @@ def main() -> None:
         rates[f"Grep, {caption}"] = grep_rate(blocks, size, pattern)
     rates["Grep, a regular expression"] = grep_rate(blocks, size, vocabulary[3000] + "|zz+y")
     caption = f"one core, {size / 1e6:.0f} MB in blocks of {BLOCK_LINES} lines, medians of {REPEATS}"
-    save("text", "Word count and grep", {caption: table(["operator", "MB/s"], rates.items())}, rates)
+    tables = {caption: table(["operator", "MB/s"], rates.items())}
+    plain, odd = number_rates(), number_rates(ODD)
+    lines = [(name, plain[name], odd[name]) for name in plain]
+    about = f"lines of numbers, one core, {NUMBER_LINES:,} in such blocks"
+    tables[about] = table(["operator", "M lines/s", "where a line is odd"], lines)
+    save("text", "Word count and grep", tables, {"text": rates, "lines": plain, "odd lines": odd})
 
 
 if __name__ == "__main__":
