@@ -128,12 +128,13 @@ class _FactorCurve:
             plans, values = plans_up_to(graph, last)
             limits = upper_bounds(graph, range(last + 1))
         for number in range(last + 1):
-            self._plans[number], self._values[number] = plans[number], float(values[number])
-            self._bounds[number] = float(max(values[number], limits[number]))
+            value, limit = float(values[number]), float(limits[number])
+            self._plans[number], self._values[number] = plans[number], value
+            self._bounds[number] = limit if limit > value + ROUNDING else value
         self._exact.clear()
 
     def _solved(self, number: int) -> None:
-        if number in self._exact or self._values[number] >= self._bounds[number] - ROUNDING:
+        if number in self._exact or self._values[number] == self._bounds[number]:
             return
         self._exact.add(number)
         longest = SECONDS_MAX if self._always_exact else AUTO_SECONDS_MAX
