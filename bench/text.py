@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from bench.runs import save, table
 from riprap.operators.base import Context
-from riprap.operators.dataflow import Items
+from riprap.operators.dataflow import Items, Keys
 from riprap.operators.iteration.read_rows import ReadRows
+from riprap.operators.keyed import shares
 from riprap.operators.panes.timed_lines import TimedLines
 from riprap.operators.text.grep import Grep
 from riprap.operators.text.word_count import CountWords, SplitWords
 
 WORDS, VOCABULARY, BLOCK_LINES, REPEATS = 2_000_000, 30_000, 8192, 7
 NUMBER_LINES, ODD = 200_000, "inf"
+TASKS = 7
 
 
 class Kept:
@@ -32,6 +34,9 @@ class Kept:
 
     def send(self, arrays: list[np.ndarray], count: int, to: int | None = None, stage: str | None = None) -> None:
         self.sent.append((arrays, count))
+
+    def send_by_key(self, keys: Keys, columns: Sequence[np.ndarray] = ()) -> None:
+        self.sent += [(list(share.arrays), share.items) for share in shares(keys, list(columns), TASKS)]
 
 
 def text(first: str = "a") -> tuple[list[Items], list[str], int]:
@@ -68,9 +73,9 @@ def rate(work: Callable[[], object], amount: float) -> float:
 
 
 def splitter(ascii: bool = False) -> SplitWords:
-    """A task that sends to seven."""
+    """A task that sends to `TASKS`."""
     split = SplitWords(ascii)
-    split.open(Context(downstream={"count": 7}))
+    split.open(Context(downstream={"count": TASKS}))
     return split
 
 
