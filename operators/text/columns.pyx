@@ -9,6 +9,8 @@ from libc.string cimport memchr, memcpy
 
 import numpy as np
 
+from riprap.operators.text.text cimport HeldLines
+
 cdef enum:
     WHOLE_DIGITS_MAX = 18  # that many fit into 64 bits, whatever they are
     TEXT_BYTES_MAX = 64
@@ -26,28 +28,29 @@ for _power in range(EXACT_MAX + 1):
     POWERS[_power] = 10.0**_power
 
 
+ctypedef bint (*Reader)(const uint8_t* first, const uint8_t* stop, void* number) noexcept nogil
+
+
 def column(data, offsets, bytes separator, Py_ssize_t number):
-    lines = _lines(data, offsets)
-    if lines is None or len(separator) != 1:
+    cdef HeldLines lines = _lines(data, offsets)
+    if lines is None or not lines.own.size or len(separator) != 1:
         return None
-    cdef const uint8_t[::1] source = lines[0]
-    cdef const int64_t[::1] at = lines[1]
-    cdef Py_ssize_t count = at.shape[0] - 1, i
-    taken, ends = np.empty(len(lines[0]), np.uint8), np.zeros(count + 1, np.int64)
+    cdef const uint8_t* source = lines.own.bytes
+    cdef const int64_t* at = lines.own.offsets
+    cdef Py_ssize_t count = lines.own.count, i
+    taken, ends = np.empty(lines.own.size, np.uint8), np.zeros(count + 1, np.int64)
     cdef uint8_t[::1] to = taken
     cdef int64_t[::1] to_at = ends
     cdef uint8_t parts = separator[0]
     cdef const uint8_t* first
     cdef const uint8_t* last
     cdef int64_t used = 0
-    if not source.shape[0]:
-        return None
     with nogil:
         for i in range(count):
-            first = _from(&source[0] + at[i], &source[0] + at[i + 1], parts, number)
+            first = _from(source + at[i], source + at[i + 1], parts, number)
             if first == NULL:
                 break
-            last = _end(first, &source[0] + at[i + 1], parts)
+            last = _end(first, source + at[i + 1], parts)
             memcpy(&to[0] + used, first, last - first)
             used += last - first
             to_at[i + 1] = used
@@ -73,12 +76,12 @@ cdef const uint8_t* _end(const uint8_t* first, const uint8_t* stop, uint8_t part
 
 
 def words(data, offsets):
-    lines = _lines(data, offsets)
+    cdef HeldLines lines = _lines(data, offsets)
     if lines is None:
         return None
-    cdef const uint8_t[::1] source = lines[0]
-    cdef const int64_t[::1] at = lines[1]
-    cdef Py_ssize_t count = at.shape[0] - 1, size = source.shape[0], i, j
+    cdef const uint8_t* source = lines.own.bytes
+    cdef const int64_t* at = lines.own.offsets
+    cdef Py_ssize_t count = lines.own.count, size = lines.own.size, i, j
     taken, ends = np.empty(size, np.uint8), np.zeros(size // 2 + count + 2, np.int64)
     counts = np.zeros(count, np.int64)
     cdef uint8_t[::1] to = taken
@@ -107,63 +110,52 @@ cdef bint _is_space(uint8_t byte) noexcept nogil:
 
 
 def whole_numbers(data, offsets):
-    lines = _lines(data, offsets)
-    if lines is None:
+    return _read(data, offsets, np.int64, _whole_number)
+
+
+def numbers(data, offsets):
+    return _read(data, offsets, np.float64, _number)
+
+
+cdef object _read(data, offsets, kind, Reader read):
+    """A number of 8 bytes from each line; None where one has none."""
+    cdef HeldLines lines = _lines(data, offsets)
+    if lines is None or not lines.own.size:
         return None
-    cdef const uint8_t[::1] source = lines[0]
-    cdef const int64_t[::1] at = lines[1]
-    cdef Py_ssize_t count = at.shape[0] - 1, i
-    if not source.shape[0]:
-        return None
-    found = np.empty(count, np.int64)
-    cdef int64_t[::1] to = found
+    cdef const uint8_t* source = lines.own.bytes
+    cdef const int64_t* at = lines.own.offsets
+    cdef Py_ssize_t count = lines.own.count, i
+    found = np.empty(count, kind)
+    cdef int64_t[::1] to = found.view(np.int64)
     with nogil:
         for i in range(count):
-            if not _whole_number(&source[0] + at[i], &source[0] + at[i + 1], &to[i]):
+            if not read(source + at[i], source + at[i + 1], &to[i]):
                 break
         else:
             i = count
     return found if i == count else None
 
 
-cdef bint _whole_number(const uint8_t* first, const uint8_t* stop, int64_t* number) noexcept nogil:
+cdef bint _whole_number(const uint8_t* first, const uint8_t* stop, void* number) noexcept nogil:
+    cdef int64_t value = 0
     cdef bint negative = first < stop and first[0] == MINUS
     first += negative
     if not 0 < stop - first <= WHOLE_DIGITS_MAX:
         return False
-    number[0] = 0
     while first < stop:
         if not ZERO <= first[0] <= NINE:
             return False
-        number[0] = 10 * number[0] + first[0] - ZERO
+        value = 10 * value + first[0] - ZERO
         first += 1
-    if negative:
-        number[0] = -number[0]
+    (<int64_t*>number)[0] = -value if negative else value
     return True
 
 
-def numbers(data, offsets):
-    lines = _lines(data, offsets)
-    if lines is None or not len(lines[0]):
-        return None
-    cdef const uint8_t[::1] source = lines[0]
-    cdef const int64_t[::1] at = lines[1]
-    cdef Py_ssize_t count = at.shape[0] - 1, i
-    found = np.empty(count)
-    cdef double[::1] to = found
-    with nogil:
-        for i in range(count):
-            if not _number(&source[0] + at[i], &source[0] + at[i + 1], &to[i]):
-                break
-        else:
-            i = count
-    return found if i == count else None
-
-
-cdef bint _number(const uint8_t* first, const uint8_t* stop, double* number) noexcept nogil:
+cdef bint _number(const uint8_t* first, const uint8_t* stop, void* number) noexcept nogil:
     """A decimal number, rounded correctly; False for anything else (W. D. Clinger, How to read floating point numbers
     accurately, 1990, for the short ones)."""
     cdef const uint8_t* at = first
+    cdef double value
     cdef uint64_t digits = 0
     cdef int seen = 0, behind = 0, power = 0
     cdef bint negative = False, lowers = False, pointed = False
@@ -195,10 +187,9 @@ cdef bint _number(const uint8_t* first, const uint8_t* stop, double* number) noe
         return False
     power = (-power if lowers else power) - behind
     if seen > WHOLE_DIGITS_MAX or digits > WHOLE_MAX or not -EXACT_MAX <= power <= EXACT_MAX:
-        return _by_the_library(first, stop, number)
-    number[0] = digits * POWERS[power] if power >= 0 else digits / POWERS[-power]
-    if negative:
-        number[0] = -number[0]
+        return _by_the_library(first, stop, <double*>number)
+    value = digits * POWERS[power] if power >= 0 else digits / POWERS[-power]
+    (<double*>number)[0] = -value if negative else value
     return True
 
 
@@ -213,10 +204,9 @@ cdef bint _by_the_library(const uint8_t* first, const uint8_t* stop, double* num
     return end == text + (stop - first)
 
 
-def _lines(data, offsets):
-    """Both arrays, where they are lines; else None."""
-    if data.dtype != np.uint8 or offsets.dtype != np.int64 or data.ndim != 1 or offsets.ndim != 1:
+cdef HeldLines _lines(data, offsets):
+    """None where they are no lines."""
+    try:
+        return HeldLines(data, offsets)
+    except ValueError:
         return None
-    if not len(offsets) or offsets[0] < 0 or offsets[len(offsets) - 1] > len(data) or (np.diff(offsets) < 0).any():
-        return None
-    return np.ascontiguousarray(data), np.ascontiguousarray(offsets)

@@ -9,10 +9,6 @@ from libc.stdlib cimport free
 import numpy as np
 
 cdef extern from "text.h" nogil:
-    ctypedef struct text_lines:
-        const uint8_t *bytes
-        const int64_t *offsets
-        size_t size, count
     bint lines_are_sound(text_lines lines)
     uint64_t hash_bytes(const uint8_t *bytes, size_t length, uint64_t seed)
     size_t measure_lines(text_lines lines, const int64_t *numbers, size_t count, int64_t *ends)
@@ -39,12 +35,8 @@ cdef uint8_t NOTHING[1]
 fill_word_characters()
 
 
-cdef class _Lines:
+cdef class HeldLines:
     """A block's lines, held for the length of a call. ValueError when they are none."""
-
-    cdef const uint8_t[::1] bytes
-    cdef const int64_t[::1] offsets
-    cdef text_lines own
 
     def __cinit__(self, data, offsets):
         self.bytes, self.offsets = data, offsets
@@ -81,7 +73,7 @@ cdef class WordTable:
 
     def split(self, data, offsets, size_t first):
         """The words of lines [first, n) as (bytes, offsets, counts): each once, in the order of its first occurrence."""
-        cdef _Lines lines = _Lines(data, offsets)
+        cdef HeldLines lines = HeldLines(data, offsets)
         if lines.own.size >= 2**31:
             raise ValueError("blocks of 2 GB and more")
         words_clear(&self.own)
@@ -100,7 +92,7 @@ cdef class WordTable:
 
 def matching_lines(data, offsets, const uint8_t[::1] needle, size_t first=0):
     """Numbers of the lines [first, n) that contain the needle (not empty): int64, ascending."""
-    cdef _Lines lines = _Lines(data, offsets)
+    cdef HeldLines lines = HeldLines(data, offsets)
     if not needle.shape[0] or first > lines.own.count:
         raise ValueError("an empty needle, or a first line behind the last")
     cdef size_t count
@@ -113,7 +105,7 @@ def matching_lines(data, offsets, const uint8_t[::1] needle, size_t first=0):
 
 def take_lines(data, offsets, const int64_t[::1] numbers):
     """The lines of these numbers as a block of their own."""
-    cdef _Lines lines = _Lines(data, offsets)
+    cdef HeldLines lines = HeldLines(data, offsets)
     cdef size_t n = numbers.shape[0], missing
     to_offsets = np.empty(n + 1, np.int64)
     cdef int64_t[::1] ends = to_offsets
@@ -132,7 +124,7 @@ def take_lines(data, offsets, const int64_t[::1] numbers):
 
 def checksum(data, offsets, uint64_t seed=0):
     """The sum of the lines' 64-bit hashes, modulo 2^64: the same for the same lines in any order."""
-    cdef _Lines lines = _Lines(data, offsets)
+    cdef HeldLines lines = HeldLines(data, offsets)
     cdef uint64_t total = 0
     cdef size_t i
     with nogil:
