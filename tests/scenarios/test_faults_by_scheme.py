@@ -364,12 +364,13 @@ def test_linear_work_sends_its_linear_part_alone(job: Job) -> None:
 
 
 def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
-    scheme, long_epochs = "fault_tolerance={scheme: reactive}", ("--set", "micro_batch=250000")
+    scheme = "fault_tolerance={scheme: reactive}"
+    long_epochs = ("--set", "input.repeat=60", "--set", "micro_batch=250000")
     calm = job(scheme, words=long_epochs)
-    faults = ("kill:processor.1@30%", "kill:processor.4@30%", "kill:sink.0@60%", "kill:processor.1@80%")
+    faults = ("kill:processor.1@20%", "kill:processor.4@20%", "kill:sink.0@40%", "kill:processor.1@60%")
     disturbed = job(scheme, *faults, words=long_epochs)
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
-    assert disturbed["items"] == ITEMS and lacks(disturbed) == []
+    assert disturbed["items"] == 2 * ITEMS and lacks(disturbed) == []
     events = [json.loads(line) for line in (disturbed["out"] / "events.jsonl").read_text().splitlines()]
     restored = [e for e in events if e["event"] == "restored" and "items" in e and e["worker"].startswith("processor")]
     assert {e["worker"] for e in restored} == {"processor.1", "processor.4"}
