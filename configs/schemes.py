@@ -267,15 +267,8 @@ class PartiallyActiveOptions(Keeping):
         return self
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        """No edge leads back: what it brings has no place in the order of windows."""
-        for edge in shape.edges:
-            if edge.feedback:
-                yield Problem(
-                    ("fault_tolerance", "scheme"),
-                    f"is partially_active, and {edge.name} leads back: feedback has no place in the order of windows",
-                    "an exact scheme for that",
-                    "set fault_tolerance.scheme to barrier, for example",
-                )
+        """All that comes in has a place in the order of windows, and replicas can do without what they lack."""
+        yield from self._feedback_problems(shape)
         yield from self._replay_problems()
         after_s = self.rebuild_after_s
         if after_s is not None and after_s < (self.checkpoint_s or 0.0):
@@ -292,6 +285,27 @@ class PartiallyActiveOptions(Keeping):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)
         if self.plan is not None:
             yield from self._plan_problems(self.plan, shape)
+
+    def _feedback_problems(self, shape: Shape) -> Iterator[Problem]:
+        """Loops, feedback that is taken whenever it comes, and what would need a window without it."""
+        at = ("fault_tolerance", "scheme")
+        for edge in shape.edges:
+            if edge.loop:
+                wrong = f"is partially_active, and {edge.name} is a loop, which has no place in the order of windows"
+                fix = "set fault_tolerance.scheme to barrier, for example"
+                yield Problem(at, wrong, "an exact scheme for that", fix)
+            elif edge.feedback and edge.consistency == "asp":
+                wrong = f"is partially_active, and {edge.name} feeds back under asp: no window says when that comes in"
+                fix = "set its consistency to bsp or ssp, or fault_tolerance.scheme to barrier"
+                yield Problem(at, wrong, "an exact scheme for that, or feedback that is awaited", fix)
+        if not (back := [edge.name for edge in shape.edges if edge.feedback]):
+            return
+        if self.tentative_after_ms is not None:
+            wrong = f"is given, and {back[0]} feeds back: who waits for feedback cannot go on without its sender"
+            yield Problem(("fault_tolerance", "tentative_after_ms"), wrong, "no feedback, or no tentative output")
+        if self.checkpoint_s is None:
+            wrong = f"is null, and {back[0]} feeds back: what that has led to depends on all of the input"
+            yield Problem(("fault_tolerance", "checkpoint_s"), wrong, "checkpoint_s in seconds for that")
 
     def _replay_problems(self) -> Iterator[Problem]:
         """Neither checkpoints nor a replay, or both; or what would need a state that is whole."""

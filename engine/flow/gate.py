@@ -21,7 +21,7 @@ from riprap.engine.flow.segment_gate import SegmentGate
 from riprap.engine.flow.turns import unpack
 
 FORWARD = {Kind.DATA, Kind.PUNCTUATION, Kind.BARRIER, Kind.TENTATIVE}
-BACK, REPLY = {Kind.FEEDBACK, Kind.BARRIER}, {Kind.REPLY}
+BACK, REPLY = {Kind.FEEDBACK, Kind.PUNCTUATION, Kind.BARRIER}, {Kind.REPLY}
 NAMES_MAX, NAME_MAX = 256, 256
 """Absent workers that a tentative window may name, and the characters of a name."""
 

@@ -11,6 +11,7 @@ from riprap.codec.ids import WorkerId
 from riprap.configs.shape import targets
 from riprap.configs.topology import Topology
 from riprap.engine.flow.edges import Edge
+from riprap.engine.flow.progress import LinkKey, link_key
 from riprap.engine.flow.segment import CodedSegment, coded_stages, segments_around
 
 
@@ -27,12 +28,17 @@ class Joint:
     partitioning: str | None
     feedback: bool
     workers: tuple[WorkerId, ...]
-    awaited: bool = True
-    """True when its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
+    stale_windows: float = 0.0
+    """Windows that its receiver may run ahead of what comes (AF 5), on a feedback edge; infinite under ASP."""
     from_source: bool = False
     """True when the sending stage reads the job's input."""
     copies: tuple[WorkerId, ...] = ()
     """Active replicas of those workers: what is sent to one goes to them too, and any of them may send its output."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """True when its receiver may have to wait for what comes; not so on a feedback edge under ASP."""
+        return self.stale_windows != math.inf
 
     @property
     def everybody(self) -> tuple[WorkerId, ...]:
@@ -73,7 +79,7 @@ class Layout:
             if edge.upstream in coded or edge.downstream in coded:
                 continue
             pair = (tasks[edge.upstream], tasks[edge.downstream])
-            direct, awaited = Edge(edge.index, edge.name), edge.stale_windows != math.inf
+            direct, stale = Edge(edge.index, edge.name), edge.stale_windows
             reply = Edge(len(topology.edges) + edge.index, f"{edge.downstream}->{edge.upstream}:reply")
             if edge.downstream == me.stage:
                 origins = [i for i in range(pair[0]) if me.index in targets(edge, *pair, i)]
@@ -82,7 +88,7 @@ class Layout:
                 source = edge.upstream in topology.sources
                 inputs.append(
                     Joint(
-                        *(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, awaited, source),
+                        *(direct, reply, edge.upstream, edge.partitioning, edge.feedback, workers, stale, source),
                         topology.copies_of(workers),
                     )
                 )
@@ -92,7 +98,7 @@ class Layout:
                 copies = topology.copies_of(workers)
                 outputs.append(
                     Joint(
-                        *(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, awaited),
+                        *(direct, reply, edge.downstream, edge.partitioning, edge.feedback, workers, stale),
                         copies=copies,
                     )
                 )
@@ -122,6 +128,12 @@ class Layout:
     def _computes(self) -> bool:
         """True when the task is of a coded stage."""
         return any(segment.computes for segment in self.segments)
+
+    @cached_property
+    def leads(self) -> dict[LinkKey, float]:
+        """The links that feed back here, and the windows that the task may run ahead of each."""
+        back = [joint for joint in self.inputs if joint.feedback]
+        return {link_key(joint.edge, worker): joint.stale_windows for joint in back for worker in joint.workers}
 
     def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
         """The edges that end here, with the workers at their other end."""

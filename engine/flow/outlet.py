@@ -53,6 +53,8 @@ class Outlet:
     scheme: Leave
     on_put: Callable[[OutletLink, Block, bool], None] | None = None
     """The scheme's hook, where it has one."""
+    ends_feedback = False
+    """True when the end of a window is put on edges that lead back too."""
 
     def __init__(self, layout: Layout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
@@ -137,13 +139,18 @@ class Outlet:
         return self.progress.times.promised
 
     def punctuate(self, items: int, opened_at: float, last: bool) -> None:
-        """Close the window on all data links; its items are shared out, so that they add up at the destinations."""
+        """Close the window on all data links; its items are shared out, so that they add up at the destinations. Where
+        they are to know, those to whom it fed back hear last that this was all."""
         links = [link for link in self.links.values() if not link.joint.feedback]
         told = self.progress.times.told()
         for i, link in enumerate(links):
             share = items * (i + 1) // len(links) - items * i // len(links)
             meta = {"items": share, "last": last} | opened(opened_at, self.port.now()) | told
             self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
+        for link in self.links.values() if self.ends_feedback else ():
+            if link.joint.feedback:
+                meta = {"items": 0, "last": last} | opened(opened_at, self.port.now())
+                self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
 
     def put_barrier(self, checkpoint: int, overtakes: bool, savepoint: str = "") -> None:
         """Part what was put out on all links, back edges too, from what will be: behind what waits, or before it."""

@@ -143,7 +143,7 @@ class TaskProgress:
     sent: dict[LinkKey, At] = field(default_factory=dict)
     """Up to where each output link has been numbered."""
     feedback: dict[LinkKey, int] = field(default_factory=dict)
-    """The window of the newest feedback that was taken in, by link."""
+    """The window of the newest feedback that was taken in, by link; all of it, where its end is put out."""
     failures: list[int] = field(default_factory=list)
     """The windows in which this worker was restored."""
     rows: int = 0

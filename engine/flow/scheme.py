@@ -91,8 +91,9 @@ class Scheme:
     for_loops = False
     """True when it differs from other schemes within loops alone."""
 
-    forward_only = False
-    """True when it takes no edge that leads back."""
+    ordered = False
+    """True when all tasks take blocks in one order, window by window: feedback too, of which the ends of windows are
+    put out as well. Loops have no such order, nor have inputs that go on."""
 
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""

@@ -71,7 +71,7 @@ class Task:
         self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
         self._on_arrival: Callable[[Entry], None] | None = own_hook(scheme, "on_arrival")
         self._aside: Callable[[], bool] | None = own_hook(scheme, "aside")
-        self.outlet.on_put = own_hook(scheme, "on_put")
+        self.outlet.on_put, self.outlet.ends_feedback = own_hook(scheme, "on_put"), scheme.ordered
         if not self._fresh and not scheme.saves:
             self._recovery = scheme.recoveries(0)
 
@@ -358,7 +358,8 @@ class Task:
         if looping:
             self._go_on_with_loop()
         self.progress.done_on(entry.link).note(entry.block)
-        self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
+        if not self.scheme.ordered:  # else the end of the window follows
+            self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
         if looping and not self.progress.iterating:
             self._windows_closed()
@@ -428,6 +429,9 @@ class Task:
 
     def _punctuate(self, entry: Entry) -> None:
         block, progress = entry.block, self.progress
+        if entry.link in self.pace.staleness:
+            progress.feedback[entry.link] = block.epoch
+            return self._done_with(entry)
         progress.note_end(entry.link, block)
         if block.meta["last"]:
             progress.final = block.epoch

@@ -74,7 +74,7 @@ def _protection_problems(topology: Topology, stage: str, kind: JobKind, at: Fiel
     own = topology.stages[stage].fault_tolerance is not None
     where: FieldPath = ("stages", stage, "fault_tolerance", "scheme") if own else ("fault_tolerance", "scheme")
     options = topology.scheme_of(stage)
-    exact = (name for name, scheme in SCHEMES.items() if scheme.exact and not scheme.forward_only)
+    exact = (name for name, scheme in SCHEMES.items() if scheme.exact and not scheme.ordered)
     able = sorted(name for name in exact if name not in CHECKPOINTING)
     if options["scheme"] not in able or not scheme_class(options).exact:
         wrong = f"is {options['scheme']}, which does not go back to where the log of {stage}'s input is"

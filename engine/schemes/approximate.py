@@ -97,7 +97,7 @@ class Approximate(Scheme):
         self._unawaited = {
             link_key(joint.edge, worker)
             for joint in bench.layout.inputs
-            if not joint.awaited
+            if not joint.is_awaited
             for worker in joint.workers
         }
         self._set_limits()
@@ -153,7 +153,7 @@ class Approximate(Scheme):
     def _pending(self) -> Iterator[tuple[LinkKey, Block]]:
         """Blocks not arrived; of feedback only what somebody waits for, as models are large."""
         outlet = self.bench.outlet
-        return ((key, block) for key, block in outlet.pending() if outlet.links[key].joint.awaited)
+        return ((key, block) for key, block in outlet.pending() if outlet.links[key].joint.is_awaited)
 
     def _save_state(self) -> None:
         self._under_way, self._saving, self._emptied = self._divergence(), self._turn, False

@@ -7,7 +7,8 @@ all inboxes are `ordered` (engine/flow/rotation.py): so it puts out the same blo
 receivers drop those that they have. Nobody else goes back.
 
 A task without a state saves nothing that it has put out: it computes it again. Its checkpoint is a place in its inputs,
-as old as what its receivers may need. So no item is saved but what leaves a state.
+as old as what its receivers may need. So no item is saved but what leaves a state, or is fed back: in a circle of tasks
+without a state, each would wait for the next one's checkpoint.
 
 Without checkpoints (`checkpoint_s: null`, after Storm in PPA VI-A) destinations alone save their states. Others then
 begin with an empty one, so far back that they have computed `replay_s` of their input again before they come to what
@@ -37,7 +38,7 @@ from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.losses import NOTHING
 from riprap.engine.flow.outlet_link import OutletLink
-from riprap.engine.flow.progress import NOWHERE, Heard, LinkKey, TaskProgress, link_key, number_of
+from riprap.engine.flow.progress import INPUT, NOWHERE, Heard, LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.rotation import Rotation
 from riprap.engine.flow.scheme import Bench, Overtaken, Scheme
 from riprap.engine.schemes.parts.lag import Lag
@@ -65,7 +66,8 @@ class RestartPoint:
 class PartiallyActive(Scheme):
     """One task's half."""
 
-    saves = exact = forward_only = True
+    saves = exact = ordered = True
+    overtakes = False
 
     def __init__(self, bench: Bench, options: Mapping[str, Any]) -> None:
         super().__init__(bench, options)
@@ -74,6 +76,8 @@ class PartiallyActive(Scheme):
         self._state = None if replays else bench.operator.state
         """The state, where it is saved."""
         self.recorder = Recorder(bench.port, bench.progress, self._state)
+        self._keeps_output = self._state is not None or any(joint.feedback for joint in bench.layout.outputs)
+        """Where it is saved, checkpoints need not wait for those of receivers."""
         self._replay_s = float(options["replay_s"]) if replays else 0.0
         """So much is computed again before anything that a receiver may need."""
         self._every_s = self._replay_s / MARKS if replays else float(every_s or min(options["replay_s"], OTHERS_S))
@@ -107,15 +111,17 @@ class PartiallyActive(Scheme):
     @cached_property
     def _rotation(self) -> Rotation:
         """Begun when the first block comes: all that was saved is restored by then."""
-        closed = self.bench.progress.closed
-        return Rotation({link: closed.get(link, 0) for link in self._senders})
+        progress, leads = self.bench.progress, self.bench.layout.leads
+        links = [*self._senders, *([INPUT] if self.bench.layout.is_source else [])]
+        closed = {link: (progress.feedback if link in leads else progress.closed).get(link, 0) for link in links}
+        return Rotation(closed, leads)
 
     def may_come(self, link: LinkKey) -> bool:
         return link == self._rotation.turn
 
     def on_receive(self, entry: Entry) -> None:
-        if entry.link in self._senders:
-            self._rotation.note(entry.block)
+        self._rotation.note(entry.block)
+        if not entry.is_input:
             if "digests" in entry.block.meta:
                 self._pass_on(entry)
             if self._tentative is not None:
@@ -232,22 +238,21 @@ class PartiallyActive(Scheme):
 
     def _mark(self) -> None:
         """This end of a window is one to start from; not while a state waits for room in the store."""
-        has_state = self._state is not None
-        if has_state and self.recorder.full:
+        if self._keeps_output and self.recorder.full:
             return
         self._marked_s = self.bench.port.now()
-        if has_state:
+        if self._keeps_output:
             self.recorder.save_state(self.bench.outlet.pending())
         self._marks.append(RestartPoint(TaskProgress.unpack(self.bench.progress.pack()), self._marked_s))
-        if has_state:
+        if self._keeps_output:
             self._note_saved()
         else:
             self._save()
 
     def _save(self) -> None:
-        """Save the newest mark, where no state is saved, behind which is all that receivers may need, and before that
+        """Save the newest mark, where no output is saved, behind which is all that receivers may need, and before that
         the input that the state has to be computed from."""
-        if self._state is not None or self.recorder.full:
+        if self._keeps_output or self.recorder.full:
             return
         behind = [mark for mark in self._marks if self._is_behind(mark)]
         fit = [mark for mark in behind if not mark.record and mark.at <= behind[-1].at - self._replay_s]

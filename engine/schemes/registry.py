@@ -69,4 +69,4 @@ def names_for(general: bool, needs_order: bool = False) -> list[str]:
 
 def _begins_loops_anew(scheme: type[Scheme]) -> bool:
     """True when it cannot go on with a loop that depends on the order of blocks."""
-    return scheme.reorders or scheme.for_loops or scheme.forward_only
+    return scheme.reorders or scheme.for_loops or scheme.ordered

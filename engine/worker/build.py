@@ -19,7 +19,7 @@ from riprap.engine.flow.logged_reader import LoggedReader
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
 from riprap.engine.flow.port import Port
-from riprap.engine.flow.progress import TaskProgress, link_key
+from riprap.engine.flow.progress import TaskProgress
 from riprap.engine.flow.rate import rate_of
 from riprap.engine.flow.reader import InputReader, Reader
 from riprap.engine.flow.scheme import Bench
@@ -119,7 +119,7 @@ def hosting_task(
     outlet = Outlet(layout, own_port, TaskProgress(), files)
     stage = topology.stages[layout.me.stage]
     make = SegmentEndTask if layout.segments else Task
-    threads, pace = ComputeThreads(operator, stage.threads), pace_of(topology, layout)
+    threads, pace = ComputeThreads(operator, stage.threads), Pace(layout.leads)
     task = make(layout, own_port, operator, outlet, pace, reader, journal, is_first, threads)
     if isinstance(task, SegmentEndTask):
         task.join(alarms, [end_of(topology, segment, port, alarms, window, hosted) for segment in layout.segments])
@@ -163,13 +163,6 @@ def block_unit(topology: Topology) -> int:
     """Multiple that the number of an epoch's blocks is cut into."""
     (name,) = topology.processors
     return row_of(topology) * int((topology.stages[name].fault_tolerance or {}).get("rows", 1))
-
-
-def pace_of(topology: Topology, layout: Layout) -> Pace:
-    """The lead that a task may have over the feedback edges that end there."""
-    stale = {edge.index: edge.stale_windows for edge in topology.in_edges(layout.me.stage) if edge.feedback}
-    links = [(joint.edge, worker) for joint in layout.inputs if joint.feedback for worker in joint.workers]
-    return Pace({link_key(edge, worker): stale[edge.index] for edge, worker in links})
 
 
 def host_dataflow(topology: Topology, schema: Mapping[str, Any], layout: Layout, port: OwnPort) -> Hosted:

@@ -100,12 +100,18 @@ def trained(job: Job) -> dict[str, Any]:
     return job("job.yaml", [*SETS, "fault_tolerance=none"], [])
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", pytest.param("upstream_backup", marks=pytest.mark.long)])
+REPLICATED = "{scheme: partially_active, checkpoint_s: 0.3, replicate: [processor]}"
+
+
+@pytest.mark.parametrize("scheme", ["mini_batch", REPLICATED, pytest.param("upstream_backup", marks=pytest.mark.long)])
 def test_a_job_that_trains_is_exact_whoever_dies(job: Job, trained: dict[str, Any], scheme: str) -> None:
     summary = job("job.yaml", [*SETS, f"fault_tolerance={scheme}"], EACH, *paced(200_000))
     assert summary["model"]["sha256"] == trained["model"]["sha256"]
     assert summary["items"] == ITEMS and summary["lost"]["items"] == 0
     assert summary["epochs"] == trained["epochs"]
+    assert any(one["worker"] == "processor.1" for one in summary.get("replicas", {}).get("takeovers", ())) == (
+        scheme == REPLICATED
+    )
 
 
 def test_a_model_that_is_approximate_stays_within_theta(job: Job, trained: dict[str, Any]) -> None:

@@ -52,9 +52,26 @@ def test_who_can_have_none_is_named(name: str, wrong: str) -> None:
     assert found.startswith("fault_tolerance.replicate.1") and wrong in found
 
 
-def test_an_edge_that_leads_back_is_refused() -> None:
-    (found,) = problems({}, shape(edges=[{"from": "total", "to": "read", "feedback": True}]))
-    assert "total->read leads back" in found
+BACK = {"from": "total", "to": "read", "feedback": True}
+
+
+@pytest.mark.parametrize("consistency", [{}, {"consistency": "bsp"}, {"consistency": "ssp", "staleness": 3}])
+def test_feedback_that_a_window_waits_for_has_its_place(consistency: dict[str, Any]) -> None:
+    assert problems({"replicate": ["count"], "budget": None}, shape(edges=[BACK | consistency])) == []
+
+
+@pytest.mark.parametrize(
+    ("edge", "options", "wrong"),
+    [
+        (BACK | {"consistency": "asp"}, {}, "fault_tolerance.scheme is partially_active, and total->read feeds back under"),
+        ({"from": "count", "to": "count", "loop": True}, {}, "fault_tolerance.scheme is partially_active, and count->count is"),
+        (BACK, {"tentative_after_ms": 200}, "fault_tolerance.tentative_after_ms is given, and total->read feeds back"),
+        (BACK, {"checkpoint_s": None, "replay_s": 2}, "fault_tolerance.checkpoint_s is null, and total->read feeds back"),
+    ],
+)  # fmt: skip
+def test_feedback_without_a_place_is_refused(edge: dict[str, Any], options: dict[str, Any], wrong: str) -> None:
+    (found,) = problems(options, shape(edges=[edge]))
+    assert found.startswith(wrong)
 
 
 def test_a_plan_names_the_replicas_but_for_destinations(tmp_path: Path) -> None:

@@ -75,3 +75,29 @@ def test_who_begins_within_a_window_waits_for_those_that_have_not_closed_it() ->
     assert rotation.turn == a
     rotation.note(Block(Kind.DATA, Epoch(6)))
     assert rotation.turn == b
+
+
+BACK: LinkKey = (3, 0)
+
+
+@pytest.mark.parametrize("lead", [0, 2])
+def test_what_was_fed_back_comes_whole_and_just_before_the_window_that_waits_for_it(lead: int) -> None:
+    a, b, _ = LINKS
+    rotation, order = Rotation({a: 0, BACK: 0, b: 0}, {BACK: lead}), []
+    blocks = {link: deque((window, i) for window in range(1, 6) for i in range(3)) for link in (a, b, BACK)}
+    while rotation.turn is not None and blocks[rotation.turn]:
+        window, i = blocks[of := rotation.turn].popleft()
+        kind = Kind.PUNCTUATION if i == 2 else Kind.FEEDBACK if of == BACK else Kind.DATA
+        rotation.note(Block(kind, Epoch(window)))
+        order.append((of, window))
+    for window in range(1, 6 - lead):
+        assert order.count((BACK, window)) == 3
+        at = [place for place, one in enumerate(order) if one == (BACK, window)]
+        assert order[at[0] - 1][1] == window + lead and at == [at[0], at[0] + 1, at[0] + 2]
+        assert len(order) == at[2] + 1 or order[at[2] + 1] == (a, window + 1 + lead)
+
+
+def test_who_begins_again_knows_how_much_was_fed_back() -> None:
+    a, b, _ = LINKS
+    assert Rotation({a: 4, b: 4, BACK: 3}, {BACK: 0}).turn == BACK
+    assert Rotation({a: 4, b: 4, BACK: 3}, {BACK: 1}).turn == a
