@@ -18,6 +18,7 @@ from riprap.controller.client import Client
 TEXT = "the quick brown fox jumps over the lazy dog\nand runs to the river\n" * 1500
 REPEAT, WINDOW = 40, 2000
 BARRIER = ("--set", "fault_tolerance={scheme: barrier, interval_ms: 30}")
+FED_BACK = "edges=[{from: split, to: count, partitioning: full}, {from: count, to: split, feedback: true}]"
 SLOW = ("--set", "stages.split.operator=slow_words:SlowSplit")
 TRUTH = {word: count * REPEAT for word, count in Counter(TEXT.split()).items()}
 
@@ -103,6 +104,10 @@ def test_a_savepoint_that_does_not_fit_is_refused_before_anything_starts(saved: 
         (
             ("saved", "--set", "fault_tolerance={scheme: partially_active, checkpoint_s: null, replay_s: 1}"),
             "fault_tolerance.checkpoint_s: is null, and the job begins from a savepoint",
+        ),
+        (
+            ("saved", "--set", "fault_tolerance=partially_active", "--set", FED_BACK),
+            "fault_tolerance.scheme: is partially_active, and no savepoint says where the windows of feedback end",
         ),
         (("torn", *BARRIER), "count.1.part"),
         (("nowhere", *BARRIER), "holds no savepoint"),
