@@ -36,6 +36,12 @@ def plan(path: Path, tasks: list[str], stages: dict[str, int] | None = None, edg
     return str(path)
 
 
+def test_in_place_is_a_way_of_tentative_output() -> None:
+    assert problems({"reconcile": False, "tentative_after_ms": 200}) == []
+    (found,) = problems({"reconcile": False})
+    assert found.startswith("fault_tolerance.reconcile is false, and without tentative output")
+
+
 def test_stages_and_tasks_may_have_replicas() -> None:
     assert problems({"replicate": ["read", "count.3"]}) == []
 
