@@ -84,7 +84,7 @@ def test_what_is_missing_in_the_end_is_what_came_too_late(shape: dict[str, Any],
         simulation = _killed(seed, victim, shape=shape)
         (counted,) = _states(simulation)[D]
         lacking = _lacking(simulation)
-        missing, is_whole_again = missing + ALL - counted, is_whole_again or bool(lacking) and WINDOWS not in lacking
+        missing, is_whole_again = missing + ALL - counted, is_whole_again or (bool(lacking) and WINDOWS not in lacking)
         if WINDOWS not in lacking:
             assert ALL - counted == _late(simulation), f"seed {seed}"
     assert missing and is_whole_again

@@ -7,7 +7,6 @@ from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import LinkKey, link_key
 from riprap.engine.flow.scheme import Bench
 
-
 NAMED_MAX = 64
 """Absent workers that are named; of more, only the first."""
 

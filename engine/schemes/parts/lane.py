@@ -24,6 +24,7 @@ from riprap.engine.schemes.parts.lane_outlet import LaneOutlet
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator, Items
 
+
 @dataclass
 class Inflow:
     """A link into a lane. Its blocks are in the order in which they came, exact and tentative ones.
