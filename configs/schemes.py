@@ -246,6 +246,8 @@ class PartiallyActiveOptions(Keeping):
     """Without checkpoints: so much of its input a task computes once more, from an empty state, after Storm."""
     tentative_after_ms: float | None = Field(default=None, gt=0, le=86_400_000, allow_inf_nan=False)
     """A task that has waited so long for a dead one goes on without it, beside: tentative output, later made exact."""
+    reconcile: bool = True
+    """False: it is never made exact, but goes on in place, after the paper; to compare with."""
     rebuild_after_s: float | None = Field(default=REBUILD_AFTER_S, gt=0, le=86_400, allow_inf_nan=False)
     """A copy that is so far behind the other one begins anew from what that one has saved; no sooner than that saves,
     where nothing is said of it."""
@@ -280,6 +282,9 @@ class PartiallyActiveOptions(Keeping):
         if self.adapt and after_s is None:
             wrong = "is null, and a replica that is started late may have to begin anew"
             yield Problem(("fault_tolerance", "rebuild_after_s"), wrong, "seconds, or no fault_tolerance.adapt")
+        if not self.reconcile and self.tentative_after_ms is None:
+            wrong = "is false, and without tentative output there is nothing to reconcile"
+            yield Problem(("fault_tolerance", "reconcile"), wrong, "fault_tolerance.tentative_after_ms beside it")
         yield from self._budget_problems(shape)
         for position, name in enumerate(self.replicate):
             yield from self._replica_problems(("fault_tolerance", "replicate", position), name, shape)

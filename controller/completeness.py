@@ -37,6 +37,8 @@ class Expected:
                 raise ConfigError(f"schema.{name} is {value!r}, not a count", "use `riprap run` or `riprap submit`")
         if "columns" not in schema and "none" in _schemes(topology):
             given["items"] = None  # a destination that died may have known of items in windows that were still open
+        if (topology.get("fault_tolerance") or {}).get("reconcile") is False:
+            given["items"] = None  # windows are closed without what comes too late
         return cls(**given)
 
     def shortfall(self, accounts: Sequence[Account]) -> str:

@@ -53,11 +53,12 @@ class Answers:
         owed, self._owed = self._owed, []
         for joint, worker in owed:
             link = link_key(joint.edge, worker)
-            meta: dict[str, Any] = {"heard": self._progress.heard[link].pack()}
+            heard = self._progress.heard[link]
+            meta: dict[str, Any] = {"heard": heard.pack()}
             if not self._is_asked(joint, worker):
                 meta["silent"] = True
-            if self.was:
-                meta["was"] = self.was
-            heard = Block(Kind.REPLY, Epoch(0), arrays=scheme.told(link), meta=meta)
-            if not scheme.settled(link) or not self._port.send(joint.reply, worker, heard):
+            if (was := max(self.was, self._progress.closed.get(link, 0))) > heard.closed:
+                meta["was"] = was  # also of windows that were closed here without it
+            told = Block(Kind.REPLY, Epoch(0), arrays=scheme.told(link), meta=meta)
+            if not scheme.settled(link) or not self._port.send(joint.reply, worker, told):
                 self._owed.append((joint, worker))

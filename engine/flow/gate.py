@@ -65,6 +65,8 @@ class TaskGate:
             unpack(meta["turns"])
         if kind == Kind.PUNCTUATION and not is_window_end(meta):
             raise FrameError("a PUNCTUATION with odd fields")
+        if "absent" in meta and not _are_names(meta["absent"]):
+            raise FrameError("a block with odd names")
         if "digests" in meta and (kind != Kind.PUNCTUATION or not are_digests(meta["digests"])):
             raise FrameError("a block with odd digests")
 
@@ -96,12 +98,15 @@ def _is_tentative(meta: dict[str, Any]) -> bool:
     """True for items of a window (behind which exact block they stand), its end, and the word that none will come."""
     if "absent" not in meta:
         return set(meta) == {"after"} and are_counts([meta["after"]], 1)
-    absent = meta["absent"]
-    if not isinstance(absent, list) or len(absent) > NAMES_MAX:
-        return False
-    if not all(isinstance(name, str) and len(name) <= NAME_MAX for name in absent):
+    if not _are_names(meta["absent"]):
         return False
     return set(meta) == {"absent"} or (are_counts([meta.get("after")], 1) and is_window_end(meta))
+
+
+def _are_names(absent: Any) -> bool:
+    if not isinstance(absent, list) or len(absent) > NAMES_MAX:
+        return False
+    return all(isinstance(name, str) and len(name) <= NAME_MAX for name in absent)
 
 
 def _is_savepoint(meta: dict[str, Any]) -> bool:

@@ -18,12 +18,14 @@ from riprap.engine.flow.edges import Edge
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Everything up to `epoch` has been returned; `items` of it were emitted, `lost` of these stay lost."""
+    """Everything up to `epoch` has been returned; `items` of it were emitted, `lost` of these stay lost. `absent` are
+    workers whose items are missing for good, and among those of no window."""
 
     epoch: Epoch
     items: int
     lost: int
     last: bool
+    absent: Sequence[str] = ()
 
 
 class Port(Protocol):

@@ -42,6 +42,10 @@ class Rotation:
         """The link of which the next block is due; None for a task without any."""
         return self._open[self._at] if self._open else None
 
+    def has_closed(self, link: LinkKey, window: int) -> bool:
+        """True when all of a window has come on a link, or counts as if it had."""
+        return window <= self._closed[link]
+
     def note(self, block: Block) -> None:
         """The link whose turn it was has had it."""
         if block.kind == Kind.PUNCTUATION:

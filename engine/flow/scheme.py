@@ -6,7 +6,7 @@ sockets and no clock, and acts through the port.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ class Bench:
     """Of the CPU time that the task uses, what its backups may take while nobody waits for them."""
     feedback: Sequence[Entry] = ()
     """Feedback that is not processed, oldest first."""
-    held: Mapping[LinkKey, Sequence[Entry]] = field(default_factory=dict)
+    held: Mapping[LinkKey, MutableSequence[Entry]] = field(default_factory=dict)
     """Of each link, what came and may not be let in yet."""
     journal: WindowJournal | None = None
     """A destination's word to the world; None for others."""
@@ -57,6 +57,10 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.receipts = Receipts(self.layout, self.port)
+
+    def hold(self, entry: Entry) -> None:
+        """Have an entry that nobody has sent wait for its turn on its link."""
+        self.held[entry.link].append(entry)
 
     def acknowledge(self, entry: Entry) -> None:
         """The sender need not keep this any more, nor what it sent before."""
@@ -231,6 +235,11 @@ class Scheme:
         if self.bench.layout.is_sink:
             found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
         return recoveries_of(self.bench.operator.state, found, failure)
+
+    @property
+    def absent(self) -> Sequence[str]:
+        """Workers whose items are missing for good from the window that is being closed."""
+        return ()
 
     @property
     def announced(self) -> int:

@@ -329,8 +329,7 @@ class Task:
             self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
 
     def begin_again(self) -> None:
-        """At a source without a state: go on from where its receivers say that they are, as a new incarnation of it
-        does."""
+        """At a source without a state: go on from where its receivers are, as a new incarnation of it does."""
         self.inbox.clear()
         self._ahead.clear()
         vars(self.progress).update(vars(TaskProgress()))
@@ -423,7 +422,7 @@ class Task:
             done.at = At(number_of(entry.block))
             if self.reader is not None:
                 self.reader.note(entry.block, self.progress.source)
-        else:
+        elif number_of(entry.block):
             done.note(entry.block)
         self.scheme.on_processed(entry)
 
@@ -481,7 +480,8 @@ class Task:
         if self.journal is not None:
             rows = self.operator.outputs()
             self.progress.rows += 0 if rows is None else len(rows)
-            self.journal.committed(Boundary(epoch, items, lost, last), self.port.now() - opened_at, rows)
+            boundary = Boundary(epoch, items, lost, last, self.scheme.absent)
+            self.journal.committed(boundary, self.port.now() - opened_at, rows)
             self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
 
     def _end_window(self, epoch: Epoch) -> None:

@@ -11,7 +11,7 @@ from riprap.configs.topology import Topology
 from riprap.controller.faults import read_faults
 from riprap.engine.run.environment import describe
 from riprap.engine.run.holdout import holdout_metrics
-from riprap.engine.run.summary import Facts, Injected, compose, shortfall
+from riprap.engine.run.summary import Facts, Injected, compose, left_out, shortfall
 from riprap.engine.run_directory.checkpoints import read_checkpoints
 from riprap.engine.run_directory.directory import read_events, read_summary, write_summary
 from riprap.engine.run_directory.epochs import Committed
@@ -45,6 +45,7 @@ def sum_up(submitted: Mapping[str, Any], run_dir: Path, status: Mapping[str, Any
             events=read_events(run_dir),
             environment=describe(),
             shortfall=shortfall(submitted, committed, status),
+            left_out=left_out(submitted, committed, status),
             one_host=False,
         )
     )

@@ -12,13 +12,14 @@ from typing import Any
 Stats = Mapping[str, Any]
 
 
-def losses(stats: Mapping[str, Sequence[Stats]]) -> dict[str, Any]:
-    """`items` were counted as lost, `states` may lack something; `recoveries` has the details, by incarnation."""
+def losses(stats: Mapping[str, Sequence[Stats]], left_out: int = 0) -> dict[str, Any]:
+    """`items` were counted as lost, or left out of all windows; `states` may lack something; `recoveries` has the
+    details, by incarnation."""
     recoveries = list(_recoveries(stats))
     every = [one for of_worker in stats.values() for one in of_worker]
     counted = sum(one.get("lost_items") or 0 for one in every if not one.get("recovery"))
     return {
-        "items": int(counted) + sum(one["items_lost"] for one in recoveries),
+        "items": int(counted) + left_out + sum(one["items_lost"] for one in recoveries),
         "states": sum(one["state"] != "" and one["divergence_max"] != 0 for one in recoveries),
         "recoveries": recoveries,
     }

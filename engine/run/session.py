@@ -21,7 +21,7 @@ from riprap.engine.run.injector import Injector
 from riprap.engine.run.poller import Poller
 from riprap.engine.run.snapshot import Rate, look
 from riprap.engine.run.start import Start
-from riprap.engine.run.summary import Facts, compose, match_failures, shortfall, stats_by_worker, times
+from riprap.engine.run.summary import Facts, compose, left_out, match_failures, shortfall, stats_by_worker, times
 from riprap.engine.run.targets import Targets, listener
 from riprap.engine.run_directory.checkpoints import last_checkpoint, read_checkpoints
 from riprap.engine.run_directory.directory import EVENTS, LOGS, read_events, write_summary
@@ -270,6 +270,7 @@ class Session:
             first_item_at=self._injector.first_item_at,
             environment=describe(),
             shortfall=shortfall(submitted, self._committed, status),
+            left_out=left_out(submitted, self._committed, status),
         )
         summary = compose(facts)
         if summary["completed"]:

@@ -62,6 +62,8 @@ class Facts:
     environment: Mapping[str, Any] = field(default_factory=dict)
     shortfall: str = ""
     """The items that `epochs.csv` lacks, though the controller holds the job for completed."""
+    left_out: int = 0
+    """The items of the input that a job has completed without."""
     before: Before = NOTHING_BEFORE
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
     checkpoints: Sequence[Checkpoint] = ()
@@ -114,7 +116,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "backups": {name: _total(every, name) for name in BACKUPS},
         **({"checkpoints": summed_up(facts.checkpoints)} if facts.checkpoints else {}),
         **({"replicas": found} if (found := _replicas(facts, every)) else {}),
-        "lost": losses(stats),
+        "lost": losses(stats, facts.left_out),
         "skipped_blocks": _total(every, "skipped_blocks"),
         "malformed": _total(every, "malformed"),
         "model": model,
@@ -152,6 +154,18 @@ def shortfall(submitted: Mapping[str, Any], committed: Committed, status: Mappin
     stats = stats_by_worker(status)
     left_out = [int(max(_numbers(stats.get(sink, []), "left_out_items"), default=0)) for sink in submitted["sinks"]]
     return Expected.from_topology(submitted).shortfall(committed.accounts(left_out))
+
+
+def left_out(submitted: Mapping[str, Any], committed: Committed, status: Mapping[str, Any]) -> int:
+    """The items that are in no window of a job whose windows do without what comes too late. Of a stream without end,
+    or a job that is not completed, what has come too late."""
+    if submitted["fault_tolerance"].get("reconcile", True):
+        return 0
+    items = submitted["schema"]["items"]
+    if items is None or status.get("phase") != "COMPLETED":
+        every = [one for of_worker in stats_by_worker(status).values() for one in of_worker]
+        return _total(every, "late_items_dropped")
+    return int(items) - sum(account.items for account in committed.accounts([0] * len(submitted["sinks"])))
 
 
 def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:

@@ -41,6 +41,7 @@ from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import INPUT, NOWHERE, Heard, LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.rotation import Rotation
 from riprap.engine.flow.scheme import Bench, Overtaken, Scheme
+from riprap.engine.schemes.parts.in_place import InPlace
 from riprap.engine.schemes.parts.lag import Lag
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, take_over
 from riprap.engine.schemes.parts.spool import Spool
@@ -100,11 +101,16 @@ class PartiallyActive(Scheme):
         self._spool, self._memory_bytes = Spool(), int(options["memory_bytes"])
         for link in self._links:
             link.retains = True
-        self._digests = Digests(bench.layout.me, bench.port) if bench.layout.copied else None
+        in_place, after_s = not options["reconcile"], (options["tentative_after_ms"] or 0.0) / 1000
+        self._digests = Digests(bench.layout.me, bench.port) if bench.layout.copied and not in_place else None
         self._lag, self._rebuild_after_s = Lag(), options["rebuild_after_s"]
-        self._tentative: Tentative | None = None
-        if options["tentative_after_ms"] is not None:
-            after_s = options["tentative_after_ms"] / 1000
+        self._tentative: Tentative | InPlace | None = None
+        self._in_place: InPlace | None = None
+        """The same, where that is what it is."""
+        if in_place:
+            self._in_place = self._tentative = InPlace(bench, after_s, lambda: self._rotation)
+            self.lacks = NOTHING._replace(items=math.inf, unacknowledged=math.inf)
+        elif after_s:
             self._tentative = Tentative(bench, after_s, self.recorder.copy_state, self._on_taken)
 
     # order
@@ -120,6 +126,9 @@ class PartiallyActive(Scheme):
         return link == self._rotation.turn
 
     def on_receive(self, entry: Entry) -> None:
+        if self._in_place is not None and self._in_place.is_late(entry):
+            self.bench.port.count("late_items_dropped", entry.block.items)
+            return
         self._rotation.note(entry.block)
         if not entry.is_input:
             if "digests" in entry.block.meta:
@@ -173,7 +182,8 @@ class PartiallyActive(Scheme):
 
     # tentative output
     def on_arrival(self, entry: Entry) -> None:
-        self._look_for_gap(entry)
+        if self._in_place is None:
+            self._look_for_gap(entry)
         if self._tentative is not None:
             self._tentative.on_arrival(entry)
 
@@ -193,7 +203,13 @@ class PartiallyActive(Scheme):
         return self._tentative is not None and self._tentative.step(self._rotation.turn)
 
     # what is kept
+    @property
+    def absent(self) -> Sequence[str]:
+        return () if self._in_place is None else self._in_place.absent
+
     def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
+        if block.kind == Kind.PUNCTUATION and (absent := self.absent):
+            block.meta["absent"] = list(absent)
         if self._digests is not None and not link.to.copy:
             self._digests.put(link.key, block)
         self._spool.note(block, self._memory_bytes, self._kept)
@@ -231,9 +247,11 @@ class PartiallyActive(Scheme):
 
     # checkpoints
     def on_window(self, epoch: int) -> None:
+        is_whole = not self.absent
         if self._tentative is not None:
             self._tentative.on_window(epoch)
-        if self.bench.progress.last or self.bench.port.now() - self._marked_s >= self._every_s:
+        is_due = is_whole and self.bench.port.now() - self._marked_s >= self._every_s
+        if self.bench.progress.last or is_due:
             self._mark()
 
     def _mark(self) -> None:

@@ -53,8 +53,13 @@ class SinkOutputs:
         self._committed_at = time.monotonic()
         self._opened_at = self._opened_at or self._committed_at - latency_s
         self._left_out += boundary.lost
-        kept = self._usual = boundary.items - boundary.lost
-        self._tentative.amend(boundary.epoch, self._committed_at)
+        kept = boundary.items - boundary.lost
+        if boundary.absent:  # never to be amended
+            shown = (boundary.epoch, kept, self._usual, boundary.absent, latency_s, self._committed_at)
+            self._tentative.show(*shown)
+        else:
+            self._usual = kept
+            self._tentative.amend(boundary.epoch, self._committed_at)
         line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{self._committed_at:.6f}\n"
         self._pending.append((boundary.epoch, line))
         if rows is not None:

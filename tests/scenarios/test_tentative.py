@@ -95,3 +95,20 @@ def test_windows_are_shown_without_a_killed_task_and_are_exact_later(
     events = [event for event in read_events(out) if event["event"] in ("tentative", "amended")]
     assert [event["event"] for event in events][:2] == ["tentative", "amended"]
     assert sum(event["windows"] for event in events if event["event"] == "amended") == len(rows)
+
+
+def test_in_place_windows_are_closed_without_a_killed_task_and_the_loss_is_said(
+    cluster: SharedCluster, job: Path, tmp_path: Path
+) -> None:
+    """As in the paper: what comes too late is left out, and the job ends all the same."""
+    out = tmp_path / "out"
+    summary = cluster.job(job, out, "--set", "fault_tolerance.reconcile=false", "--fault", "kill:hand.0@30%")
+    rows, missing = shown_in(out), ROWS * REPEAT - summary["items"]
+    assert summary["completed"] and len(rows) >= 3
+    assert {row["absent"] for row in rows} == {"hand.0"} and {row["completeness"] for row in rows[1:3]} == {"0.5000"}
+    assert summary["lost"]["items"] == missing >= sum(int(row["expected"]) - int(row["items"]) for row in rows) > 0
+    assert {row["amended_at"].strip() for row in rows} == {""}
+    assert (summary["tentative"]["windows"], summary["tentative"]["amended"]) == (len(rows), 0)
+    assert not (out / "tentative").exists(), "its rows are those of the job's output"
+    events = [event for event in read_events(out) if event["event"] in ("tentative", "amended")]
+    assert [event["event"] for event in events] == ["tentative"]

@@ -92,10 +92,14 @@ class Ledger:
         """Tentative windows of this life: each with its items, and who was absent."""
         self.shown_rows: list[Any] = []
         """What they put out."""
+        self.lacking: dict[int, list[str]] = {}
+        """Windows that were closed for good without the items of those absent."""
 
     def committed(self, boundary: Any, latency_s: float, rows: Any) -> None:
         assert self.last in (0, boundary.epoch - 1), f"window {boundary.epoch} closed after {self.last}"
         self.last = boundary.epoch
+        if boundary.absent:
+            self.lacking[int(boundary.epoch)] = list(boundary.absent)
         if boundary.epoch > len(self.announced):
             self.pending.append((int(boundary.epoch), boundary.items))
 

@@ -32,6 +32,7 @@ FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 CHECKPOINTS = {"interval_ms": 20, "min_pause_ms": 0, "timeout_ms": 500, "tolerated_failures": 3}
 PASSIVE = {"scheme": "partially_active", "checkpoint_s": 0.02, "memory_bytes": 1 << 16, "replicate": []} | {
     "tentative_after_ms": None,
+    "reconcile": True,
     "rebuild_after_s": 10.0,
     "replay_s": None,
 }

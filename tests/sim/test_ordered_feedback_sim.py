@@ -69,7 +69,7 @@ class Steered(DataflowOperator):
 
 
 def _shape(to: str, of: str = "d", remembers: bool = True, **consistency: Any) -> dict[str, Any]:
-    """Stages a to d in a row, of which `of` feeds back to `to`; the destination alone has a state, or all but a have."""
+    """Stages a to d in a row, of which `of` feeds back to `to`. All but `a` have a state, or d alone."""
     stages: dict[str, tuple[str, int, dict[str, Any]]] = {"a": ("Spread", 2, {"by_key": False})}
     for name, tasks in (("b", 2), ("c", 2), ("d", 1)):
         stages[name] = ("Steered", tasks, {"feeds_back": name == of, "remembers": remembers or name == "d"})

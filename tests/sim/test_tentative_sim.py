@@ -19,7 +19,7 @@ from test_partially_active_sim import DEEP, FAULTS_OF_COPIES, LONG, REPLICATED, 
 from riprap.codec.blocks import Block
 from riprap.codec.ids import Seq, WorkerId
 from riprap.engine.flow.edges import Edge
-from riprap.engine.schemes.parts.tentative import Tentative
+from riprap.engine.schemes.parts.absent import Absent
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 
@@ -157,7 +157,7 @@ def test_nobody_is_held_up_by_a_receiver_that_is_down(monkeypatch: pytest.Monkey
         crossed["stages"][name]["operator"] = f"test_tentative_sim:{operator}"
     long = {"shape": crossed, "items": 1600, "windows": 80, "window": 4, "at_s": 0.06}
     with_room = len(_shown(_killed(FIRST, "b.0", **long)))
-    monkeypatch.setattr(Tentative, "_let_pass", lambda self: None)
+    monkeypatch.setattr(Absent, "let_pass", lambda self: None)
     without = len(_shown(_killed(FIRST, "b.0", **long)))
     assert with_room > 3 * without, f"{with_room} beside {without} windows"
 

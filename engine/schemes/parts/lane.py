@@ -19,12 +19,10 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.port import Boundary, Port
 from riprap.engine.flow.progress import WINDOW, LinkKey, TaskProgress, number_of
+from riprap.engine.schemes.parts.absent import NAMED_MAX
 from riprap.engine.schemes.parts.lane_outlet import LaneOutlet
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator, Items
-
-NAMED_MAX = 64
-"""Absent workers that are named; of more, only the first."""
 
 
 @dataclass

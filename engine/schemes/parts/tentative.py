@@ -14,8 +14,9 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry, on_our_clock
 from riprap.engine.flow.outlet_link import OutletLink
-from riprap.engine.flow.progress import LinkKey, TaskProgress, link_key, number_of
+from riprap.engine.flow.progress import LinkKey, TaskProgress, number_of
 from riprap.engine.flow.scheme import Bench
+from riprap.engine.schemes.parts.absent import Absent
 from riprap.engine.schemes.parts.lane import Closed, Inflow, Lane
 from riprap.engine.schemes.parts.lane_outlet import LaneOutlet
 from riprap.operators.states.base import Backup
@@ -31,22 +32,14 @@ class Tentative:
         self, bench: Bench, after_s: float, copy_state: Callable[[], Backup | None],
         on_taken: Callable[[Entry], None],
     ) -> None:  # fmt: skip
-        self._bench, self._after_s, self._copy_state, self._on_taken = bench, after_s, copy_state, on_taken
-        self._senders = {
-            link_key(joint.edge, worker): (joint.stage, joint.with_copies(worker))
-            for joint in bench.layout.inputs
-            for worker in joint.workers
-        }
-        self._gone: dict[LinkKey, float] = {}
-        """Since when nobody is there who could send on a link; until something comes."""
+        self._bench, self._copy_state, self._on_taken = bench, copy_state, on_taken
+        self._absent = Absent(bench, after_s)
         self._early: dict[LinkKey, list[Block]] = {}
         """Blocks for a lane that could not begin yet."""
         self._lane: Lane | None = None
         self._entries: dict[int, Entry] = {}
         """Of what waits for the lane, what waits for the task as well, by the identity of the block."""
         self._leaving: dict[OutletLink, deque[Block]] = {}
-        self._down: dict[OutletLink, float] = {}
-        """Since when a receiver is down for which something waits."""
         self._ended: dict[LinkKey, int] = {}
         """Of each link, the block that was the end of a window, and taken in by the task last."""
         self._shown = 0
@@ -55,18 +48,13 @@ class Tentative:
     # what happens
     def on_sender_lost(self, link: LinkKey) -> None:
         """One of those who send on a link died."""
-        _, copies = self._senders[link]
-        if any(map(self._bench.port.is_up, copies)):
-            return
-        self._gone.setdefault(link, self._bench.port.now())
-        self._bench.port.alarm(self._after_s)
-        if self._lane is not None:
+        if self._absent.lose(link) and self._lane is not None:
             self._lane.inflows[link].is_absent = True
             self._tell_deserted(self._lane)
 
     def on_arrival(self, entry: Entry) -> None:
         """A block came in, exact, in its order."""
-        self._gone.pop(entry.link, None)
+        self._absent.come(entry.link)
         if self._lane is not None:
             self._bring(self._lane, entry)
 
@@ -77,12 +65,12 @@ class Tentative:
 
     def on_restored(self) -> None:
         """The task is where a checkpoint was made, at the end of a window."""
-        self._ended = {link: self._bench.progress.last_included(link) for link in self._senders}
+        self._ended = {link: self._bench.progress.last_included(link) for link in self._absent.senders}
 
     def on_tentative(self, link: LinkKey, block: Block) -> None:
         """A block of a sender's lane came."""
         if "after" not in block.meta:
-            self._gone[link] = -self._after_s
+            self._absent.write_off(link)
             if self._lane is not None:
                 self._lane.inflows[link].is_absent = True
                 self._tell_deserted(self._lane)
@@ -108,7 +96,7 @@ class Tentative:
     def step(self, turn: LinkKey | None) -> bool:
         """Begin, or go on, if it is time; `turn`: the link that the task takes its next block from. True when something
         was done."""
-        self._let_pass()
+        self._absent.let_pass()
         self._send()
         if self._lane is None:
             return self._begin(turn)
@@ -123,23 +111,9 @@ class Tentative:
                 self._on_taken(entry)
         return done is not None
 
-    def _let_pass(self) -> None:
-        """Have a receiver that is down for long hold nobody else up: what is put out for it is kept."""
-        if not self._bench.outlet.blocked:
-            return
-        now = self._bench.port.now()
-        for link in self._bench.outlet.all_links:
-            if link.placed or not link.waiting:
-                self._down.pop(link, None)
-            elif link not in self._down:
-                self._down[link] = now
-                self._bench.port.alarm(self._after_s)
-            elif now - self._down[link] >= self._after_s:
-                link.overflows = True
-
     def _begin(self, turn: LinkKey | None) -> bool:
         """Not in the middle of a block: what is in the inbox is the task's alone."""
-        if self._bench.inbox or not (self._early or self._has_waited(turn)):
+        if self._bench.inbox or not (self._early or self._absent.is_overdue(turn)):
             return False
         bench, backup = self._bench, self._copy_state()
         assert bench.twin is not None, "a source has no senders"
@@ -150,7 +124,7 @@ class Tentative:
         progress = TaskProgress.unpack(bench.progress.pack())
         outlet = LaneOutlet(bench.layout, bench.port, progress, bench.outlet.files.tentative())
         self._lane = lane = Lane(bench.port, operator, outlet, dict(self._inflows()))
-        for link in self._senders:
+        for link in self._absent.senders:
             for entry in bench.held.get(link, ()):
                 self._bring(lane, entry)
             lane.inflows[link].waiting.extend(self._early.pop(link, ()))
@@ -158,17 +132,13 @@ class Tentative:
         self._tell_deserted(lane)
         return True
 
-    def _has_waited(self, turn: LinkKey | None) -> bool:
-        since = self._gone.get(turn) if turn is not None else None
-        return since is not None and self._bench.port.now() - since >= self._after_s
-
     def _inflows(self) -> Iterator[tuple[LinkKey, Inflow]]:
         progress = self._bench.progress
-        for link, (stage, copies) in self._senders.items():
+        for link, (stage, copies) in self._absent.senders.items():
             closed, number = progress.closed.get(link, 0), progress.last_included(link)
             began = (progress.epoch + 1, number) if number > self._ended.get(link, 0) else (0, 0)
             inflow = Inflow(stage, str(copies[0]), number, closed, began=began)
-            inflow.is_absent = link in self._gone
+            inflow.is_absent = link in self._absent
             yield link, inflow
 
     def _bring(self, lane: Lane, entry: Entry) -> None:

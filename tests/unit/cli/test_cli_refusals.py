@@ -69,7 +69,9 @@ def test_each_topology_under_each_scheme(path: Path, scheme: str, shards: Path) 
         assert "barrier" in caught.value.remedy or path.stem == "coded_words"
         return
     if scheme == "partially_active" and leads_back_freely(path):
-        with pytest.raises(ConfigError, match=r"is partially_active, and .* (is a loop|feeds back under asp)") as caught:
+        with pytest.raises(
+            ConfigError, match=r"is partially_active, and .* (is a loop|feeds back under asp)"
+        ) as caught:
             loaded(path, shards, one)
         assert len(str(caught.value).splitlines()) == 2 and "barrier" in caught.value.remedy
         return

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from riprap.controller.completeness import Account, Expected
 from riprap.engine.run.report import report
-from riprap.engine.run.summary import Facts, Injected, compose, match_failures
-from riprap.engine.run_directory.epochs import EpochRow
-from riprap.engine.worker.epochs_file import Before
+from riprap.engine.run.summary import Facts, Injected, compose, left_out, match_failures, shortfall
+from riprap.engine.run_directory.epochs import Committed, EpochRow
+from riprap.engine.worker.epochs_file import HEADING, Before
 
 CONTRACT = {
     "job",
@@ -265,3 +266,19 @@ def test_the_report_says_what_matters(tmp_path: Any) -> None:
     for words in ("100,000 in 100.00 s", "processor.1#1 kill: detected after 5.0 ms", "500 items", "LOST", "abababab"):
         assert words in text
     assert "NOT completed" in report(compose(Facts("trial", "none", {}, [])), tmp_path)
+
+
+def test_a_job_that_goes_on_in_place_says_what_its_windows_lack(tmp_path: Any) -> None:
+    """Of a stream without end, and of a job that is not completed, what came too late is all that is known."""
+    (tmp_path / "epochs.csv").write_text(f"{HEADING}1,100,1.0,1.0\n2,50,1.0,2.0\n")
+    (committed := Committed(tmp_path, sinks=1)).refresh()
+    submitted = {"fault_tolerance": {"reconcile": False}, "schema": {"items": 200, "windows": 2}, "sinks": ["sink.0"]}
+    late = {"phase": "COMPLETED", "workers": {"sink.0": {"stats": {"late_items_dropped": 30}}}}
+    assert shortfall(submitted, committed, late) == ""
+    assert left_out(submitted, committed, late) == 50
+    assert left_out(submitted | {"schema": {"items": None}}, committed, late) == 30
+    assert left_out(submitted, committed, late | {"phase": "FAILED"}) == 30
+    exact = submitted | {"fault_tolerance": {"reconcile": True}}
+    assert left_out(exact, committed, late) == 0 and "150 of 200 items" in shortfall(exact, committed, late)
+    assert Expected.from_topology(submitted).shortfall([Account(1, 100)]) == "a destination has closed 1 of 2 windows"
+    assert compose(Facts("trial", "partially_active", late, ROWS, left_out=50))["lost"]["items"] == 50

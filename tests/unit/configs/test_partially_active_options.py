@@ -36,6 +36,12 @@ def plan(path: Path, tasks: list[str], stages: dict[str, int] | None = None, edg
     return str(path)
 
 
+def test_in_place_is_a_way_of_tentative_output() -> None:
+    assert problems({"reconcile": False, "tentative_after_ms": 200}) == []
+    (found,) = problems({"reconcile": False})
+    assert found.startswith("fault_tolerance.reconcile is false, and without tentative output")
+
+
 def test_stages_and_tasks_may_have_replicas() -> None:
     assert problems({"replicate": ["read", "count.3"]}) == []
 
@@ -63,15 +69,15 @@ def test_feedback_that_a_window_waits_for_has_its_place(consistency: dict[str, A
 @pytest.mark.parametrize(
     ("edge", "options", "wrong"),
     [
-        (BACK | {"consistency": "asp"}, {}, "fault_tolerance.scheme is partially_active, and total->read feeds back under"),
-        ({"from": "count", "to": "count", "loop": True}, {}, "fault_tolerance.scheme is partially_active, and count->count is"),
-        (BACK, {"tentative_after_ms": 200}, "fault_tolerance.tentative_after_ms is given, and total->read feeds back"),
-        (BACK, {"checkpoint_s": None, "replay_s": 2}, "fault_tolerance.checkpoint_s is null, and total->read feeds back"),
+        (BACK | {"consistency": "asp"}, {}, "scheme is partially_active, and total->read feeds back under asp"),
+        ({"from": "count", "to": "count", "loop": True}, {}, "scheme is partially_active, and count->count is a loop"),
+        (BACK, {"tentative_after_ms": 200}, "tentative_after_ms is given, and total->read feeds back"),
+        (BACK, {"checkpoint_s": None, "replay_s": 2}, "checkpoint_s is null, and total->read feeds back"),
     ],
 )  # fmt: skip
 def test_feedback_without_a_place_is_refused(edge: dict[str, Any], options: dict[str, Any], wrong: str) -> None:
     (found,) = problems(options, shape(edges=[edge]))
-    assert found.startswith(wrong)
+    assert found.startswith(f"fault_tolerance.{wrong}")
 
 
 def test_a_plan_names_the_replicas_but_for_destinations(tmp_path: Path) -> None:

@@ -232,3 +232,16 @@ def test_progress_survives_a_record(progress: TaskProgress) -> None:
     assert found.heard == found.done
     found.heard = progress.heard
     assert found == progress
+
+
+@pytest.mark.parametrize("absent", ["a.1", [1], ["x" * 300], ["a.1"] * 300, None])
+def test_a_window_says_in_names_who_was_absent(absent: Any) -> None:
+    end = {"items": 3, "opened_at": 0.5, "last": False, "cause": CAUSE}
+    GATE.checks[edge_of(GATE, LAYOUT, SENDER, block := _end(end | {"absent": ["a.1"]}))](SENDER, block)
+    block = _end(end | {"absent": absent})
+    with pytest.raises(FrameError, match="a block with odd names"):
+        GATE.checks[edge_of(GATE, LAYOUT, SENDER, block)](SENDER, block)
+
+
+def _end(meta: dict[str, Any]) -> Block:
+    return Block(Kind.PUNCTUATION, Epoch(1), KEY, meta=meta)

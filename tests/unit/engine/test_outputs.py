@@ -306,3 +306,17 @@ def test_metrics_of_a_long_stream_are_the_newest(tmp_path: Path, monkeypatch: py
     assert heading == "epoch,items,metric,value"
     epochs = [int(line.split(",")[0]) for line in lines]
     assert epochs == list(range(epochs[0], 200))
+
+
+def test_a_window_that_lacks_something_for_good_is_shown_and_never_amended(tmp_path: Path) -> None:
+    """What it should have had is known from the last one that was whole."""
+    sink = SinkOutputs(tmp_path, 0, 1)
+    sink.committed(boundary(1, 100), 0.1, None)
+    for window in (2, 3):
+        sink.committed(Boundary(Epoch(window), 50, 0, False, ["b.0"]), 0.1, None)
+    sink.committed(boundary(4, 100), 0.1, None)
+    sink.durable(4)
+    lines = (tmp_path / "tentative.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[:5] for line in lines] == [[str(window), "50", "100", "0.5000", "b.0"] for window in (2, 3)]
+    assert all(line.endswith(", " + " " * 19) for line in lines) and announced(tmp_path) == [1, 2, 3, 4]
+    sink.close()
