@@ -78,7 +78,7 @@ class PartiallyActive(Scheme):
         """The state, where it is saved."""
         self.recorder = Recorder(bench.port, bench.progress, self._state)
         self._keeps_output = self._state is not None or any(joint.feedback for joint in bench.layout.outputs)
-        """Where it is saved, checkpoints need not wait for those of receivers."""
+        """True when it is saved: checkpoints need not wait for those of receivers then."""
         self._replay_s = float(options["replay_s"]) if replays else 0.0
         """So much is computed again before anything that a receiver may need."""
         self._every_s = self._replay_s / MARKS if replays else float(every_s or min(options["replay_s"], OTHERS_S))

@@ -55,7 +55,7 @@ class Absent:
         return True
 
     def write_off(self, link: LinkKey) -> None:
-        """Who sends on it has nobody to send to it."""
+        """The sender of a link has nobody to send to it."""
         self._gone[link] = -self._after_s
 
     def come(self, link: LinkKey) -> None:
