@@ -14,14 +14,17 @@ EPOCHS = [(number, number * 10, 20.0, 9.0 + number * 0.1) for number in range(1,
 BACK = [(number, number * 10, 30.0, 12.0 + number * 0.1) for number in range(10, 13)]
 
 
-def line(shown_at: float, amended_at: float, completeness: str = "0.5") -> dict[str, str]:
+LOST: dict[str, Any] = {"lost": {"items": 0}}
+
+
+def line(shown_at: float, amended_at: float | str, completeness: str = "0.5") -> dict[str, str]:
     return {
         "shown_at": str(shown_at), "amended_at": f"{amended_at}  ", "completeness": completeness, "latency_ms": "40.0",
     }  # fmt: skip
 
 
 def run(*tentative: dict[str, str], **others: Any) -> Run:
-    return Run({"failures": [KILLED | others]}, [*EPOCHS, *BACK], [*tentative])
+    return Run({"failures": [KILLED | others]} | LOST, [*EPOCHS, *BACK], [*tentative])
 
 
 def test_the_moments_are_counted_from_the_kill() -> None:
@@ -44,5 +47,12 @@ def test_tentative_output_before_the_kill_is_not_a_result() -> None:
 
 def test_exact_windows_that_never_pause_do_not_go_on_later() -> None:
     at_once = [(number, number * 10, 20.0, 10.0 + number * 0.05) for number in range(60)]
-    found = outage_of(Run({"failures": [KILLED]}, [*EPOCHS, *at_once], []))
+    found = outage_of(Run({"failures": [KILLED]} | LOST, [*EPOCHS, *at_once], []))
     assert found.exact_ms is None
+
+
+def test_in_place_nothing_is_amended_and_something_is_left_out() -> None:
+    done = run(line(10.2, ""))
+    done.summary["lost"] = {"items": 5}
+    found = outage_of(done)
+    assert (found.windows, found.amended_ms, found.left_out) == (1, None, 5)
