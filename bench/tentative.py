@@ -104,7 +104,7 @@ def outage_of(done: Run) -> Outage:
     commits = sorted(committed for _, _, _, committed in done.epochs)
     resumed = next((end for begin, end in pairwise(commits) if end > at and end - max(begin, at) > PAUSE_S), None)
     shown = sorted(float(line["shown_at"]) for line in done.tentative)
-    amended = [float(at) for line in done.tentative if (at := line["amended_at"].strip())]
+    amended = [float(line["amended_at"]) for line in done.tentative if line["amended_at"].strip()]
     shares = [float(line["completeness"]) for line in done.tentative if line["completeness"]]
     outputs = sorted([*commits, *shown])
     if shown and shown[0] < at:
