@@ -28,7 +28,7 @@ from riprap.engine.schemes.local_barrier import LocalBarrier
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "3"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 MODULUS = 1_000_003
 LAST = 6

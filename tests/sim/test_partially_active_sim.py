@@ -27,7 +27,7 @@ from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "5"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 MODULUS = 1_000_003
 

@@ -23,7 +23,7 @@ from riprap.engine.schemes.parts.absent import Absent
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.states import Vector
 
-SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "4"))
+SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 OPTIONS = EXACT["partially_active"] | {"tentative_after_ms": 5.0}
 SLOW = LONG | {"items": 320, "windows": 16, "restart_s": 0.3}
