@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from riprap.engine.run.replicas import STANDBY
+from riprap.engine.run.replicas import STANDBY, TENTATIVE
 from riprap.engine.run.snapshot import Snapshot
 from riprap.engine.worker.calls import Told
 
@@ -120,6 +120,7 @@ def line(snapshot: Snapshot) -> str:
         *([] if snapshot.checkpoint is None else [f"checkpoint {snapshot.checkpoint:,}"]),
         f"{snapshot.alive}/{len(snapshot.workers)} workers up{missed}",
         *([f"{standby} on standby"] if (standby := [*snapshot.roles.values()].count(STANDBY)) else []),
+        *([f"{tentative} tentative"] if (tentative := [*snapshot.roles.values()].count(TENTATIVE)) else []),
         *(f"{label} {count:,}" for label, count in counts(snapshot)),
         *(f"{name} {value:.4g}" for name, value in snapshot.metrics.items()),
     ]

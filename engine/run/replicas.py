@@ -1,4 +1,5 @@
-"""Active replicas as users see them: the copies of each task that are heard, and those that stand by (PPA III)."""
+"""Active replicas as users see them: the copies of each task that are heard, those that stand by, and tasks whose output
+is tentative (PPA III, IV)."""
 
 from __future__ import annotations
 
@@ -8,20 +9,26 @@ from typing import Any
 from riprap.codec.ids import WorkerId
 from riprap.controller.view import OFF
 
-STANDBY, ACTIVE = "standby", "active"
+STANDBY, ACTIVE, TENTATIVE = "standby", "active", "tentative"
 
 
 def roles(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """`active` or `standby` by worker, of the controller's `workers`: of tasks with replicas, those that are up and
-    have heard from their receivers.
+    have heard from their receivers. `tentative` where a worker puts out windows that lack something, whether its task
+    has a replica or not; a copy on standby puts out nothing.
 
     Each receiver asks one copy of a task. Two may be active at once, when their receivers ask different ones.
     """
     replicated = {WorkerId.parse(name).primary for name in workers if WorkerId.parse(name).copy}
     found = {}
     for name, worker in workers.items():
-        stands_by = (worker.get("stats") or {}).get("standby")
-        if stands_by is not None and worker.get("state") == "up" and WorkerId.parse(name).primary in replicated:
+        stats = worker.get("stats") or {}
+        if worker.get("state") != "up":
+            continue
+        stands_by = stats.get("standby") if WorkerId.parse(name).primary in replicated else None
+        if stats.get("tentative_now") and not stands_by:
+            found[name] = TENTATIVE
+        elif stands_by is not None:
             found[name] = STANDBY if stands_by else ACTIVE
     return found
 

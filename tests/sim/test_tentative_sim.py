@@ -120,6 +120,7 @@ def test_the_end_is_exact_and_each_window_shown_is_closed_later() -> None:
     assert sum(items for _, items in simulation.announced[D]) == 16 * WHOLE
     assert _states(simulation)[D] == [16.0 * WHOLE]
     assert all(node.task.scheme._tentative._lane is None for node in simulation.nodes.values())
+    assert {node.counts["tentative_now"] for node in simulation.nodes.values() if "tentative_now" in node.counts} == {0}
 
 
 def test_without_the_option_nothing_is_shown() -> None:

@@ -69,11 +69,14 @@ class InPlace:
 
     def on_window(self, epoch: int) -> None:
         """The task has closed a window."""
-        if self._names and self._bench.journal is not None:
-            self._bench.port.count("tentative_windows")
+        port, lacks = self._bench.port, bool(self._names)
+        if lacks and self._bench.journal is not None:
+            port.count("tentative_windows")
             if not self._lacked:
-                self._bench.port.report("tentative", window=epoch, absent=self.absent)
-        self._lacked = bool(self._names)
+                port.report("tentative", window=epoch, absent=self.absent)
+        if lacks != self._lacked:
+            self._lacked = lacks
+            port.count("tentative_now", 1 if lacks else -1)
         self._names.clear()
 
     # what is done

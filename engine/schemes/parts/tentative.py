@@ -129,6 +129,7 @@ class Tentative:
                 self._bring(lane, entry)
             lane.inflows[link].waiting.extend(self._early.pop(link, ()))
         bench.port.count("tentative_lanes")
+        bench.port.count("tentative_now")
         self._tell_deserted(lane)
         return True
 
@@ -185,6 +186,7 @@ class Tentative:
 
     def _end(self, epoch: int) -> None:
         """All that was shown is exact now."""
+        self._bench.port.count("tentative_now", -1)
         self._lane = None
         self._entries.clear()
         self._leaving.clear()

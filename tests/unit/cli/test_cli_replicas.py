@@ -53,6 +53,17 @@ def test_the_roles_are_shown() -> None:
     ]
 
 
+def test_who_puts_out_windows_that_lack_something_is_marked() -> None:
+    """With a replica and without one; not a copy that is not heard, nor one whose outage is over."""
+    tentative = {"read.0": worker(tentative_now=1), "count.0": worker(standby=0, tentative_now=1)}
+    over = {"total.0": worker(tentative_now=0, tentative={"windows": 3})}
+    workers = tentative | {"count.0~1": worker(standby=1, tentative_now=1), "read.1": worker("down")} | over
+    assert roles(workers) == {"read.0": "tentative", "count.0": "tentative", "count.0~1": "standby"}
+    status = {"job": "trial", "phase": "RECOVERING", "workers": workers}
+    assert "1 on standby  2 tentative" in line(look(status, 3, 10, None, 1.0, ()))
+    assert job_text(status).splitlines()[1].endswith("0 restarts  tentative")
+
+
 def test_the_summary_has_the_replicas_and_their_takeovers(tmp_path: Path) -> None:
     events = [{"event": "restored", "worker": "count.0"}, TOOK_OVER]
     status = {"job": "trial", "phase": "COMPLETED", "workers": AFTER}
