@@ -1,4 +1,4 @@
-"""Active replicas as users see them: the copies of each task that are heard, those that stand by, and tasks whose output
+"""Active replicas as users see them: the copies of each task that are heard and those that stand by, and whose output
 is tentative (PPA III, IV)."""
 
 from __future__ import annotations
