@@ -8,6 +8,10 @@ Restore rule: a server that the former incarnation's client brought in sync, in 
 still since, has every acknowledged record, so its answer is enough. Any other may have missed some while it was away,
 so all servers must answer then, and the newest answer counts: whichever server was in sync at the end is among them.
 What the rule cannot see is a server that ran, but could not be reached by the former incarnation.
+
+Records come from a server of this host where there is one, else from one that is sure to have all, and from all others
+only where that is not enough: a state need not cross the network so often as there are servers, nor at all where each
+host has one.
 """
 
 from __future__ import annotations
@@ -25,12 +29,11 @@ import numpy as np
 import zmq
 
 from riprap.backupserver.body import pack_body, unpack_body
-from riprap.backupserver.peer import CALM_PING_S, PING_S, Answer, Peer, Saved
+from riprap.backupserver.peer import CALM_PING_S, PING_S, SILENCE_S, Answer, Peer, Saved
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError, RiprapError
 from riprap.codec.trust.keys import WorkerKeys
 
-SILENCE_S = 2.0  # of a server, after which the others go on without it
 PATIENCE_S = 10.0  # with one that nobody can stand in for
 SLOWEST_BYTES_S = 8e6  # of a link or a disk; bytes under way are given that much time more
 
@@ -89,6 +92,7 @@ class BackupClient:
             for peer in self._peers:
                 peer.hear()
                 peer.watch(now, float("inf"))  # large restore points take their time
+            self._fetch_more(now, now > begun + SILENCE_S)
             if any(peer.fenced for peer in self._peers):
                 raise BackupUnavailable(f"a newer incarnation of {self._name} has begun", "this one must end")
         point = self._adopt(chosen)
@@ -214,10 +218,22 @@ class BackupClient:
 
         After a damaged one it waits for the others' answers, for a while.
         """
-        answers = [peer.answer for peer in self._peers if peer.answer is not None]
+        answers = [peer.answer for peer in self._peers if peer.answer is not None and peer.answer.is_whole]
         if len(answers) < len(self._peers):
             answers = [answer for answer in answers if not answer.stale and (hurried or not answer.dropped)]
         return max(answers, key=lambda answer: answer.rank, default=None)
+
+    def _fetch_more(self, now: float, hurried: bool) -> None:
+        """Unless somebody may be sending records: ask a server that is sure to have all for them, or where there is
+        none, or none that has them whole, all others."""
+        if self._choose(hurried) is not None or any(peer.is_giving(now) for peer in self._peers):
+            return
+        others = [peer for peer in self._peers if not peer.fetch]
+        sure = [peer for peer in others if peer.answer is not None and not peer.answer.stale]
+        have_answered = all(peer.answer is not None for peer in self._peers)
+        for peer in sure[:1] or (others if have_answered or hurried else ()):
+            peer.fetch = True
+            peer.ask()
 
     def _unavailable(self) -> BackupUnavailable:
         silent = [peer.address for peer in self._peers if peer.answer is None]

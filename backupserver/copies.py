@@ -15,6 +15,7 @@ import zmq
 
 from riprap.backupserver import protocol
 from riprap.backupserver.body import unpack_body
+from riprap.backupserver.peer import is_near
 from riprap.backupserver.pieces import Bodies
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError
@@ -31,7 +32,8 @@ class CopyReader:
     """Asks on behalf of one incarnation of a copy, `name` and `fence`."""
 
     def __init__(self, servers: Sequence[str], name: str, fence: int, keys: WorkerKeys) -> None:
-        self._servers, self._keys, self._who = servers, keys, {"name": name, "fence": fence}
+        self._servers = sorted(servers, key=lambda address: not is_near(address))
+        self._keys, self._who = keys, {"name": name, "fence": fence}
 
     def newest(self, copies: Sequence[str], above: int) -> tuple[str, RestorePoint]:
         """Of these names of records the one that has the newest, and its restore point; an empty name, and nothing,

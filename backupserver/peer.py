@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -18,8 +19,22 @@ from riprap.codec.trust.keys import WorkerKeys
 PING_S = 0.2
 CALM_PING_S = 0.6  # of one that has acknowledged everything; shorter than what it would take for a stall
 REASON_MAX = 500
+SILENCE_S = 2.0  # of a server, after which the others go on without it
 KNOCK_S = 0.5  # silence after which a server may have another key, where several are known
 RETRY_S = 0.3  # after a server said that it is full
+
+
+def is_near(address: str) -> bool:
+    """True for a server on this host."""
+    if not address.startswith("tcp://"):
+        return True
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.bind((host, 0))
+        except OSError:
+            return False
+    return True
 
 
 class Saved(NamedTuple):
@@ -41,6 +56,8 @@ class Answer(NamedTuple):
 
     fields: dict[str, Any]
     bodies: list[memoryview]
+    is_whole: bool
+    """True when its records were wanted with it."""
 
     @property
     def stale(self) -> bool:
@@ -78,10 +95,11 @@ class Peer:
         self.fenced = False
         self.full = ""
         """The reason why it could not write the last records sent."""
-        self.fetch = True  # records are wanted with the answer
+        self.fetch = is_near(address)  # records are wanted with the answer
         self.checkpoint = 0  # of that checkpoint, if it is not 0
         self.answer: Answer | None = None
         self._opening = True
+        self._fetched = False  # the last question was for records too
         self._cut = False  # libzmq has given the connection up for good
         self._server = ""
         self._stalls = 0
@@ -103,7 +121,12 @@ class Peer:
         self._ping(time.monotonic())  # answered before it reads the restore point, which may take long
         self._asked = self._pings
         self._bodies = Bodies(self._asked)
+        self._fetched = self.fetch
         self._say("open", fetch=self.fetch, checkpoint=self.checkpoint, answer=self._asked)
+
+    def is_giving(self, now: float) -> bool:
+        """True while it may be sending its records."""
+        return self.fetch and self.answer is None and now < self._unanswered_at + SILENCE_S
 
     def hear(self) -> None:
         """Take all that has come from the server."""
@@ -191,7 +214,7 @@ class Peer:
             bodies = self._bodies.whole([size for *_, size in message["records"]])
             self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
             self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
-            self.answer = Answer(message, bodies)
+            self.answer = Answer(message, bodies, self._fetched)
         elif kind == "fenced":
             self.fenced = True
         elif kind == "full":

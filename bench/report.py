@@ -31,7 +31,7 @@ ORDER = (
     ),
     *("throughput", "hotpath", "profile_cost", "cluster_throughput", "recovery", "latency", "scale", "codes", "rings"),
     *("checkpoints", "loops", "large_state", "rescale", "panes"),
-    *("takeover", "correlated", "replica_cost", "adaptation", "tentative", "rack"),
+    *("takeover", "correlated", "replica_cost", "adaptation", "tentative", "rack", "restore"),
     *("control_plane", "startup", "keys", "planners", "fidelity"),
     *("prep_table", "shard_formats"),
     *("states", "count_min", "text", "compute_threads", "algorithms", "kernels", "defaults"),

@@ -79,7 +79,8 @@ class Outage:
     detected_ms: float
     tentative_ms: float | None
     exact_ms: float | None
-    """Until exact windows go on: the end of the first pause of more than PAUSE_S between them, None without one."""
+    """Until exact windows go on: the end of the first pause of more than PAUSE_S between them, None without one; in
+    place the first window that lacks nothing."""
     amended_ms: float | None
     windows: int
     completeness: float | None
@@ -106,6 +107,8 @@ def outage_of(done: Run) -> Outage:
     shown = sorted(float(line["shown_at"]) for line in done.tentative)
     amended = [float(line["amended_at"]) for line in done.tentative if line["amended_at"].strip()]
     shares = [float(line["completeness"]) for line in done.tentative if line["completeness"]]
+    if shown and not amended:
+        resumed = next((end for end in commits if end > shown[-1]), None)
     outputs = sorted([*commits, *shown])
     if shown and shown[0] < at:
         raise RuntimeError("tentative output before the kill")

@@ -52,7 +52,8 @@ def test_exact_windows_that_never_pause_do_not_go_on_later() -> None:
 
 
 def test_in_place_nothing_is_amended_and_something_is_left_out() -> None:
-    done = run(line(10.2, ""))
+    done = run(line(10.1, ""))
     done.summary["lost"] = {"items": 5}
     found = outage_of(done)
     assert (found.windows, found.amended_ms, found.left_out) == (1, None, 5)
+    assert found.exact_ms == pytest.approx(3000.0), "the first window behind those that lack something"
