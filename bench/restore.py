@@ -54,7 +54,7 @@ def opened(servers: list[str], fence: int) -> BackupClient:
 
 
 def act(words: list[str]) -> None:
-    """What the worker's host does, as a process there: save a state of so many bytes, or restore it."""
+    """The part of the worker's host, in a process there: save a state of so many bytes, or restore it."""
     what, fence, nbytes, everybody, *servers = words
     if everybody == "all":
         peer.is_near = lambda address: True
