@@ -218,7 +218,7 @@ class BackupClient:
 
         After a damaged one it waits for the others' answers, for a while.
         """
-        answers = [peer.answer for peer in self._peers if peer.answer is not None and peer.answer.is_whole]
+        answers = [peer.answer for peer in self._peers if peer.answer is not None and peer.answer.has_records]
         if len(answers) < len(self._peers):
             answers = [answer for answer in answers if not answer.stale and (hurried or not answer.dropped)]
         return max(answers, key=lambda answer: answer.rank, default=None)

@@ -56,8 +56,8 @@ class Answer(NamedTuple):
 
     fields: dict[str, Any]
     bodies: list[memoryview]
-    is_whole: bool
-    """True when its records were wanted with it."""
+    has_records: bool
+    """True when they were wanted with it."""
 
     @property
     def stale(self) -> bool:

@@ -13,13 +13,13 @@ Stats = Mapping[str, Any]
 
 
 def losses(stats: Mapping[str, Sequence[Stats]], left_out: int = 0) -> dict[str, Any]:
-    """`items` were counted as lost, or left out of all windows; `states` may lack something; `recoveries` has the
-    details, by incarnation."""
+    """`items` were counted as lost, or are `left_out` of all windows, as those are too; `states` may lack something;
+    `recoveries` has the details, by incarnation."""
     recoveries = list(_recoveries(stats))
     every = [one for of_worker in stats.values() for one in of_worker]
     counted = sum(one.get("lost_items") or 0 for one in every if not one.get("recovery"))
     return {
-        "items": int(counted) + left_out + sum(one["items_lost"] for one in recoveries),
+        "items": max(left_out, int(counted) + sum(one["items_lost"] for one in recoveries)),
         "states": sum(one["state"] != "" and one["divergence_max"] != 0 for one in recoveries),
         "recoveries": recoveries,
     }

@@ -47,18 +47,25 @@ CHAINED = (
     + """
 
 class Chained(riprap.DataflowOperator):
-    '''Hands items on, and with each block a sum that depends on the order of all blocks so far.'''
+    '''Hands items on, and with each block a sum that depends on the order of all blocks so far, and of feedback.'''
 
     def __init__(self):
         self.state = Vector(1)
 
     def process_data(self, items, first, out):
         rows = items.arrays[0]
-        now = int(self.state.values[0])
-        then = (now * 31 + int(rows[:, 1].sum()) + items.task + 1) % 1_000_003
-        self.state.add(np.array([0]), np.array([then - now], dtype=float))
+        then = self.link(int(rows[:, 1].sum()) + items.task)
         out.send((np.vstack([rows, [[6, then, 0]]]),), items.count + 1)
         return items.count
+
+    def process_feedback(self, items, out):
+        self.link(int(items.arrays[0][0]))
+
+    def link(self, weight):
+        now = int(self.state.values[0])
+        then = (now * 31 + weight + 1) % 1_000_003
+        self.state.add(np.array([0]), np.array([then - now], dtype=float))
+        return then
 
 
 class Passed(riprap.DataflowOperator):
@@ -74,6 +81,18 @@ class Rows(Totals):
 
     def outputs(self):
         return self.state.values.reshape(1, 7).copy()
+
+
+class Returned(Rows):
+    '''The same, and feeds back what all sums come to, after each block and each window.'''
+
+    def process_data(self, items, first, out):
+        super().process_data(items, first, out)
+        out.feed_back((self.state.values.sum(keepdims=True),))
+        return items.count
+
+    def process_punctuation(self, epoch, out):
+        out.feed_back((self.state.values.sum(keepdims=True) + epoch,))
 """
 )
 """And what is between them, whose sums depend on the order of all blocks."""

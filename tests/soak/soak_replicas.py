@@ -47,26 +47,28 @@ stages:
   read: {operator: "chained:SlowRead", parallelism: 2}
   chain: {operator: "chained:Chained", parallelism: 2}
   pass: {operator: "chained:Passed", parallelism: 2}
-  total: {operator: "chained:Rows", parallelism: 1}
+  total: {operator: "chained:%s", parallelism: 1}
 edges:
   - {from: read, to: chain, partitioning: full}
   - {from: chain, to: pass, partitioning: one_to_one}
   - {from: pass, to: total, partitioning: full}
-links: {block_bytes: 4096}
+%slinks: {block_bytes: 4096}
 """
+BACK = "  - {from: total, to: chain, feedback: true, consistency: ssp, staleness: 2}\n"
 RACKS = ("--hosts", "4", "--domains", "rack=2")
 SPREAD = "placement: {spread: [rack], when_unsatisfiable: best_effort}\n"
 
 
 class Case(NamedTuple):
-    """Options of the scheme, the tasks that have a replica, whether there are hosts in racks, and whether replicas are
-    given to other tasks meanwhile.
+    """Options of the scheme, the tasks that have a replica, whether there are hosts in racks, whether replicas are
+    given to other tasks meanwhile, and whether the destination feeds back.
     """
 
     replicas: tuple[str, ...] = ()
     options: str = ""
     racks: bool = False
     adapts: bool = False
+    feeds_back: bool = False
 
     @property
     def topology(self) -> str:
@@ -74,7 +76,8 @@ class Case(NamedTuple):
         named = ", ".join(self.replicas)
         options = f"{self.options}, adapt: true" if self.adapts else self.options
         scheme = f"{{scheme: partially_active, checkpoint_s: 0.2, replicate: [{named}]{options}}}\n"
-        text = TOPOLOGY % (REPEAT, MICRO_BATCH)
+        last, back = ("Returned", BACK) if self.feeds_back else ("Rows", "")
+        text = TOPOLOGY % (REPEAT, MICRO_BATCH, last, back)
         return f"{text}fault_tolerance: {scheme}{SPREAD if self.racks else ''}"
 
 
@@ -91,6 +94,8 @@ CASES = {
     "all, racks": Case(ALL, "", racks=True),
     "some, adapting": Case(SOME, adapts=True),
     "some, tentative, racks, adapting": Case(SOME, SHOWN, racks=True, adapts=True),
+    "some, fed back": Case(SOME, feeds_back=True),
+    "all, racks, fed back, little memory": Case(ALL, LITTLE, racks=True, feeds_back=True),
 }
 WORKERS = ALL
 CHANGES = 4
@@ -205,14 +210,17 @@ class Arena:
         self._directory = directory
         write_keyed_shards(directory)
         (directory / "chained.py").write_text(CHAINED)
-        calm = Replicated(directory, Schedule(0, 0, "no replica", ()), None)
+        self._truths = {CASES[name].feeds_back: self._undisturbed(name) for name in ("no replica", "some, fed back")}
+
+    def _undisturbed(self, name: str) -> tuple[str, str]:
+        calm = Replicated(self._directory, Schedule(0, 0, name, ()), None)
         calm.run()
-        self._truth = calm.digests
+        return calm.digests
 
     def run(self, schedule: Schedule) -> dict[str, Any]:
         """Run a schedule, and say what became of it."""
         started, reason, summary = time.monotonic(), "", dict[str, Any]()
-        trial = Replicated(self._directory, schedule, self._truth)
+        trial = Replicated(self._directory, schedule, self._truths[CASES[schedule.scheme].feeds_back])
         try:
             summary = trial.run()
         except Wrong as wrong:
