@@ -63,8 +63,8 @@ CASES = {
     "one has a replica, in place as in the paper": Case("map.1", IN_PLACE),
     "none has a replica (PPA-0)": Case(""),
 }
-PAUSE_S = 0.2
-"""Without exact windows, so long: output was interrupted."""
+PAUSE_S, SOON_S = 0.2, 0.5
+"""Without exact windows, so long: output was interrupted; by the kill, where that began so soon after it."""
 VICTIMS = ("map.0", "map.1")
 COLUMNS = (
     "case", "detected ms", "first tentative window ms", "first exact window ms", "amended by ms", "tentative windows",
@@ -103,7 +103,8 @@ def outage_of(done: Run) -> Outage:
     kills = [failure for failure in done.summary["failures"] if failure["action"] == "kill"]
     at = min(failure["injected_at"] for failure in kills)
     commits = sorted(committed for _, _, _, committed in done.epochs)
-    resumed = next((end for begin, end in pairwise(commits) if end > at and end - max(begin, at) > PAUSE_S), None)
+    near = [(begin, end) for begin, end in pairwise(commits) if begin - SOON_S < at < end]
+    resumed = next((end for begin, end in near if end - max(begin, at) > PAUSE_S), None)
     shown = sorted(float(line["shown_at"]) for line in done.tentative)
     amended = [float(line["amended_at"]) for line in done.tentative if line["amended_at"].strip()]
     shares = [float(line["completeness"]) for line in done.tentative if line["completeness"]]

@@ -49,6 +49,8 @@ def test_exact_windows_that_never_pause_do_not_go_on_later() -> None:
     at_once = [(number, number * 10, 20.0, 10.0 + number * 0.05) for number in range(60)]
     found = outage_of(Run({"failures": [KILLED]} | LOST, [*EPOCHS, *at_once], []))
     assert found.exact_ms is None
+    later = outage_of(Run({"failures": [KILLED]} | LOST, [*EPOCHS, *at_once, (70, 700, 20.0, 14.0)], []))
+    assert later.exact_ms is None, "that pause has another cause"
 
 
 def test_in_place_nothing_is_amended_and_something_is_left_out() -> None:
