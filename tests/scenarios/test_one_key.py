@@ -101,17 +101,23 @@ def trained(job: Job) -> dict[str, Any]:
 
 
 REPLICATED = "{scheme: partially_active, checkpoint_s: 0.3, replicate: [processor]}"
+BOTH = [*EACH[:2], "kill:processor.1~1@58%", EACH[2]]
+"""Whichever of the two is heard when it dies, the other takes over."""
 
 
-@pytest.mark.parametrize("scheme", ["mini_batch", REPLICATED, pytest.param("upstream_backup", marks=pytest.mark.long)])
-def test_a_job_that_trains_is_exact_whoever_dies(job: Job, trained: dict[str, Any], scheme: str) -> None:
-    summary = job("job.yaml", [*SETS, f"fault_tolerance={scheme}"], EACH, *paced(200_000))
+@pytest.mark.parametrize(
+    ("scheme", "kills"),
+    [("mini_batch", EACH), (REPLICATED, BOTH), pytest.param("upstream_backup", EACH, marks=pytest.mark.long)],
+)
+def test_a_job_that_trains_is_exact_whoever_dies(
+    job: Job, trained: dict[str, Any], scheme: str, kills: list[str]
+) -> None:
+    summary = job("job.yaml", [*SETS, f"fault_tolerance={scheme}"], kills, *paced(200_000))
     assert summary["model"]["sha256"] == trained["model"]["sha256"]
     assert summary["items"] == ITEMS and summary["lost"]["items"] == 0
     assert summary["epochs"] == trained["epochs"]
-    assert any(one["worker"] == "processor.1" for one in summary.get("replicas", {}).get("takeovers", ())) == (
-        scheme == REPLICATED
-    )
+    takeovers = summary.get("replicas", {}).get("takeovers", ())
+    assert any(one["worker"] == "processor.1" for one in takeovers) == (scheme == REPLICATED)
 
 
 def test_a_model_that_is_approximate_stays_within_theta(job: Job, trained: dict[str, Any]) -> None:
