@@ -102,7 +102,7 @@ def trained(job: Job) -> dict[str, Any]:
 
 REPLICATED = "{scheme: partially_active, checkpoint_s: 0.3, replicate: [processor]}"
 BOTH = [*EACH[:2], "kill:processor.1~1@58%", EACH[2]]
-"""Whichever of the two is heard when it dies, the other takes over."""
+"""Either copy may be the one that is heard."""
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_job_that_trains_is_exact_whoever_dies(
     assert summary["model"]["sha256"] == trained["model"]["sha256"]
     assert summary["items"] == ITEMS and summary["lost"]["items"] == 0
     assert summary["epochs"] == trained["epochs"]
-    takeovers = summary.get("replicas", {}).get("takeovers", ())
-    assert any(one["worker"] == "processor.1" for one in takeovers) == (scheme == REPLICATED)
+    compared = summary.get("replicas", {}).get("windows_compared", 0)
+    assert (compared > 0) == (scheme == REPLICATED), "copies compare what they put out"
 
 
 def test_a_model_that_is_approximate_stays_within_theta(job: Job, trained: dict[str, Any]) -> None:
