@@ -117,7 +117,7 @@ def test_another_one_sends_where_the_near_one_is_dead(
     ("address", "here"),
     [
         ("ipc://@somewhere", True), ("tcp://127.0.0.1:7070", True), ("tcp://localhost:7070", True),
-        ("tcp://203.0.113.7:7070", False), ("tcp://[2001:db8::7]:7070", False), ("tcp://no.such.host.invalid:1", False),
+        ("tcp://203.0.113.7:7070", False), ("tcp://[2001:db8::7]:7070", False),
     ],
 )  # fmt: skip
 def test_which_servers_are_of_this_host(address: str, here: bool) -> None:
