@@ -15,15 +15,13 @@ import zmq
 
 from riprap.backupserver import protocol
 from riprap.backupserver.body import unpack_body
-from riprap.backupserver.peer import is_near
+from riprap.backupserver.peer import SILENCE_S, is_near
 from riprap.backupserver.pieces import Bodies
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import WorkerKeys
 
-SILENCE_S = 2.0
-"""Of a server, after which the next one is asked."""
 ANSWER = 1
 """The number of the question; each connection asks one."""
 

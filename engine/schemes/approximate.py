@@ -29,7 +29,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet_link import OutletLink
-from riprap.engine.flow.progress import LinkKey, link_key
+from riprap.engine.flow.progress import LinkKey
 from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.pacing import Pacing
 from riprap.engine.schemes.parts.recorder import Extras, Recorder, Recovered, is_punctuation, take_over
@@ -94,12 +94,7 @@ class Approximate(Scheme):
         """True when the state was emptied since its last backup: nobody knows how far it was from what is durable."""
         self._refused = False
         self._pacing = Pacing(bench.port, bench.cpu_share, SAVE_EVERY_S if bench.layout.is_source else 0.0)
-        self._unawaited = {
-            link_key(joint.edge, worker)
-            for joint in bench.layout.inputs
-            if not joint.is_awaited
-            for worker in joint.workers
-        }
+        self._unawaited = {link for link, lead in bench.layout.leads.items() if lead == math.inf}
         self._set_limits()
 
     def _set_limits(self) -> None:

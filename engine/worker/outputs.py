@@ -50,17 +50,16 @@ class SinkOutputs:
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """Note an epoch, and append its rows."""
-        self._committed_at = time.monotonic()
+        at = self._committed_at = time.monotonic()
         self._opened_at = self._opened_at or self._committed_at - latency_s
         self._left_out += boundary.lost
         kept = boundary.items - boundary.lost
         if boundary.absent:  # never to be amended
-            shown = (boundary.epoch, kept, self._usual, boundary.absent, latency_s, self._committed_at)
-            self._tentative.show(*shown)
+            self._tentative.show(boundary.epoch, kept, self._usual, boundary.absent, latency_s, at)
         else:
             self._usual = kept
-            self._tentative.amend(boundary.epoch, self._committed_at)
-        line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{self._committed_at:.6f}\n"
+            self._tentative.amend(boundary.epoch, at)
+        line = f"{boundary.epoch},{kept},{latency_s * 1000:.3f},{at:.6f}\n"
         self._pending.append((boundary.epoch, line))
         if rows is not None:
             self._rows.append(rows)
