@@ -12,23 +12,21 @@ import numpy as np
 import pytest
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import chosen
-from test_dataflow_sim import EXACT, FAULTS
+from test_dataflow_sim import FAULTS
+from test_partially_active_sim import MODULUS, OPTIONS, Chained, _states
 
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.rotation import Rotation
 from riprap.engine.schemes.partially_active import PartiallyActive
-from riprap.operators.base import Context
-from riprap.operators.dataflow import DataflowOperator, Emitter, Items
-from riprap.operators.states import Vector
+from riprap.operators.dataflow import Emitter, Items
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
-MODULUS = 1_000_003
-OPTIONS = EXACT["partially_active"]
+D = WorkerId("d", 0)
 LONG = {"items": 120, "windows": 6, "disk_s": 0.001}
 
 
-class Steered(DataflowOperator):
+class Steered(Chained):
     """Hands items on with a number that depends on all blocks so far and on all that was fed back, in their order.
 
     `feeds_back`: sends that number back after each block, and at each window's end. `remembers`: keeps it in a state;
@@ -36,11 +34,10 @@ class Steered(DataflowOperator):
     """
 
     def __init__(self, feeds_back: bool = False, remembers: bool = True) -> None:
-        self.state: Vector | None = Vector(1) if remembers else None
-        self.feeds_back = feeds_back
-
-    def open(self, context: Context) -> None:
-        self.is_last = not context.fan_out
+        super().__init__()
+        self.feeds_back, self.remembers = feeds_back, remembers
+        if not remembers:
+            self.state = None  # type: ignore[assignment]
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         (rows,) = items.arrays
@@ -61,11 +58,7 @@ class Steered(DataflowOperator):
             out.feed_back((np.array([number]),))
 
     def _link(self, weight: int) -> float:
-        if self.state is None:
-            return float(weight % MODULUS)
-        now = int(self.state.values[0])
-        self.state.add(np.array([0]), np.array([(now * 31 + weight + 1) % MODULUS - now], dtype=float))
-        return float(self.state.values[0])
+        return super()._link(weight) if self.remembers else float(weight % MODULUS)
 
 
 def _shape(to: str, of: str = "d", remembers: bool = True, **consistency: Any) -> dict[str, Any]:
@@ -95,7 +88,7 @@ def _truth(shape: str) -> list[float]:
 
 
 def _sink_of(shape: str, seed: int, replay: str) -> list[float]:
-    return _state_of_sink(_run(shape, seed, replay, []))
+    return _states(_run(shape, seed, replay, []))[D]
 
 
 def _run(shape: str, seed: int, replay: str, replicas: list[str], **fields: Any) -> DataflowSimulation:
@@ -103,12 +96,6 @@ def _run(shape: str, seed: int, replay: str, replicas: list[str], **fields: Any)
     simulation = DataflowSimulation(DataflowCase(options, SHAPES[shape], **{**LONG, **fields}, log=[]), seed)
     run_or_replay(simulation, __file__, replay)
     return simulation
-
-
-def _state_of_sink(simulation: DataflowSimulation) -> list[float]:
-    state = simulation.nodes[WorkerId("d", 0)].task.operator.state
-    assert state is not None
-    return list(state.values.tolist())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -127,7 +114,7 @@ def test_what_feedback_has_steered_is_exact_whoever_dies(copies: str, shape: str
     for seed in range(FIRST, FIRST + SEEDS):
         replay = f"exact_whoever and {copies}-{shape}-{fault}"
         simulation = _run(shape, seed, replay, replicas, **FAULTS[fault])
-        assert _state_of_sink(simulation) == _truth(shape), f"seed {seed}"
+        assert _states(simulation)[D] == _truth(shape), f"seed {seed}"
         compared += sum(node.counts.get("windows_compared", 0) for node in simulation.nodes.values())
     assert (compared > 0) == bool(replicas)
 

@@ -52,9 +52,10 @@ class Chained(DataflowOperator):
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         self._link(epoch)
 
-    def _link(self, weight: int) -> None:
+    def _link(self, weight: int) -> float:
         now = int(self.state.values[0])
         self.state.add(np.array([0]), np.array([(now * 31 + weight + 1) % MODULUS - now], dtype=float))
+        return float(self.state.values[0])
 
 
 class Skewed(DataflowOperator):
