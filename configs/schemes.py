@@ -368,17 +368,18 @@ class PartiallyActiveOptions(Keeping):
                 yield Problem(at, f"{path} names {task}, and there is no such task", "a plan of this topology", fix)
 
     def _replica_problems(self, at: FieldPath, name: str, shape: Shape) -> Iterator[Problem]:
-        """A name of nobody, or of who writes the job's output."""
-        able = [stage for stage in shape.parallelism if stage not in shape.sinks]
+        """A name of nobody, or of a destination that can have none."""
+        stages = [*shape.parallelism]
         stage, _, index = name.partition(".")
-        if stage in able and (not index or index in map(str, range(shape.parallelism[stage]))):
-            return
-        example = f"{able[0]} or {able[0]}.0" if able else "nothing"
-        if stage in shape.sinks:
-            wrong = f"is {name}, which writes the job's output: one process does that"
-        else:
+        if stage not in stages or (index and index not in map(str, range(shape.parallelism[stage]))):
             wrong = f"is {name}, and there is no such stage or task"
-        yield Problem(at, wrong, f"stages or tasks of {', '.join(able)}: {example}")
+            yield Problem(at, wrong, f"stages or tasks of {', '.join(stages)}: {stages[0]} or {stages[0]}.0")
+        elif stage in shape.sinks and not self.reconcile:
+            wrong = f"is {name}, a destination, and reconcile is false: its copies would not write the same"
+            yield Problem(at, wrong, "stages or tasks before the destinations, or tentative output that is made exact")
+        elif stage in shape.sinks and self.adapt:
+            wrong = f"is {name}, a destination, and adapt is true: plans move the replicas of the stages before"
+            yield Problem(at, wrong, "stages or tasks before the destinations, or no fault_tolerance.adapt")
 
 
 class Checkpoints(Saving):

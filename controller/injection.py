@@ -59,7 +59,7 @@ def note_faults_that_never_came(run: Moment) -> None:
 
 def progress_of(job: LedJob, now: float) -> JobProgress:
     """Progress of the job, as its sinks last said."""
-    rows = [row for sink in job.spec.sinks if (row := job.row(sink)) is not None]
+    rows = [row for row in job.sink_rows if row is not None]
     if len(rows) < len(job.spec.sinks):
         return JobProgress()
     began = min((at for row in rows if (at := row.stats.get("first_emit_at"))), default=None)

@@ -94,6 +94,9 @@ class LedJob:
         """The checkpoint that the job ends with, once that is durable; 0 for none."""
         self.replicas = spec.replicas if record.replicas is None else record.replicas
         """Those that are to run (replicas.py)."""
+        self.writers = {copy.primary: copy for copy in record.writers}
+        """Of destinations whose output a replica writes, that replica."""
+        self._copied = {worker.primary for worker in spec.workers if worker.copy} & spec.sinks
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.unsettled = set(record.unsettled)
         self.durable: JobRecord | None = None
@@ -135,6 +138,15 @@ class LedJob:
         row = self.row(worker)
         return row is not None and row.state == REPORTED_UP and not self.tasks[worker].fenced
 
+    def writer(self, sink: WorkerId) -> WorkerId:
+        """The copy of a destination that writes its output."""
+        return self.writers.get(sink, sink)
+
+    @property
+    def sink_rows(self) -> list[WorkerReport | None]:
+        """The last reports of those who write the output."""
+        return [self.row(self.writer(sink)) for sink in self.spec.sinks]
+
     def hear(self, instance: str, row: WorkerReport) -> None:
         """Keep a row of an agent's report, if its incarnation was given to that agent or is a past one."""
         task = self.tasks.get(row.id)
@@ -168,7 +180,7 @@ class LedJob:
         marks = self.checkpoints.marks if self.checkpoints is not None else None
         clock, unsettled = self.clock, frozenset(self.unsettled)
         replicas = self.replicas if self.replicas != self.spec.replicas else None
-        later = (self.horizon, self.round, marks, unsettled, replicas)
+        later = (self.horizon, self.round, marks, unsettled, replicas, frozenset(self.writers.values()))
         return JobRecord(*head, failures, self.final, injected, clock, *later)
 
     def may_run(self, worker: WorkerId) -> bool:
@@ -220,8 +232,8 @@ class LedJob:
     @property
     def at_end(self) -> bool:
         """True when all destinations have closed the last window: nothing is left but to make that safe."""
-        rows = [self.row(sink) for sink in self.spec.sinks]
-        return all(row is not None and not row.done and row.epoch == self.expected.windows for row in rows)
+        windows = self.expected.windows
+        return all(row is not None and not row.done and row.epoch == windows for row in self.sink_rows)
 
     def drain(self) -> None:
         """End the stream with the last window granted, once it is known where the sources are; ConfigError for one that
@@ -265,14 +277,15 @@ class LedJob:
     def _seen(self, worker: WorkerId) -> WorkerView:
         task = self.tasks[worker]
         incarnation, host, _ = task.assignment
+        writes = worker.primary in self._copied and self.writer(worker.primary) == worker
         if task.fenced or not host:
-            return WorkerView(incarnation, OFF if task.off else DOWN, host)
+            return WorkerView(incarnation, OFF if task.off else DOWN, host, writes=writes)
         row = self.row(worker)
         if row is None or (row.state == REPORTED_UP and not task.announced):
-            return WorkerView(incarnation, STARTING, host)
+            return WorkerView(incarnation, STARTING, host, writes=writes)
         if row.state == REPORTED_UP:
-            return WorkerView(incarnation, UP, host, row.ipc, row.tcp, row.public_key)
-        return WorkerView(incarnation, DOWN if row.state == EXITED else STARTING, host)
+            return WorkerView(incarnation, UP, host, row.ipc, row.tcp, row.public_key, writes)
+        return WorkerView(incarnation, DOWN if row.state == EXITED else STARTING, host, writes=writes)
 
     def trim(self) -> None:
         """Drop the oldest rows of past incarnations, when there are too many."""

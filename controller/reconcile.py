@@ -85,6 +85,7 @@ class Pass(Moment):
             recovery.recover(self, lost)
         if job.phase in ACTIVE:
             replicas.adapt(self)
+            replicas.promote(self)
             self._assign()
             self._advance()
             injection.order_faults(self)
@@ -142,13 +143,12 @@ class Pass(Moment):
         return False
 
     def _sinks_done(self) -> bool:
-        rows = (self.job.row(sink) for sink in self.job.spec.sinks)
-        return all(row is not None and row.done for row in rows)
+        return all(row is not None and row.done for row in self.job.sink_rows)
 
     def _finish(self) -> None:
         """Finish a job whose sinks all say that they are done, if their commits add up."""
-        rows = [row for sink in self.job.spec.sinks if (row := self.job.row(sink)) is not None]
-        short = self.job.expected.shortfall([Account(row.epoch, row.accounted) for row in rows])
+        rows = self.job.sink_rows
+        short = self.job.expected.shortfall([Account(row.epoch, row.accounted) for row in rows if row is not None])
         if short:
             remedy = f"a report of them is wrong or forged; see {self.job.spec.run_dir}/events.jsonl"
             self.fail(EndReason.INCOMPLETE, f"all sinks say that they are done, but {short}", remedy)

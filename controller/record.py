@@ -57,6 +57,8 @@ class JobRecord:
     """Those that went back alone, to the last whole checkpoint: until the next one is whole."""
     replicas: frozenset[WorkerId] | None = None
     """The replicas that are to run; None before any others than the topology's were asked for."""
+    writers: frozenset[WorkerId] = frozenset()
+    """The replicas of destinations that write the output in place of their primaries."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part of which a change must be stored before it is acted on."""
@@ -71,6 +73,7 @@ class JobRecord:
             self.checkpoints,
             self.unsettled,
             self.replicas,
+            self.writers,
         )
 
     def to_json(self, term: int) -> bytes:
@@ -88,6 +91,7 @@ class JobRecord:
         fields |= {"injected": self.injected, "clock": self.clock, "horizon": self.horizon, "round": self.round}
         fields |= {"checkpoints": self.checkpoints, "unsettled": sorted(map(str, self.unsettled))}
         fields |= {} if self.replicas is None else {"replicas": sorted(map(str, self.replicas))}
+        fields |= {"writers": sorted(map(str, self.writers))} if self.writers else {}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -109,6 +113,7 @@ class JobRecord:
                 Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon,
                 int(fields.get("round", 0)), _marks(fields.get("checkpoints")),
                 frozenset(map(WorkerId.parse, fields.get("unsettled", ()))), _replicas(fields.get("replicas")),
+                frozenset(map(WorkerId.parse, fields.get("writers", ()))),
             )  # fmt: skip
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

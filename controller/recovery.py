@@ -182,7 +182,7 @@ def check_deadlines(run: Moment) -> None:
 def _check_stall(run: Moment) -> None:
     """Fail a job that commits nothing more, whatever the cause; a call of an operator may take its time."""
     job, timeout_s = run.job, run.job.spec.limits.stall_timeout_s
-    committed = sum(row.epoch for sink in job.spec.sinks if (row := job.row(sink)) is not None)
+    committed = sum(row.epoch for row in job.sink_rows if row is not None)
     computes = any((row := job.row(worker)) is not None and row.call for worker in job.tasks if job.is_up(worker))
     if committed != job.committed or computes or job.phase is Phase.DEPLOYING:
         job.committed, job.committed_at = committed, run.now

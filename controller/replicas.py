@@ -1,8 +1,10 @@
-"""Other replicas for a job that runs (PPA IV, dynamic adaptation): begun and ended a few at a time.
+"""Active replicas while a job runs: who of a destination's copies writes, and other replicas (PPA IV, dynamic adaptation).
 
-New ones begin before old ones end, so no task that keeps its replica is without it, and the tasks that lose theirs are
-covered until the others are. The set that is to run is durable (record.py); what of it is done already is seen from the
-reports, so that any leader goes on with it.
+New ones begin before old ones end, a few at a time, so no task that keeps its replica is without it, and the tasks that
+lose theirs are covered until the others are. The set that is to run is durable (record.py); what of it is done already
+is seen from the reports, so that any leader goes on with it.
+
+Of other tasks their receivers ask one copy for its output. A destination has none, so its writer is decided here.
 """
 
 from __future__ import annotations
@@ -48,6 +50,23 @@ def adapt(run: Moment) -> None:
     for worker in missing[: max(0, SWAPS_MAX - len(late))]:
         tasks[worker].begin()
         run.log("replica_begins", worker=str(worker))
+
+
+def promote(run: Moment) -> None:
+    """Have a copy that is up write the output of a destination whose writer was lost.
+
+    Nothing waits until that is durable: copies write the same, and no new incarnation of the one that was lost begins
+    before the record with this decision is stored. A leader that does not know of it decides it once more.
+    """
+    job = run.job
+    for worker in job.running:
+        sink = worker.primary
+        if sink not in job.spec.sinks or worker == job.writer(sink) or not job.is_up(worker):
+            continue
+        if job.tasks[job.writer(sink)].lost_at is not None:
+            job.writers[sink] = worker
+            if worker == sink:
+                del job.writers[sink]
 
 
 def _has_caught_up(job: LedJob, worker: WorkerId) -> bool:

@@ -32,6 +32,8 @@ class WorkerView:
     ipc: str = ""
     tcp: str = ""
     key: str = ""
+    writes: bool = False
+    """Of a destination's copies, the one that writes its output."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class View:
                 "ipc": w.ipc,
                 "tcp": w.tcp,
                 "key": w.key,
+                **({"writes": True} if w.writes else {}),
             }
             for worker, w in self.workers.items()
         }

@@ -14,6 +14,14 @@ from riprap.engine.flow.port import Boundary
 class WindowJournal(Protocol):
     """Tells the world of a destination's windows (engine/worker/outputs.py)."""
 
+    @property
+    def writes(self) -> bool:
+        """False of a copy of a destination while another one writes (engine/worker/standby.py)."""
+
+    @property
+    def holds(self) -> bool:
+        """True while another copy has yet to announce a window that was closed here: it is lost if both die."""
+
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """A window is closed; `rows` go to the job's output file."""
 

@@ -310,7 +310,10 @@ class Outlet:
         self._note_role(was_silent and not is_silent)
 
     def _note_role(self, is_asked_now: bool) -> None:
-        """Tell whether this task stands by: all receivers that have answered hear another copy of it."""
+        """Tell whether this task stands by: all receivers that have answered hear another copy of it. Of destinations it
+        is decided by whoever has them write."""
+        if self.layout.is_sink:
+            return
         before, stands_by = self._stands_by, all(link.is_silent for link in self.all_links if link.placed)
         if stands_by != before:
             self._stands_by = stands_by

@@ -86,6 +86,8 @@ class PartiallyActive(Scheme):
             self.lacks = NOTHING._replace(theta=math.inf, share=math.inf)
         self._marked_s = bench.port.now()
         """When the newest mark was made."""
+        self._owes_mark = False
+        """One is due, once another copy has announced what was closed here: nothing further is processed before."""
         self._senders = {
             link_key(joint.edge, worker): [(joint.reply, copy) for copy in joint.with_copies(worker)]
             for joint in bench.layout.inputs
@@ -143,7 +145,12 @@ class PartiallyActive(Scheme):
                 meta = {"digests": entry.block.meta["digests"]}
                 self.bench.port.send(reply, copy, Block(Kind.REPLY, entry.block.epoch, meta=meta))
 
+    def may_process(self, entry: Entry) -> bool:
+        return not self._owes_mark
+
     def on_turn(self) -> bool:
+        if self._owes_mark:
+            self._mark()
         if self._untold:
             self._tell()
         held, turn = self.bench.held, self._rotation.turn
@@ -255,8 +262,10 @@ class PartiallyActive(Scheme):
             self._mark()
 
     def _mark(self) -> None:
-        """This end of a window is one to start from; not while a state waits for room in the store."""
-        if self._keeps_output and self.recorder.full:
+        """This end of a window is one to start from; not while a state waits for room in the store, nor while what was
+        closed before it may be lost with this copy."""
+        self._owes_mark = self.bench.journal is not None and self.bench.journal.holds
+        if self._owes_mark or (self._keeps_output and self.recorder.full):
             return
         self._marked_s = self.bench.port.now()
         if self._keeps_output:

@@ -36,6 +36,7 @@ from riprap.engine.spreads.end import End, SegmentEndTask, SegmentPort
 from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.worker.from_savepoint import beginning_of
 from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, live_input_of, opened_dataflow
+from riprap.engine.worker.standby import CopiedFiles, StandbyOutputs
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
 from riprap.operators.dataflow import DataflowOperator
 
@@ -84,6 +85,8 @@ class WorkerParts:
         hosted = host(topology, self.schema, layout, port)
         output = topology.output if layout.is_sink else None
         files = WindowFiles(run_dir, layout.me.index, type(hosted.operator), output)
+        if isinstance(journal, StandbyOutputs):
+            files = CopiedFiles(files, journal)
         items = self.schema["items"] or ENDLESS_STATES * topology.micro_batch
         task = hosting_task(topology, layout, port, hosted, files, journal, is_first, items, self.window)
         if (beginning := beginning_of(topology, layout)) is not None:

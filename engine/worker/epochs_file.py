@@ -13,6 +13,8 @@ OTHER_CLOCK = "# another clock\n"
 EPOCHS_MAX = 100_000
 """Lines of `epochs.csv`; of more only the newest half is kept."""
 BEFORE = "# before"
+TAIL_BYTES = 1024
+"""At the file's end, in which its last line is whole."""
 
 
 class Before(NamedTuple):
@@ -122,6 +124,23 @@ class EpochsFile:
         replace(self.path, "".join([heading, before.line, *kept]))
         self.close()
         self._open()
+
+
+def last_announced(path: Path) -> int:
+    """The last epoch that a file says is committed, for who does not write it; 0 while it says nothing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            *whole, _torn = file.read().decode().split("\n")
+    except FileNotFoundError:
+        return 0
+    for line in reversed(whole):
+        epoch = line.split(",", 1)[0]
+        if epoch.isdecimal():
+            return int(epoch)
+        if before := Before.parse(line):
+            return before.epoch
+    return 0
 
 
 def _is_of(fd: int, path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,7 +21,8 @@ class Membership:
     once, as it is now: the moments between do not matter.
 
     With `transport` "auto" peers of the same host are offered payloads by reference, with "zeromq" none is.
-    `begin_anew` makes the task of a further round, from what this worker has saved.
+    `begin_anew` makes the task of a further round, from what this worker has saved. `on_role` hears whether this copy of
+    a destination writes its output, and whether the other one has another clock; `twins` are its other copies.
     """
 
     def __init__(
@@ -32,9 +33,13 @@ class Membership:
         host: str,
         transport: str,
         begin_anew: Callable[[Round, int], Runs],
+        twins: Sequence[WorkerId],
+        on_role: Callable[[bool, bool], None],
     ) -> None:
         self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
-        self.begin_anew = begin_anew
+        self.begin_anew, self.on_role = begin_anew, on_role
+        self._twins: dict[WorkerId, frozenset[str]] = dict.fromkeys(twins, frozenset())
+        """Where each was last up, as far as known."""
         self.revision = -1
         self._receivers = set(port.layout.receivers())
         self._unwanted: set[WorkerId] = set()
@@ -42,7 +47,8 @@ class Membership:
 
     def peers(self) -> list[str]:
         """The workers of whom views must tell."""
-        ends = [*self.port.layout.receivers(), *chain.from_iterable(self.port.layout.incoming().values())]
+        layout = self.port.layout
+        ends = [*layout.receivers(), *chain.from_iterable(layout.incoming().values()), *self._twins]
         return [str(worker) for worker in dict.fromkeys(ends)]
 
     def on_view(self, view: Mapping[str, Any]) -> None:
@@ -54,6 +60,7 @@ class Membership:
         own = entries.pop(self.port.layout.me, None)
         if own is not None and own["incarnation"] > self.port.own_incarnation:
             raise Fenced
+        self._look_at_copies(own, entries)
         if view.get("round", 0) > self.port.links.round:
             self._enter(Round(view["round"]), is_first, view.get("checkpoint", (0, 0))[1])
         # Of a task's copies the first that is there is asked for its output, and who never died is ahead of the others.
@@ -66,6 +73,15 @@ class Membership:
             self.task.checkpoint(triggered, completed, view.get("savepoint", ""))
         if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
             self.task.start()
+
+    def _look_at_copies(self, own: Mapping[str, Any] | None, entries: dict[WorkerId, Any]) -> None:
+        """Copies of a destination have no links to each other."""
+        for twin in self._twins:
+            if (entry := entries.pop(twin, None)) and entry["state"] == "up":
+                self._twins[twin] = _place(entry)
+        if self._twins and own is not None:
+            here = _place(own)
+            self.on_role(bool(own.get("writes")), any(at and at.isdisjoint(here) for at in self._twins.values()))
 
     def _enter(self, round_: Round, is_first: bool, checkpoint: int) -> None:
         """Go on in a further round: an incarnation that begins in it has restored itself, any other begins anew."""
@@ -100,3 +116,8 @@ class Membership:
             links.raise_(worker, incarnation)
             self.task.on_worker_restored(worker)
             self.guests.expect(worker, incarnation, key)
+
+
+def _place(entry: Mapping[str, Any]) -> frozenset[str]:
+    """The names of a worker's host; two workers that share one have the same clock."""
+    return frozenset({entry["host"], entry["tcp"].rpartition(":")[0]} - {""})

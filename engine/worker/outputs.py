@@ -8,14 +8,13 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from riprap.codec.clock import CLOCK
 from riprap.codec.errors import DataError
 from riprap.codec.files import replacing, sync, write_all
-from riprap.codec.ids import WorkerId
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
 from riprap.engine.worker.epochs_file import Before, EpochsFile
@@ -34,15 +33,19 @@ class SinkOutputs:
     once more.
     """
 
+    writes, holds = True, False
+
     def __init__(self, run_dir: Path, index: int, sinks: int) -> None:
-        number = f".{index}" if sinks > 1 else ""
-        self._epochs = EpochsFile(run_dir / f"epochs{number}.csv")
-        self._rows = RowsFile(run_dir / f"output{number}.npy")
-        self._metrics = MetricsFile(run_dir / f"metrics{number}.csv")
-        self._tentative = TentativeFile(run_dir / f"tentative{number}.csv", run_dir / "tentative" / f"rows{number}")
+        def path(name: str) -> Path:
+            return run_dir / file_name(name, index, sinks)
+
+        self._epochs = EpochsFile(path("epochs.csv"))
+        self._rows = RowsFile(path("output.npy"))
+        self._metrics = MetricsFile(path("metrics.csv"))
+        self._tentative = TentativeFile(path("tentative.csv"), run_dir / "tentative" / file_name("rows", index, sinks))
         self._usual = 0
         """The items of the last epoch."""
-        self._model_path = run_dir / f"model{number}.npz"
+        self._model_path = path("model.npz")
         self._pending: list[tuple[int, str]] = []
         self._model: dict[str, Any] = {}
         self._opened_at = self._committed_at = 0.0
@@ -50,7 +53,11 @@ class SinkOutputs:
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """Note an epoch, and append its rows."""
-        at = self._committed_at = time.monotonic()
+        self.add(boundary, latency_s, rows, time.monotonic())
+
+    def add(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None, at: float) -> None:
+        """The same of an epoch that was closed at that moment, in monotonic seconds."""
+        self._committed_at = at
         self._opened_at = self._opened_at or self._committed_at - latency_s
         self._left_out += boundary.lost
         kept = boundary.items - boundary.lost
@@ -82,6 +89,15 @@ class SinkOutputs:
         now = time.monotonic()
         if self._metrics.is_due(task.epoch, now, task.done):
             self._metrics.append(task.epoch, self._items(), task.metrics(), now)
+
+    @property
+    def announced(self) -> int:
+        """The last epoch that is, by whatever incarnation."""
+        return self._epochs.last
+
+    def change_clock(self) -> None:
+        """Say that the moments noted from here on are on another host's clock."""
+        self._epochs.change_clock()
 
     def _items(self) -> int:
         """The items of all epochs that are committed, announced or not."""
@@ -157,23 +173,10 @@ class SinkOutputs:
         self._rows.close()
 
 
-class HasSinks(Protocol):
-    """A layout as outputs see it."""
-
-    @property
-    def me(self) -> WorkerId:
-        """The worker itself."""
-
-    @property
-    def sinks(self) -> tuple[WorkerId, ...]:
-        """All sinks of the job."""
-
-
-def outputs_of(layout: HasSinks, run_dir: Path) -> SinkOutputs | None:
-    """The files of a worker that is a sink. Others must not so much as open them: a torn line would be cut off."""
-    if layout.me not in layout.sinks:
-        return None
-    return SinkOutputs(run_dir, layout.sinks.index(layout.me), len(layout.sinks))
+def file_name(name: str, index: int, sinks: int) -> str:
+    """The name of a sink's file: `epochs.csv` of the only one, `epochs.1.csv` of the second of several."""
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}.{index}{dot}{suffix}" if sinks > 1 else name
 
 
 class RowsFile:

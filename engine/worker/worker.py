@@ -39,10 +39,10 @@ from riprap.engine.worker.carried_file import carried, write_carried
 from riprap.engine.worker.control import ControlChannel
 from riprap.engine.worker.guests import Guests, open_door
 from riprap.engine.worker.membership import Membership
-from riprap.engine.worker.outputs import SinkOutputs, outputs_of
 from riprap.engine.worker.persistence import Restored, open_store, restored
 from riprap.engine.worker.port import Fenced, WorkerPort
 from riprap.engine.worker.profiling import instrument
+from riprap.engine.worker.standby import LOOK_S, Outputs, StandbyOutputs, outputs_of
 from riprap.operators.finite import check_model
 from riprap.operators.returns import undefined
 
@@ -93,7 +93,14 @@ class Worker:
         pin(stage.cpus, self.me.index, stage.threads)
         self.guests = Guests(senders(form.layout))
         transport = topology.links.transport
-        self.membership = Membership(self.port, self.task, self.guests, spec["host"], transport, self._begin_anew)
+        twins: list[WorkerId] = []
+        if isinstance(self.outputs, StandbyOutputs):
+            twins = [copy for copy in topology.copies_with(self.me) if copy != self.me]
+            self.port.count("standby")
+        self._stood_by = False
+        """True once the controller has said that another copy writes."""
+        parts = (self.port, self.task, self.guests, spec["host"], transport)
+        self.membership = Membership(*parts, self._begin_anew, twins, self._on_role)
         self.turns = 0
         self.heartbeats = 0
         self._part_told = 0
@@ -162,6 +169,18 @@ class Worker:
         self.port.report("rolled_back", round=round_, epoch=self.task.epoch)
         return self.task
 
+    def _on_role(self, writes: bool, is_other_clock: bool) -> None:
+        """Of a destination that has a replica. Who writes and is not to do so any more begins anew, to stand by."""
+        assert isinstance(self.outputs, StandbyOutputs)
+        if self.outputs.writes and not writes:
+            raise Overtaken
+        if writes and not self.outputs.writes:
+            self.outputs.begin_to_write(is_other_clock and self._stood_by)
+            self.port.count("standby", -1)
+            if self._stood_by:
+                self.port.report("took_over")
+        self._stood_by = not writes
+
     def run(self) -> None:
         """Until the controller says stop."""
         self.door = open_door(self.network, self.guests)
@@ -179,7 +198,7 @@ class Worker:
         while not self._take_orders():
             self._ask_again()
             worked = self.task.work()
-            self.port.step(self.task, 0.0 if worked else idle_s)
+            self.port.step(self.task, 0.0 if worked else self._wait_s(idle_s))
             self.turns += 1
             self._mark_times()
             self._say_what_is_safe()
@@ -195,10 +214,14 @@ class Worker:
         self.door.close()
         self.network.close(LINGER_MS)
 
-    def _note_results(self, outputs: SinkOutputs) -> None:
+    def _wait_s(self, idle_s: float) -> float:
+        """The longest wait of the compute thread for a message: nobody sends one when another copy has written."""
+        return LOOK_S if self.outputs is not None and self.outputs.holds else idle_s
+
+    def _note_results(self, outputs: Outputs) -> None:
         """Note the metrics, and at the end the model."""
         outputs.note_metrics(self.task)
-        if self.task.done:
+        if self.task.done and outputs.writes:
             model = self.task.model()
             if self._must_be_finite:
                 check_model(self.task.epoch, model)

@@ -164,7 +164,7 @@ class Tentative:
                 if one.wanted:
                     self._leaving.setdefault(one, deque()).append(block)
         journal = self._bench.journal
-        if journal is None:
+        if journal is None or not journal.writes:
             return
         journal.tentative(window.boundary, window.latency_s, window.absent, window.rows)
         self._bench.port.count("tentative_windows")

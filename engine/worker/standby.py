@@ -1,0 +1,206 @@
+"""The output of a destination that has a replica: one of its copies writes, and the other stands by (PPA III, IV).
+
+Both compute the same windows. The one on standby holds what it would write until it reads in `epochs.csv` that the
+other has announced the window, which comes last. The controller says who writes; whoever is told so later begins
+behind the last window that is announced, so nothing is missing and nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.port import Boundary
+from riprap.engine.flow.runs import Runs
+from riprap.engine.flow.window_files import WindowFiles
+from riprap.engine.worker.epochs_file import last_announced
+from riprap.engine.worker.outputs import SinkOutputs, file_name
+
+LOOK_S = 0.005
+"""Between two looks at what is announced, while something is held and there is nothing else to do."""
+
+
+class HeldWindow(NamedTuple):
+    """A closed window that another copy has not announced yet."""
+
+    boundary: Boundary
+    latency_s: float
+    at: float
+    rows: np.ndarray | None
+    files: Sequence[tuple[WindowFiles, str, int, dict[str, np.ndarray]]]
+
+
+class StandbyOutputs:
+    """The files of one copy: nothing is opened before `begin_to_write`."""
+
+    def __init__(self, epochs: Path, open_outputs: Callable[[], SinkOutputs]) -> None:
+        self._epochs, self._open = epochs, open_outputs
+        self._outputs: SinkOutputs | None = None
+        self._held: deque[HeldWindow] = deque()
+        self._files: list[tuple[WindowFiles, str, int, dict[str, np.ndarray]]] = []
+        """Those of the window that is not closed yet."""
+        self._rows = self._durable = 0
+        """All rows that this copy has put out, and the last window that may be announced."""
+        self._begun: tuple[int, int] | None = None
+
+    @property
+    def writes(self) -> bool:
+        """True of the copy that writes."""
+        return self._outputs is not None
+
+    @property
+    def holds(self) -> bool:
+        """True while another copy has yet to announce a window that was closed here."""
+        if self._held:
+            self._forget(last_announced(self._epochs))
+        return bool(self._held)
+
+    def begin_to_write(self, is_other_clock: bool) -> None:
+        """Write from now on, first all that is held; `is_other_clock`: who wrote before had another."""
+        outputs = self._outputs = self._open()
+        self._forget(outputs.announced)
+        if self._begun is not None:
+            outputs.begin(*self._begun)
+        outputs.cut(self._rows - sum(len(window.rows) for window in self._held if window.rows is not None))
+        if is_other_clock:
+            outputs.change_clock()
+        for window in self._held:
+            for files, *written in window.files:
+                files.write(*written)
+            outputs.add(window.boundary, window.latency_s, window.rows, window.at)
+        for files, *written in self._files:
+            files.write(*written)
+        outputs.durable(self._durable)
+        self._held.clear()
+        self._files.clear()
+
+    def _forget(self, announced: int) -> None:
+        while self._held and self._held[0].boundary.epoch <= announced:
+            self._held.popleft()
+
+    # what the task tells
+    def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
+        """A window is closed."""
+        if self._outputs is not None:
+            self._outputs.committed(boundary, latency_s, rows)
+            return
+        own = None if rows is None else np.array(rows)
+        self._rows += 0 if own is None else len(own)
+        self._forget(last_announced(self._epochs))
+        self._held.append(HeldWindow(boundary, latency_s, time.monotonic(), own, tuple(self._files)))
+        self._files.clear()
+
+    def tentative(self, boundary: Boundary, latency_s: float, absent: Sequence[str], rows: np.ndarray | None) -> None:
+        """Shown by the copy that writes, and by no other."""
+        if self._outputs is not None:
+            self._outputs.tentative(boundary, latency_s, absent, rows)
+
+    def durable(self, epoch: int) -> None:
+        """All up to this window may be announced."""
+        self._durable = epoch
+        if self._outputs is not None:
+            self._outputs.durable(epoch)
+
+    def begin(self, epoch: int, items: int) -> None:
+        """All up to this window was told by the job whose savepoint this one begins from."""
+        self._begun = epoch, items
+
+    def cut(self, rows: int) -> None:
+        """A former incarnation has put out so many rows up to where this one begins."""
+        self._rows = rows
+
+    def notes(self) -> dict[str, Any]:
+        """None: windows are announced as they close."""
+        return {}
+
+    def resume(self, notes: Mapping[str, Any]) -> None:
+        """There are no notes."""
+
+    def write(self, files: WindowFiles, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write a file of a window, or hold it."""
+        if self.writes:
+            files.write(name, window, arrays)
+        else:
+            self._files.append((files, name, window, {key: np.array(array) for key, array in arrays.items()}))
+
+    # what the worker asks
+    def note_metrics(self, task: Runs) -> None:
+        """Note the task's metrics now and then."""
+        if self._outputs is not None:
+            self._outputs.note_metrics(task)
+
+    def save_model(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the model, which is for the copy that writes to do."""
+        assert self._outputs is not None, "a copy on standby is not done"
+        self._outputs.save_model(arrays)
+
+    @property
+    def accounted(self) -> int:
+        """The items of all windows that are announced; 0 on standby."""
+        return 0 if self._outputs is None else self._outputs.accounted
+
+    def stats(self, task: Runs) -> dict[str, Any]:
+        """Statistics of the copy that writes."""
+        return {} if self._outputs is None else self._outputs.stats(task)
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._outputs is not None:
+            self._outputs.close()
+
+
+class CopiedFiles(WindowFiles):
+    """The files of the windows of a copy: held, and written by whoever writes the output."""
+
+    def __init__(self, files: WindowFiles, outputs: StandbyOutputs) -> None:
+        self._files, self._outputs = files, outputs
+
+    def tentative(self) -> WindowFiles:
+        return TentativeFiles(self._files.tentative(), self._outputs)
+
+    def write(self, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
+        self._outputs.write(self._files, name, window, arrays)
+
+
+class TentativeFiles(CopiedFiles):
+    """Those of windows that lack something: of a copy on standby nobody needs them."""
+
+    def write(self, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
+        if self._outputs.writes:
+            self._files.write(name, window, arrays)
+
+
+Outputs = SinkOutputs | StandbyOutputs
+
+
+class HasSinks(Protocol):
+    """A layout as outputs see it."""
+
+    @property
+    def me(self) -> WorkerId:
+        """The worker itself."""
+
+    @property
+    def sinks(self) -> tuple[WorkerId, ...]:
+        """All sinks of the job."""
+
+    @property
+    def copied(self) -> bool:
+        """True when the task has a replica, or the worker is one."""
+
+
+def outputs_of(layout: HasSinks, run_dir: Path) -> Outputs | None:
+    """The files of a worker that is a sink. Others must not so much as open them: a torn line would be cut off."""
+    task, sinks = layout.me.primary, layout.sinks
+    if task not in sinks:
+        return None
+    place = sinks.index(task), len(sinks)
+    if not layout.copied:
+        return SinkOutputs(run_dir, *place)
+    return StandbyOutputs(run_dir / file_name("epochs.csv", *place), lambda: SinkOutputs(run_dir, *place))
