@@ -2,7 +2,8 @@
 
 Both compute the same windows. The one on standby holds what it would write until it reads in `epochs.csv` that the
 other has announced the window, which comes last. The controller says who writes; whoever is told so later begins
-behind the last window that is announced, so nothing is missing and nothing is written twice.
+behind the last window that is announced, so nothing is missing and nothing is written twice. Nothing that is announced
+is cut off the files in between: what has been saved may rely on it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -37,10 +39,11 @@ class HeldWindow(NamedTuple):
 
 
 class StandbyOutputs:
-    """The files of one copy: nothing is opened before `begin_to_write`."""
+    """The files of one copy, which `open_outputs` opens: nobody does before `begin_to_write`. `announced` looks up the
+    last window that whoever writes has announced."""
 
-    def __init__(self, epochs: Path, open_outputs: Callable[[], SinkOutputs]) -> None:
-        self._epochs, self._open = epochs, open_outputs
+    def __init__(self, announced: Callable[[], int], open_outputs: Callable[[], SinkOutputs]) -> None:
+        self._announced, self._open = announced, open_outputs
         self._outputs: SinkOutputs | None = None
         self._held: deque[HeldWindow] = deque()
         self._files: list[tuple[WindowFiles, str, int, dict[str, np.ndarray]]] = []
@@ -48,21 +51,37 @@ class StandbyOutputs:
         self._rows = self._durable = 0
         """All rows that this copy has put out, and the last window that may be announced."""
         self._begun: tuple[int, int] | None = None
+        self._turn: tuple[bool] | None = None
+        """Given once this copy is to write: whether its clock is another one than that of who wrote before."""
+
+    @property
+    def stands_by(self) -> bool:
+        """True until this copy is told to write."""
+        return self._turn is None
 
     @property
     def writes(self) -> bool:
-        """True of the copy that writes."""
+        """True of the copy that writes: it was told to, and has closed all that is announced."""
         return self._outputs is not None
 
     @property
     def holds(self) -> bool:
         """True while another copy has yet to announce a window that was closed here."""
         if self._held:
-            self._forget(last_announced(self._epochs))
+            self._forget(self._announced())
         return bool(self._held)
 
     def begin_to_write(self, is_other_clock: bool) -> None:
-        """Write from now on, first all that is held; `is_other_clock`: who wrote before had another."""
+        """Write from now on, once all is closed here that is announced; `is_other_clock`: who wrote before had
+        another."""
+        self._turn = (is_other_clock,)
+        self._open_in_turn()
+
+    def _open_in_turn(self) -> None:
+        """Write all that is held, where it is time."""
+        if self._turn is None or self._durable < self._announced():
+            return
+        (is_other_clock,) = self._turn
         outputs = self._outputs = self._open()
         self._forget(outputs.announced)
         if self._begun is not None:
@@ -92,7 +111,7 @@ class StandbyOutputs:
             return
         own = None if rows is None else np.array(rows)
         self._rows += 0 if own is None else len(own)
-        self._forget(last_announced(self._epochs))
+        self._forget(self._announced())
         self._held.append(HeldWindow(boundary, latency_s, time.monotonic(), own, tuple(self._files)))
         self._files.clear()
 
@@ -106,10 +125,12 @@ class StandbyOutputs:
         self._durable = epoch
         if self._outputs is not None:
             self._outputs.durable(epoch)
+        else:
+            self._open_in_turn()
 
     def begin(self, epoch: int, items: int) -> None:
         """All up to this window was told by the job whose savepoint this one begins from."""
-        self._begun = epoch, items
+        self._begun, self._durable = (epoch, items), epoch
 
     def cut(self, rows: int) -> None:
         """A former incarnation has put out so many rows up to where this one begins."""
@@ -203,4 +224,5 @@ def outputs_of(layout: HasSinks, run_dir: Path) -> Outputs | None:
     place = sinks.index(task), len(sinks)
     if not layout.copied:
         return SinkOutputs(run_dir, *place)
-    return StandbyOutputs(run_dir / file_name("epochs.csv", *place), lambda: SinkOutputs(run_dir, *place))
+    epochs = run_dir / file_name("epochs.csv", *place)
+    return StandbyOutputs(partial(last_announced, epochs), lambda: SinkOutputs(run_dir, *place))

@@ -172,9 +172,9 @@ class Worker:
     def _on_role(self, writes: bool, is_other_clock: bool) -> None:
         """Of a destination that has a replica. Who writes and is not to do so any more begins anew, to stand by."""
         assert isinstance(self.outputs, StandbyOutputs)
-        if self.outputs.writes and not writes:
+        if not writes and not self.outputs.stands_by:
             raise Overtaken
-        if writes and not self.outputs.writes:
+        if writes and self.outputs.stands_by:
             self.outputs.begin_to_write(is_other_clock and self._stood_by)
             self.port.count("standby", -1)
             if self._stood_by:

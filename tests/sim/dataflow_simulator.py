@@ -86,6 +86,8 @@ class Rows:
 class Ledger:
     """A journal: in each life of a destination windows are closed in order, and each is announced once in all."""
 
+    writes, holds = True, False
+
     def __init__(self, announced: list[tuple[int, int]]) -> None:
         self.announced, self.last, self.pending = announced, 0, []
         self.shown: list[tuple[int, int, list[str]]] = []
@@ -222,7 +224,7 @@ class DataflowSimulation(Simulation):
         operator = opened_dataflow(topology, me)
         files = WindowFiles(Path("/nonexistent"), me.index, type(operator))
         reader = Reader(Rows(self.rows[me.primary]), self.case.windows, 64, 0) if layout.is_source else None
-        journal = Ledger(self.announced[me]) if layout.is_sink else None
+        journal = self.journal_of(me) if layout.is_sink else None
         hosted = Hosted(operator, reader, twin=partial(opened_dataflow, topology, me))
         task = hosting_task(
             topology, layout, node, hosted, files, journal, node.is_first, self.items, Window(self.window)
@@ -231,6 +233,10 @@ class DataflowSimulation(Simulation):
         task.entries_max = 1  # so that faults come between any two
         task.scheme.window = Window(self.window)
         return task
+
+    def journal_of(self, sink: WorkerId) -> Any:
+        """That of a destination in its next life."""
+        return Ledger(self.announced[sink])
 
     @property
     def items(self) -> int:

@@ -135,6 +135,8 @@ class FakePort:
 class Silent:
     """A journal that nobody reads."""
 
+    writes, holds = True, False
+
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None: ...
 
     def tentative(

@@ -202,6 +202,8 @@ class Listing(Sink):
 class Notebook:
     """A journal that lists what it is told."""
 
+    writes, holds = True, False
+
     def __init__(self) -> None:
         self.committed_: list[tuple[Boundary, float]] = []
         self.durable_: list[int] = []
