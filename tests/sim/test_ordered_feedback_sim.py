@@ -13,6 +13,7 @@ import pytest
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import chosen
 from test_dataflow_sim import FAULTS
+from test_destination_replicas_sim import Copied
 from test_partially_active_sim import MODULUS, OPTIONS, Chained, _states
 
 from riprap.codec.ids import WorkerId
@@ -79,7 +80,7 @@ SHAPES = {
     "to the source": _shape("a"),
     "of tasks without a state": _shape("b", "c", remembers=False),
 }
-REPLICAS = ["a.0", "b", "c.1"]
+REPLICAS = {"alone": [], "copied": ["a.0", "b", "c.1"], "destination": ["b.1", "d"]}
 
 
 @cache
@@ -93,7 +94,8 @@ def _sink_of(shape: str, seed: int, replay: str) -> list[float]:
 
 def _run(shape: str, seed: int, replay: str, replicas: list[str], **fields: Any) -> DataflowSimulation:
     options = OPTIONS | {"replicate": replicas}
-    simulation = DataflowSimulation(DataflowCase(options, SHAPES[shape], **{**LONG, **fields}, log=[]), seed)
+    of_destination = Copied if "d" in replicas else DataflowSimulation
+    simulation = of_destination(DataflowCase(options, SHAPES[shape], **{**LONG, **fields}, log=[]), seed)
     run_or_replay(simulation, __file__, replay)
     return simulation
 
@@ -104,13 +106,13 @@ def test_one_order_whatever_the_order_of_arrival(shape: str) -> None:
         assert _sink_of(shape, seed, f"one_order and {shape}") == _truth(shape), f"seed {seed}"
 
 
-CASES = list(product(("alone", "copied"), SHAPES, FAULTS))
+CASES = [case for case in product(REPLICAS, SHAPES, FAULTS) if case[0] != "destination" or case[2] != "rollbacks"]
 
 
 @pytest.mark.parametrize(("copies", "shape", "fault"), chosen(CASES))
 def test_what_feedback_has_steered_is_exact_whoever_dies(copies: str, shape: str, fault: str) -> None:
     """Where there are replicas, they compare what they put out, and what they feed back, and find no difference."""
-    compared, replicas = 0, REPLICAS if copies == "copied" else []
+    compared, replicas = 0, REPLICAS[copies]
     for seed in range(FIRST, FIRST + SEEDS):
         replay = f"exact_whoever and {copies}-{shape}-{fault}"
         simulation = _run(shape, seed, replay, replicas, **FAULTS[fault])
