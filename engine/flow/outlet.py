@@ -310,8 +310,8 @@ class Outlet:
         self._note_role(was_silent and not is_silent)
 
     def _note_role(self, is_asked_now: bool) -> None:
-        """Tell whether this task stands by: all receivers that have answered hear another copy of it. Of destinations it
-        is decided by whoever has them write."""
+        """Tell whether this task stands by: all receivers that have answered hear another copy of it. A destination
+        does so while it does not write, whoever hears what it feeds back."""
         if self.layout.is_sink:
             return
         before, stands_by = self._stands_by, all(link.is_silent for link in self.all_links if link.placed)

@@ -21,8 +21,8 @@ class Membership:
     once, as it is now: the moments between do not matter.
 
     With `transport` "auto" peers of the same host are offered payloads by reference, with "zeromq" none is.
-    `begin_anew` makes the task of a further round, from what this worker has saved. `on_role` hears whether this copy of
-    a destination writes its output, and whether the other one has another clock; `twins` are its other copies.
+    `begin_anew` makes the task of a further round, from what this worker has saved. `on_role` hears whether this copy
+    of a destination writes its output, and whether the other one has another clock; `twins` are its other copies.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Membership:
         self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
         self.begin_anew, self.on_role = begin_anew, on_role
         self._twins: dict[WorkerId, frozenset[str]] = dict.fromkeys(twins, frozenset())
-        """Where each was last up, as far as known."""
+        """The names of the host on which each was last up, as far as known."""
         self.revision = -1
         self._receivers = set(port.layout.receivers())
         self._unwanted: set[WorkerId] = set()

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from riprap.codec.ids import WorkerId
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
@@ -200,23 +200,7 @@ class TentativeFiles(CopiedFiles):
 Outputs = SinkOutputs | StandbyOutputs
 
 
-class HasSinks(Protocol):
-    """A layout as outputs see it."""
-
-    @property
-    def me(self) -> WorkerId:
-        """The worker itself."""
-
-    @property
-    def sinks(self) -> tuple[WorkerId, ...]:
-        """All sinks of the job."""
-
-    @property
-    def copied(self) -> bool:
-        """True when the task has a replica, or the worker is one."""
-
-
-def outputs_of(layout: HasSinks, run_dir: Path) -> Outputs | None:
+def outputs_of(layout: Layout, run_dir: Path) -> Outputs | None:
     """The files of a worker that is a sink. Others must not so much as open them: a torn line would be cut off."""
     task, sinks = layout.me.primary, layout.sinks
     if task not in sinks:

@@ -74,7 +74,7 @@ class Writing:
 
 
 class Copied(DataflowSimulation):
-    """The controller has the other copy of a destination write when the one that writes is lost, as soon as it is up."""
+    """The controller has the other copy of a destination write, as soon as it is up, when the one that wrote is lost."""
 
     def __init__(self, case: DataflowCase, seed: int) -> None:
         self.files: dict[WorkerId, Files] = {}
@@ -116,7 +116,9 @@ class Copied(DataflowSimulation):
             self._move(worker.primary)
 
 
-TOLD = DEEP | {"stages": {**DEEP["stages"], "d": {"operator": "test_destination_replicas_sim:Telling", "parallelism": 2}}}
+TOLD = DEEP | {
+    "stages": {**DEEP["stages"], "d": {"operator": "test_destination_replicas_sim:Telling", "parallelism": 2}}
+}
 REPLICATED = OPTIONS | {"replicate": ["b.0", "d"]}
 FAULTS_OF_DESTINATIONS = {name: fault for name, fault in FAULTS.items() if "rollbacks" not in fault} | {
     "destinations": {"kills": 4, "faulty": ("d",), "restart_s": 0.02},
@@ -164,7 +166,7 @@ def test_all_is_written_once_and_the_same_whoever_dies(fault: str) -> None:
 def test_a_copy_that_saves_what_nobody_has_written_loses_it_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: it does not wait with its checkpoint until the other has announced what that includes."""
     monkeypatch.setattr(StandbyOutputs, "holds", False)
-    with pytest.raises(AssertionError, match="is announced after|rows that nobody has"):
+    with pytest.raises(AssertionError, match=r"is announced after|rows that nobody has"):
         for seed in range(40):
             simulation = _run(seed, "control", **FAULTS_OF_DESTINATIONS["both"])
             assert not any(files.lost for files in simulation.files.values()), "rows that nobody has"

@@ -43,14 +43,22 @@ def test_in_place_is_a_way_of_tentative_output() -> None:
 
 
 def test_stages_and_tasks_may_have_replicas() -> None:
-    assert problems({"replicate": ["read", "count.3"]}) == []
+    assert problems({"replicate": ["read", "count.3", "total"]}) == []
+
+
+@pytest.mark.parametrize("options", [{"reconcile": False, "tentative_after_ms": 200}, {"adapt": True}])
+def test_destinations_have_none_where_copies_would_differ_or_plans_move_them(
+    options: dict[str, Any],
+) -> None:
+    (found,) = problems({"replicate": ["count", "total.0"]} | options)
+    assert found.startswith("fault_tolerance.replicate.1 is total.0, a destination, and")
 
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("total", "writes the job's output"), ("total.0", "writes the job's output"), ("count.4", "no such"),
-        ("count.03", "no such"), ("nobody", "no such"), ("", "no such"), ("count.0~1", "no such"),
+        ("total.1", "no such"), ("count.4", "no such"), ("count.03", "no such"), ("nobody", "no such"), ("", "no such"),
+        ("count.0~1", "no such"),
     ],
 )  # fmt: skip
 def test_who_can_have_none_is_named(name: str, wrong: str) -> None:

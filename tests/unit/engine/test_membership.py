@@ -72,7 +72,7 @@ def topology(tmp_path: Path) -> Topology:
     return load(ROOT / "configs/svm_higgs.yaml", [f"input.path={tmp_path}"])
 
 
-def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
+def membership(topology: Topology, me: WorkerId, *twins: WorkerId) -> tuple[Membership, Task]:
     ignore = lambda *ignored: None  # noqa: E731
     links, task = Links(), Task()
 
@@ -90,7 +90,12 @@ def membership(topology: Topology, me: WorkerId) -> tuple[Membership, Task]:
         enter=enter, ask_anew=lambda: task.told.append(("asks", "anew")),
     )  # fmt: skip
     guests = Guests(senders(port.layout))
-    return Membership(cast(WorkerPort, port), cast(Runs, task), guests, "h", "auto", begin_anew), task
+
+    def on_role(writes: bool, is_other_clock: bool) -> None:
+        task.told.append(("writes" if writes else "stands by", "another clock" if is_other_clock else ""))
+
+    parts = (cast(WorkerPort, port), cast(Runs, task), guests, "h", "auto", begin_anew)
+    return Membership(*parts, twins, on_role), task
 
 
 def key_of(name: str, life: int) -> bytes:
@@ -179,3 +184,32 @@ def test_who_may_connect_are_the_lives_that_views_name(topology: Topology) -> No
     members, _ = membership(topology, WorkerId("processor", 1))
     members.on_view(view(1, processor_0=(1, "up"), sink_0=(1, "up")))
     assert admitted("processor_0", 1) is None and admitted("sink_0", 1) == "sink.0#1", "processors do not talk"
+
+
+def test_a_copy_of_a_destination_is_told_whether_it_writes_and_has_no_links_to_the_other(topology: Topology) -> None:
+    twin = SINK._replace(copy=1)
+    members, task = membership(topology, SINK, twin)
+    assert str(twin) in members.peers()
+    first = view(1, "DEPLOYING", sink_0=(1, "up"), **{"sink_0~1": (1, "up")})
+    first["workers"]["sink.0~1"]["writes"] = True
+    members.on_view(first)
+    members.on_view(view(2, "RUNNING", **{"sink_0~1": (1, "down")}))
+    told = view(3, "RUNNING", sink_0=(1, "up"))
+    told["workers"]["sink.0"]["writes"] = True
+    members.on_view(told)
+    assert task.told == [("stands by", ""), ("start", ""), ("writes", ""), ("start", "")]
+
+
+@pytest.mark.parametrize(
+    ("host", "tcp", "clock"),
+    [("h", "", ""), ("other", "tcp://10.0.0.2:80", "another clock"), ("other", "tcp://10.0.0.1:80", "")],
+)
+def test_two_copies_have_one_clock_where_they_share_a_host_or_its_address(
+    topology: Topology, host: str, tcp: str, clock: str
+) -> None:
+    members, task = membership(topology, SINK, SINK._replace(copy=1))
+    told = view(1, sink_0=(1, "up"), **{"sink_0~1": (1, "up")})
+    told["workers"]["sink.0"] |= {"writes": True, "tcp": "tcp://10.0.0.1:81"}
+    told["workers"]["sink.0~1"] |= {"host": host, "tcp": tcp}
+    members.on_view(told)
+    assert task.told[0] == ("writes", clock)

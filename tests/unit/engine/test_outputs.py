@@ -9,15 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_port import layout_of, processor, sink, source
+from fake_port import processor, sink, source
 
 from riprap.codec.errors import DataError
 from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
 from riprap.engine.run_directory.epochs import EpochTail
 from riprap.engine.worker.epochs_file import HEADING
 from riprap.engine.worker.metrics_file import MetricsFile
-from riprap.engine.worker.outputs import SinkOutputs, outputs_of
+from riprap.engine.worker.outputs import SinkOutputs
+from riprap.engine.worker.standby import outputs_of
 
 sys.path.append(str(Path(__file__).parents[2]))
 from full_disk import small_disk
@@ -131,13 +133,17 @@ def test_a_life_that_begins_anew_keeps_no_row_of_the_former_one(tmp_path: Path) 
     assert second._rows.digest() == hashlib.sha256(rows(1).tobytes()).hexdigest()
 
 
+def _layout(worker: WorkerId) -> Layout:
+    return Layout(worker, 1, (sink(),), (), (), 0)
+
+
 @pytest.mark.parametrize("worker", [source(), processor(0)])
 def test_only_a_sink_touches_the_files_of_a_sink(tmp_path: Path, worker: WorkerId) -> None:
     torn = HEADING + "1,10,0.5,1.0\n2,1"
     (tmp_path / "epochs.csv").write_text(torn)
-    assert outputs_of(layout_of(worker), tmp_path) is None
+    assert outputs_of(_layout(worker), tmp_path) is None
     assert (tmp_path / "epochs.csv").read_text() == torn, "the sink may be just writing that line"
-    own = outputs_of(layout_of(sink()), tmp_path)
+    own = outputs_of(_layout(sink()), tmp_path)
     assert own is not None
     own.close()
     assert (tmp_path / "epochs.csv").read_text() == HEADING + "1,10,0.5,1.0\n"
