@@ -180,8 +180,9 @@ class LedJob:
         marks = self.checkpoints.marks if self.checkpoints is not None else None
         clock, unsettled = self.clock, frozenset(self.unsettled)
         replicas = self.replicas if self.replicas != self.spec.replicas else None
-        later = (self.horizon, self.round, marks, unsettled, replicas, frozenset(self.writers.values()))
-        return JobRecord(*head, failures, self.final, injected, clock, *later)
+        later = (self.horizon, self.round, marks, unsettled, replicas)
+        writers = frozenset(self.writers.values())
+        return JobRecord(*head, failures, self.final, injected, clock, *later, writers)
 
     def may_run(self, worker: WorkerId) -> bool:
         """True when an agent may hold the worker's process: its assignment is durable and not shut out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -70,6 +71,7 @@ class EpochsFile:
     def append(self, entries: list[tuple[int, str]]) -> None:
         """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
         fd = self._open()
+        fcntl.flock(fd, fcntl.LOCK_EX)  # who wrote before may not know yet that another does
         if os.fstat(fd).st_size != self._size:
             self._read()
         lines = [line for epoch, line in entries if epoch > self.last]
@@ -78,6 +80,7 @@ class EpochsFile:
         self.items += sum(int(line.split(",", 2)[1]) for line in lines)
         self._size = os.fstat(fd).st_size
         self._lines += len(lines)
+        fcntl.flock(fd, fcntl.LOCK_UN)
         if self._lines > EPOCHS_MAX:
             self._leave_out_oldest()
 

@@ -28,6 +28,19 @@ LOOK_S = 0.005
 """Between two looks at what is announced, while something is held and there is nothing else to do."""
 
 
+class HeldFile(NamedTuple):
+    """A file of a window that is not written yet."""
+
+    files: WindowFiles
+    name: str
+    window: int
+    arrays: dict[str, np.ndarray]
+
+    def write(self) -> None:
+        """Write it, unless it is there."""
+        self.files.write(self.name, self.window, self.arrays)
+
+
 class HeldWindow(NamedTuple):
     """A closed window that another copy has not announced yet."""
 
@@ -35,7 +48,7 @@ class HeldWindow(NamedTuple):
     latency_s: float
     at: float
     rows: np.ndarray | None
-    files: Sequence[tuple[WindowFiles, str, int, dict[str, np.ndarray]]]
+    files: Sequence[HeldFile]
 
 
 class StandbyOutputs:
@@ -46,18 +59,14 @@ class StandbyOutputs:
         self._announced, self._open = announced, open_outputs
         self._outputs: SinkOutputs | None = None
         self._held: deque[HeldWindow] = deque()
-        self._files: list[tuple[WindowFiles, str, int, dict[str, np.ndarray]]] = []
+        self._files: list[HeldFile] = []
         """Those of the window that is not closed yet."""
         self._rows = self._durable = 0
         """All rows that this copy has put out, and the last window that may be announced."""
         self._begun: tuple[int, int] | None = None
-        self._turn: tuple[bool] | None = None
-        """Given once this copy is to write: whether its clock is another one than that of who wrote before."""
-
-    @property
-    def stands_by(self) -> bool:
-        """True until this copy is told to write."""
-        return self._turn is None
+        self.stands_by = True
+        """Until this copy is told to write."""
+        self._is_other_clock = False
 
     @property
     def writes(self) -> bool:
@@ -74,27 +83,26 @@ class StandbyOutputs:
     def begin_to_write(self, is_other_clock: bool) -> None:
         """Write from now on, once all is closed here that is announced; `is_other_clock`: who wrote before had
         another."""
-        self._turn = (is_other_clock,)
+        self.stands_by, self._is_other_clock = False, is_other_clock
         self._open_in_turn()
 
     def _open_in_turn(self) -> None:
         """Write all that is held, where it is time."""
-        if self._turn is None or self._durable < self._announced():
+        if self.stands_by or self._durable < self._announced():
             return
-        (is_other_clock,) = self._turn
         outputs = self._outputs = self._open()
         self._forget(outputs.announced)
         if self._begun is not None:
             outputs.begin(*self._begun)
         outputs.cut(self._rows - sum(len(window.rows) for window in self._held if window.rows is not None))
-        if is_other_clock:
+        if self._is_other_clock:
             outputs.change_clock()
         for window in self._held:
-            for files, *written in window.files:
-                files.write(*written)
+            for file in window.files:
+                file.write()
             outputs.add(window.boundary, window.latency_s, window.rows, window.at)
-        for files, *written in self._files:
-            files.write(*written)
+        for file in self._files:
+            file.write()
         outputs.durable(self._durable)
         self._held.clear()
         self._files.clear()
@@ -148,7 +156,7 @@ class StandbyOutputs:
         if self.writes:
             files.write(name, window, arrays)
         else:
-            self._files.append((files, name, window, {key: np.array(array) for key, array in arrays.items()}))
+            self._files.append(HeldFile(files, name, window, {key: np.array(array) for key, array in arrays.items()}))
 
     # what the worker asks
     def note_metrics(self, task: Runs) -> None:

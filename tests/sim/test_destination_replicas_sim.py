@@ -74,7 +74,7 @@ class Writing:
 
 
 class Copied(DataflowSimulation):
-    """The controller has the other copy of a destination write, as soon as it is up, when the one that wrote is lost."""
+    """The controller has the other copy of a destination write when the one that wrote is lost and it is up."""
 
     def __init__(self, case: DataflowCase, seed: int) -> None:
         self.files: dict[WorkerId, Files] = {}

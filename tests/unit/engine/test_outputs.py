@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
 from riprap.engine.run_directory.epochs import EpochTail
-from riprap.engine.worker.epochs_file import HEADING
+from riprap.engine.worker.epochs_file import HEADING, NOTHING_BEFORE, EpochsFile
 from riprap.engine.worker.metrics_file import MetricsFile
 from riprap.engine.worker.outputs import SinkOutputs
 from riprap.engine.worker.standby import outputs_of
@@ -300,6 +302,23 @@ def test_a_life_goes_on_in_the_file_that_another_has_begun_anew(
     tail = EpochTail(tmp_path / "epochs.csv")
     tail.refresh()
     assert (tail.epoch, tail.items) == (12, 36)
+
+
+def test_two_that_announce_the_same_at_once_announce_it_once(tmp_path: Path) -> None:
+    """As where one was replaced, by an incarnation or by a copy, and does not know it yet."""
+    start = Barrier(2)
+
+    def announce() -> None:
+        file = EpochsFile(tmp_path / "epochs.csv")
+        start.wait()
+        for epoch in range(1, 1000):
+            file.append([(epoch, f"{epoch},1,0.5,1.0\n")])
+
+    EpochsFile(tmp_path / "epochs.csv").begin(NOTHING_BEFORE)
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(announce) for _ in range(2)]:
+            done.result()
+    assert announced(tmp_path) == list(range(1, 1000))
 
 
 def test_metrics_of_a_long_stream_are_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
