@@ -2,8 +2,9 @@
 
     python -m bench.takeover [--kills N] [--rounds N] [--keys N]
 
-A paced stream through a task that keeps a large map, killed again and again; always the copy that sends. The control is
-the same scheme without a replica: with a state so large its recovery must take longer.
+A paced stream through a task that keeps a large map, killed again and again; always the copy that sends, or at a
+destination the one that writes. The control is the same scheme without a replica: with a state so large its recovery
+must take longer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.rounds import Found, alternate, await_quiet
 from bench.runs import median, save, table
@@ -29,21 +30,41 @@ micro_batch: {batch}
 seed: 1
 stages:
   read: {{operator: "bench.large_map:Beats", parallelism: 1}}
-  map: {{operator: "bench.large_map:PassingMap", parallelism: 1, options: {{keys: {keys}}}}}
-  count: {{operator: "bench.large_map:Counted", parallelism: 1}}
-edges:
+  map: {{operator: "bench.large_map:{operator}", parallelism: 1, options: {{keys: {keys}}}}}
+{behind}edges:
   - {{from: read, to: map, partitioning: full}}
-  - {{from: map, to: count, partitioning: full}}
-fault_tolerance: {scheme}
+{edge}fault_tolerance: {scheme}
 """
+COUNT, TO_COUNT = (
+    '  count: {operator: "bench.large_map:Counted", parallelism: 1}\n',
+    "  - {from: map, to: count, partitioning: full}\n",
+)
 REPLICA = "{scheme: partially_active, checkpoint_s: 2, replicate: [map]}"
+CHECKPOINT = "{scheme: partially_active, checkpoint_s: 2}"
+
+
+class Case(NamedTuple):
+    """A scheme, and whether the task that is killed is the destination, or the one before it."""
+
+    scheme: str
+    is_destination: bool = False
+
+    def job(self, **fields: Any) -> str:
+        """The topology, as text."""
+        if self.is_destination:
+            return JOB.format(scheme=self.scheme, operator="LargeMap", behind="", edge="", **fields)
+        return JOB.format(scheme=self.scheme, operator="PassingMap", behind=COUNT, edge=TO_COUNT, **fields)
+
+
 CASES = {
-    "partially_active, a replica": REPLICA,
-    "partially_active, its checkpoint (control)": "{scheme: partially_active, checkpoint_s: 2}",
-    "partially_active, source replay of 2 s": "{scheme: partially_active, checkpoint_s: null, replay_s: 2}",
-    "partially_active, source replay of 6 s": "{scheme: partially_active, checkpoint_s: null, replay_s: 6}",
-    "upstream_backup": "{scheme: upstream_backup}",
-    "barrier, 1 s": "{scheme: barrier, interval_ms: 1000}",
+    "partially_active, a replica": Case(REPLICA),
+    "partially_active, its checkpoint (control)": Case(CHECKPOINT),
+    "partially_active, source replay of 2 s": Case("{scheme: partially_active, checkpoint_s: null, replay_s: 2}"),
+    "partially_active, source replay of 6 s": Case("{scheme: partially_active, checkpoint_s: null, replay_s: 6}"),
+    "upstream_backup": Case("{scheme: upstream_backup}"),
+    "barrier, 1 s": Case("{scheme: barrier, interval_ms: 1000}"),
+    "a destination: partially_active, a replica": Case(REPLICA, is_destination=True),
+    "a destination: partially_active, its checkpoint (control)": Case(CHECKPOINT, is_destination=True),
 }
 COLUMNS = (
     "scheme", "usual gap ms", "stall ms, median", "longest", "kills", "detected ms", "restored ms",
@@ -51,15 +72,15 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def measure(kills: int, keys: int, scheme: str) -> Killed:
+def measure(kills: int, keys: int, case: Case) -> Killed:
     """One run. RuntimeError where it does not complete, or counts an item not once."""
-    victims = ("map.0", "map.0~1") if scheme == REPLICA else ("map.0",)
+    victims = ("map.0", "map.0~1") if case.scheme == REPLICA else ("map.0",)
     windows = (kills + 1) * APART
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
         lines, job = Path(folder, "lines.txt"), Path(folder, "job.yaml")
         lines.write_text("x\n" * 100_000)
         batch = int(RATE * WINDOW_S)
-        job.write_text(JOB.format(lines=lines, rate=RATE, limit=windows * batch, batch=batch, keys=keys, scheme=scheme))
+        job.write_text(case.job(lines=lines, rate=RATE, limit=windows * batch, batch=batch, keys=keys))
         order = {(number + 1) * APART: [victims[number % len(victims)]] for number in range(kills)}
         done = on_this_host(str(job), [], order)
     if not done.summary["completed"] or done.summary["items"] != windows * batch:

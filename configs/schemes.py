@@ -254,7 +254,7 @@ class PartiallyActiveOptions(Keeping):
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
     plan: str | None = None
-    """The plan.json that names them instead (riprap plan). Its destinations have none, for they write the output."""
+    """The plan.json that names them instead (riprap plan). None of its destinations gets one."""
     budget: Annotated[int | str | None, BeforeValidator(_budget)] = None
     """The number or share (`25%`) of tasks that have one, where a plan is to be made before the job starts."""
     planner: Literal["auto", "exact", "dp", "greedy", "structure_aware"] = "auto"

@@ -114,7 +114,7 @@ class Shape:
 
     @cached_property
     def replaceable(self) -> int:
-        """The number of tasks that can have an active replica: all but the sinks', for one process writes output."""
+        """The number of tasks on whose active replicas a budget is spent: all but the sinks'."""
         return sum(tasks for stage, tasks in self.parallelism.items() if stage not in self.sinks)
 
     @cached_property

@@ -32,13 +32,14 @@ def notes_of(shape: Shape, rates: StreamRates, graph: TaskGraph, measured_on: st
 
 
 def without_replicas(shape: Shape) -> frozenset[str]:
-    """The stages whose tasks can have none in this engine: destinations, for one process writes an output."""
+    """The stages on whose tasks no budget is spent: destinations. They show nothing while they are dead, and all of it
+    once they are back."""
     return frozenset(shape.sinks)
 
 
 def _free(graph: TaskGraph) -> Iterator[str]:
     if names := [group.name for group in graph.operators if group.first in graph.free]:
-        yield f"destinations ({', '.join(names)}) have no replica and count as alive: kept is what reaches them"
+        yield f"destinations ({', '.join(names)}) are in no plan and count as alive: kept is what reaches them"
 
 
 def _measured(shape: Shape, rates: StreamRates, measured_on: str) -> Iterator[str]:

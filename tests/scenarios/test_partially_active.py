@@ -114,6 +114,24 @@ def test_replicas_take_over_and_nothing_changes(
     assert summary["replicas"]["takeovers"]
 
 
+def test_a_replica_of_the_destination_goes_on_writing(
+    cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path
+) -> None:
+    """Whoever writes dies, then the one that took over, then both at once. Each window is announced once."""
+    rows = ("--set", "stages.total.operator=chained:Rows")
+    calm, _ = run(cluster, chains, tmp_path / "calm", *rows)
+    named = kills("total.0@20%", "total.0~1@45%", "total.0@70%", "total.0~1@70%")
+    copied = ("--set", "fault_tolerance.replicate=[total, chain.0]")
+    summary, events = run(cluster, chains, tmp_path / "out", *rows, *copied, *named)
+    assert (summary["model"]["sha256"], summary["output"]["sha256"]) == (truth, calm["output"]["sha256"])
+    lines = (tmp_path / "out" / "epochs.csv").read_text().splitlines()[1:]
+    windows = ROWS * REPEAT // 4000
+    assert [line.split(",")[:2] for line in lines] == [[str(epoch), "4000"] for epoch in range(1, windows + 1)]
+    took_over = [event["worker"] for event in events if event["event"] == "took_over"]
+    assert took_over[:2] == ["total.0~1", "total.0"]
+    assert len([failure for failure in summary["failures"] if failure["worker"].startswith("total.0")]) >= 4
+
+
 def test_a_replica_alone_changes_nothing(cluster: SharedCluster, chains: Path, truth: str, tmp_path: Path) -> None:
     summary, _ = run(cluster, chains, tmp_path / "out", *REPLICATED)
     assert summary["model"]["sha256"] == truth

@@ -96,6 +96,9 @@ CASES = {
     "some, tentative, racks, adapting": Case(SOME, SHOWN, racks=True, adapts=True),
     "some, fed back": Case(SOME, feeds_back=True),
     "all, racks, fed back, little memory": Case(ALL, LITTLE, racks=True, feeds_back=True),
+    "destination": Case(("total.0",)),
+    "some, destination, tentative": Case((*SOME, "total.0"), SHOWN),
+    "all, destination, racks, fed back": Case((*ALL, "total.0"), "", racks=True, feeds_back=True),
 }
 WORKERS = ALL
 CHANGES = 4
@@ -132,12 +135,13 @@ def _targets(rng: random.Random, role: str, case: Case) -> Sequence[str]:
     if role == LAUNCHER:
         return ()
     copies = [doubled, f"{doubled}~1"] if case.replicas else [doubled]
+    destination = ["total.0", "total.0~1"] if "total.0" in case.replicas else ["total.0"]
     named = {
         "a primary": [worker],
         "a replica": copies[-1:],
         "both": copies,
         "a stage": [f"stage:{worker.partition('.')[0]}"],
-        "destination": ["total.0"],
+        "destination": rng.sample(destination, rng.randint(1, len(destination))),
         "a host": [f"host:host-{rng.randint(1, 4)}" if case.racks else worker],
         "a rack": [f"domain:rack=rack-{rng.randint(1, 2)}" if case.racks else worker],
     }
