@@ -22,6 +22,10 @@ class WindowJournal(Protocol):
     def holds(self) -> bool:
         """True while another copy has yet to announce a window that was closed here: it is lost if both die."""
 
+    @property
+    def others(self) -> int:
+        """The last window that another copy has announced, which writes in place of this one; 0 where none does."""
+
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         """A window is closed; `rows` go to the job's output file."""
 

@@ -257,6 +257,8 @@ class PartiallyActive(Scheme):
         is_whole = not self.absent
         if self._tentative is not None:
             self._tentative.on_window(epoch)
+        if self.bench.journal is not None and (others := self.bench.journal.others):
+            self._look_at_lag(others)
         is_due = is_whole and self.bench.port.now() - self._marked_s >= self._every_s
         if self.bench.progress.last or is_due:
             self._mark()

@@ -33,8 +33,8 @@ class Membership:
         host: str,
         transport: str,
         begin_anew: Callable[[Round, int], Runs],
-        twins: Sequence[WorkerId],
-        on_role: Callable[[bool, bool], None],
+        twins: Sequence[WorkerId] = (),
+        on_role: Callable[[bool, bool], None] | None = None,
     ) -> None:
         self.port, self.task, self.guests, self.host, self.transport = port, task, guests, host, transport
         self.begin_anew, self.on_role = begin_anew, on_role
@@ -79,7 +79,7 @@ class Membership:
         for twin in self._twins:
             if (entry := entries.pop(twin, None)) and entry["state"] == "up":
                 self._twins[twin] = _place(entry)
-        if self._twins and own is not None:
+        if self.on_role is not None and self._twins and own is not None:
             here = _place(own)
             self.on_role(bool(own.get("writes")), any(at and at.isdisjoint(here) for at in self._twins.values()))
 

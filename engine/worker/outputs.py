@@ -33,7 +33,7 @@ class SinkOutputs:
     once more.
     """
 
-    writes, holds = True, False
+    writes, holds, others = True, False, 0
 
     def __init__(self, run_dir: Path, index: int, sinks: int) -> None:
         def path(name: str) -> Path:

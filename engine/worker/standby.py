@@ -80,6 +80,11 @@ class StandbyOutputs:
             self._forget(self._announced())
         return bool(self._held)
 
+    @property
+    def others(self) -> int:
+        """The last window that the other copy has announced, while that is the one to write; 0 later."""
+        return self._announced() if self.stands_by else 0
+
     def begin_to_write(self, is_other_clock: bool) -> None:
         """Write from now on, once all is closed here that is announced; `is_other_clock`: who wrote before had
         another."""

@@ -86,7 +86,7 @@ class Rows:
 class Ledger:
     """A journal: in each life of a destination windows are closed in order, and each is announced once in all."""
 
-    writes, holds = True, False
+    writes, holds, others = True, False, 0
 
     def __init__(self, announced: list[tuple[int, int]]) -> None:
         self.announced, self.last, self.pending = announced, 0, []

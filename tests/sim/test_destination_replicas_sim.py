@@ -45,7 +45,7 @@ class Files:
 class Writing:
     """The journal of the copy that writes: as engine/worker/outputs.py, in memory."""
 
-    writes, holds = True, False
+    writes, holds, others = True, False, 0
 
     def __init__(self, files: Files) -> None:
         self._files, self._pending = files, []
@@ -181,3 +181,16 @@ def test_the_output_goes_on_at_once() -> None:
         while len(simulation.files[WorkerId("d", 0)].epochs) < simulation.case.windows:
             simulation.step()
         assert (simulation.now < 1.0) == is_over
+
+
+@pytest.mark.parametrize("rebuild_after_s", [0.02, None])
+def test_one_on_standby_that_is_far_behind_begins_anew(rebuild_after_s: float | None) -> None:
+    """Beside the control, which catches up by itself. It knows how far the other is by what that has announced."""
+    options = REPLICATED | {"replicate": ["d"], "rebuild_after_s": rebuild_after_s}
+    case = DataflowCase(options, TOLD, **LONG | {"items": 800, "windows": 24}, log=[])
+    simulation, copy = Copied(case, FIRST), WorkerId("d", 1, 1)
+    simulation.at(0.02, lambda: simulation._hang(copy, 0.3))
+    run_or_replay(simulation, __file__, "far_behind")
+    overtaken = [line for line in case.log if "overtaken" in line]
+    assert all(str(copy) in line for line in overtaken) and bool(overtaken) == (rebuild_after_s is not None)
+    assert [epoch for epoch, _ in simulation.files[copy.primary].epochs] == list(range(1, 25))

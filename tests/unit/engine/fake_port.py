@@ -135,7 +135,7 @@ class FakePort:
 class Silent:
     """A journal that nobody reads."""
 
-    writes, holds = True, False
+    writes, holds, others = True, False, 0
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None: ...
 

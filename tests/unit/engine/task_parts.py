@@ -202,7 +202,7 @@ class Listing(Sink):
 class Notebook:
     """A journal that lists what it is told."""
 
-    writes, holds = True, False
+    writes, holds, others = True, False, 0
 
     def __init__(self) -> None:
         self.committed_: list[tuple[Boundary, float]] = []
