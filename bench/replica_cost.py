@@ -3,8 +3,9 @@
     python -m bench.replica_cost [--items N] [--rounds N] [--keys N]
 
 Two sources, two tasks that keep a large map, and a destination, at full speed. CPU seconds are those of all workers,
-with their start; a destination has no replica. The control is the case in which every task has one: it must cost more
-than the same without.
+with their start. The control is the case in which every task has a replica: it must cost more than the same without.
+Beside it that job twice at once, which computes as much with nothing in common: by so much more than twice of one does
+the machine do worse with twice the processes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.rounds import Found, alternate, await_quiet, ratio
 from bench.runs import Run, run, save, table
@@ -36,39 +38,63 @@ fault_tolerance: {scheme}
 """
 NONE = "none"
 UNSAVED, PASSIVE, ACTIVE = "no checkpoint", "a checkpoint every second", "the same, and replicas of all tasks"
+TWICE = "two jobs at once with a checkpoint every second"
+
+
+class Case(NamedTuple):
+    """The scheme, and how many such jobs run at once."""
+
+    scheme: str
+    jobs: int = 1
+
+
 CASES = {
-    NONE: "{scheme: none}",
-    UNSAVED: "{scheme: partially_active, checkpoint_s: 86400, rebuild_after_s: null}",
-    PASSIVE: "{scheme: partially_active, checkpoint_s: 1}",
-    ACTIVE: "{scheme: partially_active, checkpoint_s: 1, replicate: [read, map]}",
+    NONE: Case("{scheme: none}"),
+    UNSAVED: Case("{scheme: partially_active, checkpoint_s: 86400, rebuild_after_s: null}"),
+    PASSIVE: Case("{scheme: partially_active, checkpoint_s: 1}"),
+    ACTIVE: Case("{scheme: partially_active, checkpoint_s: 1, replicate: [read, map, count]}"),
+    TWICE: Case("{scheme: partially_active, checkpoint_s: 1}", jobs=2),
 }
 COLUMNS = ("case", "M items/s", "CPU s per million items", "copied bytes an item", "bytes by reference an item", "runs")
 RATIOS = ("of", "against", "throughput", "CPU", "copied bytes")
-PAIRS = ((UNSAVED, NONE), (PASSIVE, NONE), (PASSIVE, UNSAVED), (ACTIVE, PASSIVE))
+PAIRS = (
+    (UNSAVED, NONE), (PASSIVE, NONE), (PASSIVE, UNSAVED), (ACTIVE, PASSIVE), (TWICE, PASSIVE), (ACTIVE, TWICE),
+)  # fmt: skip
+Runs = list[Run]
+"""Those of a round: jobs that ran at once, on an input each."""
 
 
-def speed(done: Run) -> float:
-    """Items per second."""
-    return float(done.summary["items_per_second"])
+def speed(done: Runs) -> float:
+    """Items per second of a job."""
+    return sum(one.summary["items_per_second"] for one in done) / len(done)
 
 
-def cpu(done: Run) -> float:
-    """CPU seconds of all workers for an item."""
-    return float(sum(done.summary["cpu_seconds"].values())) / done.summary["items"]
+def cpu(done: Runs) -> float:
+    """CPU seconds of all workers of all jobs for an item of each."""
+    return _sum(done, "cpu_seconds")
 
 
-def copied(done: Run) -> float:
+def copied(done: Runs) -> float:
     """Bytes for an item that were sent as copies."""
-    return float(sum(done.summary["bytes_sent"].values())) / done.summary["items"]
+    return _sum(done, "bytes_sent")
 
 
-def shared(done: Run) -> float:
+def shared(done: Runs) -> float:
     """Bytes for an item that were sent by reference."""
-    return float(sum(done.summary["bytes_shared"].values())) / done.summary["items"]
+    return _sum(done, "bytes_shared")
 
 
-def measure(items: int, keys: int, scheme: str) -> Run:
-    """One run. RuntimeError where it does not complete, or counts an item not once."""
+def _sum(done: Runs, name: str) -> float:
+    return sum(float(sum(one.summary[name].values())) / one.summary["items"] for one in done)
+
+
+def measure(items: int, keys: int, case: Case) -> Runs:
+    """One round. RuntimeError where a job does not complete, or counts an item not once."""
+    with ThreadPoolExecutor(case.jobs) as pool:
+        return list(pool.map(lambda _: _job(items, keys, case.scheme), range(case.jobs)))
+
+
+def _job(items: int, keys: int, scheme: str) -> Run:
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
         lines, job = Path(folder, "lines.txt"), Path(folder, "job.yaml")
         lines.write_text("x\n" * 100_000)
@@ -79,13 +105,13 @@ def measure(items: int, keys: int, scheme: str) -> Run:
     return done
 
 
-def row(name: str, case: Found[Run]) -> list[Any]:
+def row(name: str, case: Found[Runs]) -> list[Any]:
     """A case in figures."""
     cells = [case.median(speed) / 1e6, case.median(cpu) * 1e6, case.median(copied), case.median(shared)]
     return [name, *cells, case.n_of_n]
 
 
-def ratios(found: Mapping[str, Found[Run]]) -> list[list[str]]:
+def ratios(found: Mapping[str, Found[Runs]]) -> list[list[str]]:
     """The pairs that the costs are told by."""
     return [
         [one, base, *(str(ratio(found[one], found[base], value)) for value in (speed, cpu, copied))]
