@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import WorkerId
+from riprap.engine.flow.digests import REMEDY
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.worker.epochs_file import last_announced
-from riprap.engine.worker.outputs import SinkOutputs, file_name
+from riprap.engine.worker.outputs import SinkOutputs, file_name, rows_at
 
 LOOK_S = 0.005
 """Between two looks at what is announced, while something is held and there is nothing else to do."""
@@ -42,21 +45,25 @@ class HeldFile(NamedTuple):
 
 
 class HeldWindow(NamedTuple):
-    """A closed window that another copy has not announced yet."""
+    """A closed window that another copy has not announced yet; `first` of its rows are behind those of all others."""
 
     boundary: Boundary
     latency_s: float
     at: float
+    first: int
     rows: np.ndarray | None
     files: Sequence[HeldFile]
 
 
 class StandbyOutputs:
-    """The files of one copy, which `open_outputs` opens: nobody does before `begin_to_write`. `announced` looks up the
-    last window that whoever writes has announced."""
+    """The files of the copy `me`, which `open_outputs` opens: nobody does before `begin_to_write`. `announced` looks up
+    the last window that whoever writes has announced, `written` so many rows of it from one on."""
 
-    def __init__(self, announced: Callable[[], int], open_outputs: Callable[[], SinkOutputs]) -> None:
-        self._announced, self._open = announced, open_outputs
+    def __init__(
+        self, me: WorkerId, announced: Callable[[], int], written: Callable[[int, int], np.ndarray],
+        open_outputs: Callable[[], SinkOutputs],
+    ) -> None:  # fmt: skip
+        self._me, self._announced, self._written, self._open = me, announced, written, open_outputs
         self._outputs: SinkOutputs | None = None
         self._held: deque[HeldWindow] = deque()
         self._files: list[HeldFile] = []
@@ -99,7 +106,7 @@ class StandbyOutputs:
         self._forget(outputs.announced)
         if self._begun is not None:
             outputs.begin(*self._begun)
-        outputs.cut(self._rows - sum(len(window.rows) for window in self._held if window.rows is not None))
+        outputs.cut(self._held[0].first if self._held else self._rows)
         if self._is_other_clock:
             outputs.change_clock()
         for window in self._held:
@@ -114,7 +121,22 @@ class StandbyOutputs:
 
     def _forget(self, announced: int) -> None:
         while self._held and self._held[0].boundary.epoch <= announced:
-            self._held.popleft()
+            self._compare(self._held.popleft())
+
+    def _compare(self, window: HeldWindow) -> None:
+        """JobFailed where the other copy has written other rows: then no takeover would be exact."""
+        if window.rows is None or not len(window.rows):
+            return
+        own = np.ascontiguousarray(window.rows, "<f8")
+        theirs = self._written(window.first, len(own))
+        if own.tobytes() != theirs.tobytes():
+            same = [a.tobytes() == b.tobytes() for a, b in zip(own, theirs, strict=False)]
+            row = [*same, False].index(False)
+            raise JobFailed(
+                f"copies of {self._me.primary} differ: in window {window.boundary.epoch}, {self._me} has put out other"
+                f" rows than the one that writes, first in row {row + 1} of the window",
+                REMEDY,
+            )
 
     # what the task tells
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
@@ -123,9 +145,9 @@ class StandbyOutputs:
             self._outputs.committed(boundary, latency_s, rows)
             return
         own = None if rows is None else np.array(rows)
-        self._rows += 0 if own is None else len(own)
         self._forget(self._announced())
-        self._held.append(HeldWindow(boundary, latency_s, time.monotonic(), own, tuple(self._files)))
+        self._held.append(HeldWindow(boundary, latency_s, time.monotonic(), self._rows, own, tuple(self._files)))
+        self._rows += 0 if own is None else len(own)
         self._files.clear()
 
     def tentative(self, boundary: Boundary, latency_s: float, absent: Sequence[str], rows: np.ndarray | None) -> None:
@@ -221,5 +243,6 @@ def outputs_of(layout: Layout, run_dir: Path) -> Outputs | None:
     place = sinks.index(task), len(sinks)
     if not layout.copied:
         return SinkOutputs(run_dir, *place)
-    epochs = run_dir / file_name("epochs.csv", *place)
-    return StandbyOutputs(partial(last_announced, epochs), lambda: SinkOutputs(run_dir, *place))
+    epochs, rows = (run_dir / file_name(name, *place) for name in ("epochs.csv", "output.npy"))
+    looks = partial(last_announced, epochs), partial(rows_at, rows)
+    return StandbyOutputs(layout.me, *looks, lambda: SinkOutputs(run_dir, *place))

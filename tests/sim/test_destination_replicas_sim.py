@@ -41,6 +41,9 @@ class Files:
         self.lost = 0
         """Rows that a writer was to begin behind, and that nobody had written."""
 
+    def at(self, first: int, count: int) -> np.ndarray:
+        return np.array(self.rows[first : first + count])
+
 
 class Writing:
     """The journal of the copy that writes: as engine/worker/outputs.py, in memory."""
@@ -88,7 +91,7 @@ class Copied(DataflowSimulation):
     def journal_of(self, sink: WorkerId) -> StandbyOutputs:
         files = self.files.setdefault(sink.primary, Files())
         writing: Any = Writing(files)
-        return StandbyOutputs(lambda: writing.announced, lambda: writing)
+        return StandbyOutputs(sink, lambda: writing.announced, files.at, lambda: writing)
 
     def _tell_role(self, worker: WorkerId) -> None:
         """As a view does, which the worker may hear late, or not at all."""

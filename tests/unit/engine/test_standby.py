@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 from test_outputs import announced, boundary, rows
 
-from riprap.codec.ids import Epoch
+from riprap.codec.errors import JobFailed
+from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.sections import Output
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.worker.epochs_file import HEADING, OTHER_CLOCK, last_announced
-from riprap.engine.worker.outputs import SinkOutputs
+from riprap.engine.worker.outputs import SinkOutputs, rows_at
 from riprap.engine.worker.standby import CopiedFiles, StandbyOutputs
 from riprap.operators.dataflow import DataflowOperator
 
@@ -23,7 +25,8 @@ from riprap.operators.dataflow import DataflowOperator
 @pytest.fixture
 def copy(tmp_path: Path) -> Callable[[], StandbyOutputs]:
     """Makes a copy of the destination."""
-    return lambda: StandbyOutputs(lambda: last_announced(tmp_path / "epochs.csv"), lambda: SinkOutputs(tmp_path, 0, 1))
+    looks = partial(last_announced, tmp_path / "epochs.csv"), partial(rows_at, tmp_path / "output.npy")
+    return lambda: StandbyOutputs(WorkerId("total", 0, 1), *looks, lambda: SinkOutputs(tmp_path, 0, 1))
 
 
 def close(outputs: StandbyOutputs, *windows: int) -> None:
@@ -52,6 +55,22 @@ def test_on_standby_nothing_is_opened_and_all_is_held_that_is_not_announced(tmp_
     assert not other.holds and not writer.holds
     assert written(tmp_path) == all_of(1, 2, 3)
     assert (writer.accounted, other.accounted) == (9, 0)
+
+
+@pytest.mark.parametrize("others", [rows(2) + np.eye(3, 2), rows(2)[:2]])
+def test_copies_that_put_out_other_rows_end_the_job_and_the_first_is_named(
+    tmp_path: Path, copy: Make, others: np.ndarray
+) -> None:
+    writer, other = copy(), copy()
+    writer.begin_to_write(False)
+    for outputs in writer, other:
+        close(outputs, 1)
+    other.committed(boundary(2), 0.01, rows(2))
+    assert other.holds
+    writer.committed(boundary(2), 0.01, others)
+    writer.durable(Epoch(2))
+    with pytest.raises(JobFailed, match=r"total\.0 differ: in window 2, total\.0~1 has .* first in row [13] of"):
+        _ = other.holds
 
 
 def test_who_takes_over_writes_what_the_other_had_not_announced(tmp_path: Path, copy: Make) -> None:
