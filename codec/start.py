@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """The imports of a process of ours stand within this.
+    """The imports of a process of ours stand within this, the first ones too; not those of a user's process.
 
     Modules live until the process ends, so the collector looks at none of them: now, later, or at the end.
     """

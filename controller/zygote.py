@@ -9,22 +9,24 @@ Run as `python -m riprap.controller.zygote FD MODULE:FUNCTION SPARES`.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
-import signal
-import socket
-import sys
-import traceback
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from types import FrameType
-from typing import Never
-
 from riprap.codec.start import importing
-from riprap.codec.trust.paths import open_to_append
-from riprap.controller import channel
-from riprap.controller.processes import die_with_parent
+
+with importing():
+    import contextlib
+    import os
+    import select
+    import signal
+    import socket
+    import sys
+    import traceback
+    from collections.abc import Callable, Sequence
+    from importlib import import_module
+    from types import FrameType
+    from typing import Never
+
+    from riprap.codec.trust.paths import open_to_append
+    from riprap.controller import channel
+    from riprap.controller.processes import die_with_parent
 
 Entry = Callable[[int], int]
 
