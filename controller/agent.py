@@ -26,6 +26,7 @@ from riprap.controller.inbox import Inbox
 from riprap.controller.labels import HOST_NAME
 from riprap.controller.membership import HostMembership
 from riprap.controller.messages import MESSAGE_BYTES_MAX, Message
+from riprap.controller.processes import Ended
 from riprap.controller.reports import AgentReport
 from riprap.controller.spawner import Spawner
 from riprap.controller.wish import Wishes
@@ -98,12 +99,12 @@ class Agent:
         self._reports = Writer()
         self._wishes = Wishes()
 
-    def run(self, ended: list[int]) -> None:
-        """Run until a signal is in `ended`."""
+    def run(self, ended: Ended) -> None:
+        """Run until `ended`."""
         reported_at, heard = 0.0, True
         try:
             while not ended:
-                heard |= self._poll(max(0.0, _due(reported_at, heard) - time.monotonic()))
+                heard |= self._poll(max(0.0, _due(reported_at, heard) - time.monotonic()), ended)
                 changed = self._step()
                 now = time.monotonic()
                 if changed or now >= _due(reported_at, heard):
@@ -113,10 +114,10 @@ class Agent:
             self._children.close()
             self._context.destroy(linger=0)
 
-    def _poll(self, timeout_s: float) -> bool:
+    def _poll(self, timeout_s: float, ended: Ended) -> bool:
         """Wait for something to take; True when there is some."""
         poller = zmq.Poller()
-        for source in (self._inbox, self._spawner, self._children):
+        for source in (self._inbox, self._spawner, self._children, ended):
             poller.register(source.fileno(), zmq.POLLIN)
         if self._leader is not None:
             poller.register(self._leader, zmq.POLLIN)

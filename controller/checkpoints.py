@@ -16,11 +16,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.controller.reports import WorkerReport
 
 RESERVED = 64
 """Numbers that are reserved at once: each reservation is a write, but mostly that of a decision."""
-SCHEMES = ("barrier", "optimistic", "stop_the_world")
 
 
 class Marks(NamedTuple):
@@ -43,7 +43,7 @@ class CheckpointPace:
     def of(cls, topology: Mapping[str, Any]) -> CheckpointPace | None:
         """That of a topology; None where its scheme makes no checkpoints."""
         options = topology.get("fault_tolerance") or {}
-        if options.get("scheme") not in SCHEMES:
+        if options.get("scheme") not in CHECKPOINTING:
             return None
         return cls(
             options["interval_ms"] / 1000, options["min_pause_ms"] / 1000, options["timeout_ms"] / 1000,

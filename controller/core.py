@@ -17,7 +17,8 @@ from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.codec.trust.paths import problem_with_path
 from riprap.controller.actions import Action, Persist, Purge, Reply, Send, SumUp
-from riprap.controller.checkpoints import SCHEMES, Marks
+from riprap.controller.checkpointing import CHECKPOINTING
+from riprap.controller.checkpoints import Marks
 from riprap.controller.cluster import Cluster
 from riprap.controller.desired import hosted_by_agents, tell
 from riprap.controller.handover import Handover
@@ -199,7 +200,7 @@ class Core:
         if job.checkpoints is None:
             raise ConfigError(
                 f"job {name} makes no checkpoints, so there is no savepoint of it",
-                f"set fault_tolerance.scheme to {SCHEMES[0]}",
+                f"set fault_tolerance.scheme to {CHECKPOINTING[0]}",
             )
         if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
             raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
 
 import zmq
 from kazoo.client import KazooClient, KazooState
@@ -25,6 +24,7 @@ from riprap.controller.inbox import Inbox
 from riprap.controller.jobspec import Check, JobSpec
 from riprap.controller.last_words import read_last_words
 from riprap.controller.messages import Message
+from riprap.controller.processes import Ended
 from riprap.controller.report_reader import ReportReader
 from riprap.controller.steps import PlanFor
 from riprap.controller.store import JobStore
@@ -74,14 +74,15 @@ class Leadership:
         self._malformed = 0
         self._requests: list[tuple[bytes, str, Message]] = []
 
-    def run(self, stopped: Callable[[], bool]) -> str:
-        """Lead until `stopped` or deposed; returns the reason for the end."""
+    def run(self, ended: Ended) -> str:
+        """Lead until `ended` or deposed; returns the reason for the end."""
         poller = zmq.Poller()
         poller.register(self._router, zmq.POLLIN)
         poller.register(self._inbox.fileno(), zmq.POLLIN)
+        poller.register(ended.fileno(), zmq.POLLIN)
         before = time.monotonic()
         try:
-            while not stopped():
+            while not ended:
                 poller.poll(self._wait_ms())
                 now = time.monotonic()
                 if now - before > SLEPT_S:

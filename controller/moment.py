@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from riprap.controller.actions import Log
+from riprap.controller.checkpointing import CHECKPOINTS
 from riprap.controller.cluster import Cluster
 from riprap.controller.job import LedJob
 from riprap.controller.last_words import ReadLastWords
 from riprap.controller.phases import EndReason, Phase
 from riprap.controller.reports import EXITED, WorkerReport
-
-CHECKPOINTS = "checkpoints.jsonl"
-"""The job's log of checkpoints, in its run directory."""
 
 
 class Moment:

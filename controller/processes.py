@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 CONTROL_NICENESS = -10
@@ -41,18 +42,36 @@ def run_before_workers() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, CONTROL_NICENESS)
 
 
-def begin_service(parent: bool | int) -> list[int]:
-    """The first steps of agents and controllers, on the main thread; returns a list that SIGTERM and SIGINT append to.
+class Ended:
+    """True from the first SIGTERM or SIGINT on, when `fileno` becomes readable for a poller; for the main thread."""
+
+    def __init__(self) -> None:
+        self._is_true = False
+        self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, self._end)
+
+    def __bool__(self) -> bool:
+        return self._is_true
+
+    def fileno(self) -> int:
+        """For a poller."""
+        return self._fd
+
+    def _end(self, signum: int, frame: FrameType | None) -> None:
+        self._is_true = True
+        os.eventfd_write(self._fd, 1)
+
+
+def begin_service(parent: bool | int) -> Ended:
+    """The first steps of agents and controllers, on the main thread; returns the order to end.
 
     `parent` is as in `die_with_parent`, False for a service of its own.
     """
     if parent:
         die_with_parent(parent)
     run_before_workers()
-    ended: list[int] = []
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda received, frame: ended.append(received))
-    return ended
+    return Ended()
 
 
 def run_as_worker() -> None:

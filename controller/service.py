@@ -21,6 +21,7 @@ from riprap.controller.inbox import Inbox
 from riprap.controller.jobspec import Check, unchecked
 from riprap.controller.leadership import Leadership
 from riprap.controller.messages import MESSAGE_BYTES_MAX
+from riprap.controller.processes import Ended
 from riprap.controller.steps import PlanFor, restart_lost_for
 from riprap.controller.store import Deposed
 from riprap.controller.welcome import Welcome
@@ -71,7 +72,7 @@ def _stand_and_lead(
     on_ended: OnEnded,
     check: Check,
     welcome: Welcome,
-    ended: list[int],
+    ended: Ended,
 ) -> None:
     inbox = Inbox()
     logger.info("ready to lead")
@@ -79,6 +80,7 @@ def _stand_and_lead(
     endpoint = router.getsockopt_string(zmq.LAST_ENDPOINT)
     poller = zmq.Poller()
     poller.register(inbox.fileno(), zmq.POLLIN)
+    poller.register(ended.fileno(), zmq.POLLIN)
     while not ended:
         inbox.take_all()  # what was left for a former leadership; a session lost from here on ends the next one
         try:
@@ -86,7 +88,7 @@ def _stand_and_lead(
             if term is not None:
                 logger.info("leading, term %d, at %s", term, endpoint)
                 leadership = Leadership(client, term, endpoint, router, inbox, plan_for, on_ended, check, welcome)
-                logger.info("leading no more: %s", leadership.run(lambda: bool(ended)))
+                logger.info("leading no more: %s", leadership.run(ended))
         except (KazooException, Deposed) as error:
             logger.info("not leading: %r", error)
             is_shut_out = isinstance(error, NoAuthError)  # the keys have changed; who started us starts us again

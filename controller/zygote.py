@@ -9,22 +9,24 @@ Run as `python -m riprap.controller.zygote FD MODULE:FUNCTION SPARES`.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
-import select
-import signal
-import socket
-import sys
-import traceback
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from types import FrameType
-from typing import Never
+from riprap.codec.start import importing
 
-from riprap.codec.trust.paths import open_to_append
-from riprap.controller import channel
-from riprap.controller.processes import die_with_parent
+with importing():
+    import contextlib
+    import os
+    import select
+    import signal
+    import socket
+    import sys
+    import traceback
+    from collections.abc import Callable, Sequence
+    from importlib import import_module
+    from types import FrameType
+    from typing import Never
+
+    from riprap.codec.trust.paths import open_to_append
+    from riprap.controller import channel
+    from riprap.controller.processes import die_with_parent
 
 Entry = Callable[[int], int]
 
@@ -157,16 +159,15 @@ def load(entry: str) -> Entry:
 
 
 def main() -> None:
-    """The process: import, freeze what was imported, serve."""
+    """The process: import, serve."""
     agent = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        entry = load(sys.argv[2])
+        with importing():  # a collection in a child would touch, and so copy, every page that it shares with us
+            entry = load(sys.argv[2])
     except BaseException as error:
         channel.send(agent, {"type": "broken", "error": f"{type(error).__name__}: {error}"})
         raise
-    gc.collect()
-    gc.freeze()  # a collection in a child would touch, and so copy, every page that it shares with us
     Zygote(agent, entry, int(sys.argv[3])).serve()
 
 

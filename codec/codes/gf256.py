@@ -9,7 +9,10 @@ import numpy as np
 
 from riprap.codec.codes._kernels import gf256_product
 
-_PRODUCTS = np.array([[gf256_product(a, b) for b in range(256)] for a in range(256)], np.uint8)
+_PRODUCTS = np.zeros((256, 256), np.uint8)
+for _bit in range(8):  # a product is the sum of those with the bits of a factor: 2048 calls instead of 65536
+    _of_bit = np.array([[gf256_product(a, 1 << _bit)] for a in range(256)], np.uint8)
+    _PRODUCTS[:, 1 << _bit : 2 << _bit] = _PRODUCTS[:, : 1 << _bit] ^ _of_bit
 _INVERSES = np.argmax(_PRODUCTS == 1, axis=1).astype(np.uint8)
 
 

@@ -18,15 +18,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from riprap.codec.errors import FrameError, RiprapError
-from riprap.controller import channel, ensemble
-from riprap.controller.messages import Message
-from riprap.engine.api import messages
-from riprap.engine.run.execute import Kill, run_to_end
-from riprap.engine.run.snapshot import Snapshot
-from riprap.engine.run.start import Start, start_again, start_anew
-from riprap.engine.services.hosts import pretended_hosts
-from riprap.operators import by_value
+from riprap.codec.start import importing
+
+with importing():
+    from riprap.codec.errors import FrameError, RiprapError
+    from riprap.controller import channel, ensemble
+    from riprap.controller.messages import Message
+    from riprap.engine.api import messages
+    from riprap.engine.run.execute import Kill, run_to_end
+    from riprap.engine.run.snapshot import Snapshot
+    from riprap.engine.run.start import Start, start_again, start_anew
+    from riprap.engine.services.hosts import pretended_hosts
+    from riprap.operators import by_value
 
 TELL_S = 5.0
 """Longest wait for a program that does not read an important message (it is stopped, say)."""

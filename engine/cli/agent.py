@@ -6,6 +6,7 @@ import socket
 
 import click
 
+from riprap.codec.start import importing
 from riprap.engine.cli.options import cluster_ensemble_option, die_with_parent_option, label_option
 
 WORKER = "riprap.engine.worker.worker:main"
@@ -37,7 +38,8 @@ def command(
     from riprap.engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
-    from riprap.controller.agent import run_agent
-    from riprap.controller.labels import read_labels
+    with importing():
+        from riprap.controller.agent import run_agent
+        from riprap.controller.labels import read_labels
 
     run_agent(zookeeper, host, address, entry=WORKER, root=run_root, labels=read_labels(labels))

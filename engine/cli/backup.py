@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from riprap.codec.start import importing
 from riprap.engine.cli.options import die_with_parent_option
 
 
@@ -36,7 +37,8 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
         raise ConfigError(
             f"--listen {listen}: not an address", "write tcp://IP:PORT, or ipc://PATH for this host alone"
         )
-    from riprap.backupserver.server import serve
+    with importing():
+        from riprap.backupserver.server import serve
 
     run_before_workers()  # who is restored, and what may leave only when it is durable, waits for this server
     serve(listen, storage, durability, interval_ms)

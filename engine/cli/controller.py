@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from riprap.codec.start import importing
 from riprap.engine.cli.options import cluster_ensemble_option, die_with_parent_option
 
 
@@ -26,9 +27,10 @@ def command(zookeeper: str, address: str, die_with_parent: int | None) -> None:
     from riprap.engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
-    from riprap.configs.submission import check_submission
-    from riprap.controller.service import run_controller
-    from riprap.engine.schemes.plans import plan_for
+    with importing():
+        from riprap.configs.submission import check_submission
+        from riprap.controller.service import run_controller
+        from riprap.engine.schemes.plans import plan_for
 
     run_controller(zookeeper, address, plan_for, _on_ended, check_submission)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import signal
-import sys
-import tempfile
-import time
-import traceback
-from pathlib import Path
-from typing import Any, NoReturn
+from riprap.codec.start import importing
 
-import click
+with importing():
+    import importlib
+    import os
+    import signal
+    import sys
+    import tempfile
+    import time
+    import traceback
+    from pathlib import Path
+    from typing import Any, NoReturn
 
-from riprap.controller.processes import SINGLE_THREADED
+    import click
+
+    from riprap.controller.processes import SINGLE_THREADED
 
 INTERRUPTED = 130
 
@@ -65,7 +68,8 @@ class LazyGroup(click.Group):
         """The command object of `riprap.engine.cli.NAME`, None when there is no such command."""
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"riprap.engine.cli.{name}").command
+        with importing():
+            command: click.Command = importlib.import_module(f"riprap.engine.cli.{name}").command
         return command
 
     def resolve_command(

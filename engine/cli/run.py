@@ -10,6 +10,7 @@ import click
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.json_text import to_json
+from riprap.codec.start import importing
 from riprap.engine.cli.options import (
     begun_from,
     fault_option,
@@ -90,8 +91,9 @@ def command(
     Exit code: 0 the job completed; 1 it failed; 2 nothing was started, for the command or the configuration is wrong;
     130 interrupted, after a clean stop.
     """
-    from riprap.engine.run.start import start_again, start_anew
-    from riprap.engine.run.until import Until
+    with importing():
+        from riprap.engine.run.start import start_again, start_anew
+        from riprap.engine.run.until import Until
 
     ends, changes = Until.parse(until) if until else None, (*sets, *begun_from(start_from))
     if resume is None:
@@ -141,9 +143,10 @@ def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, n
 
 def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> None:
     """Run to the end and sum up. The error of a job that did not complete says how to go on with it."""
-    from riprap.engine.run.cautions import stands, tell
-    from riprap.engine.run.display import make_display
-    from riprap.engine.run.execute import resume_of, run_to_end
+    with importing():
+        from riprap.engine.run.cautions import stands, tell
+        from riprap.engine.run.display import make_display
+        from riprap.engine.run.execute import resume_of, run_to_end
 
     if start.job.unprotected:
         reason = start.job.unprotected

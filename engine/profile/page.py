@@ -30,7 +30,7 @@ from riprap.engine.profile.spans import (
 )
 from riprap.engine.profile.tables import tables
 from riprap.engine.run_directory.epochs import EpochRow
-from riprap.engine.worker.profiling import PROFILE, boot
+from riprap.engine.worker.profile_folder import PROFILE, boot
 
 PAGE = "profile.html"
 TEMPLATE = Path(__file__).with_name("page.html")

@@ -12,7 +12,7 @@ import numpy as np
 
 from riprap.engine.run_directory.epochs import EpochRow
 from riprap.engine.wire.trace import KINDS, SPAN
-from riprap.engine.worker.profiling import ABOUT, SUFFIX, UNRECORDED
+from riprap.engine.worker.profile_folder import ABOUT, SUFFIX, UNRECORDED
 
 OTHER, STALLED = "other", "stalled"
 SPENT = (*KINDS[1:], OTHER, STALLED)

@@ -7,7 +7,6 @@ from pathlib import Path
 from riprap.codec.errors import RiprapError
 from riprap.configs.topology import Topology
 from riprap.operators.inputs.shards import open_shards
-from riprap.operators.learning.estimators import evaluate, load_model
 
 ROWS_MAX = 1_000_000
 """Rows judged at most: enough for three digits, and few enough to fit into memory beside everything else."""
@@ -19,6 +18,8 @@ def holdout_metrics(model_path: str | None, topology: Topology) -> dict[str, flo
     test = path.parent / "test"
     if path.name != "train" or not (test / "manifest.json").exists() or not model_path:
         return {}
+    from riprap.operators.learning.estimators import evaluate, load_model  # the models, which few jobs have
+
     try:
         shards = open_shards(str(test))
         items = shards.read(0, min(shards.rows, ROWS_MAX))

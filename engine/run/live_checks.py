@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.sections import Input
 from riprap.configs.topology import Topology
-from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.engine.run.kinds.kind import JobKind
 from riprap.engine.schemes.registry import SCHEMES, scheme_class
 from riprap.operators.inputs.tcp_lines import addresses_of

@@ -13,7 +13,6 @@ from riprap.codec.events import EventLog
 from riprap.codec.files import cut_torn_line, remove_partial
 from riprap.controller.client import Client
 from riprap.controller.phases import TERMINAL
-from riprap.engine.profile.page import write_page
 from riprap.engine.run.display import Display
 from riprap.engine.run.environment import describe
 from riprap.engine.run.holdout import holdout_metrics
@@ -34,7 +33,7 @@ from riprap.engine.services.host import Services
 from riprap.engine.services.hosts import this_host
 from riprap.engine.services.own_part import OwnPart
 from riprap.engine.services.state import ZOOKEEPER_DATA
-from riprap.engine.worker.profiling import PROFILE
+from riprap.engine.worker.profile_folder import PROFILE
 
 LOOK_EVERY_S = 0.05
 CALM_EVERY_S = 0.5
@@ -224,8 +223,10 @@ class Session:
     def _leader(self, pids: Mapping[str, int]) -> dict[str, int]:
         """With standby controllers, the fault target `controller` is the one that leads."""
         endpoint = str(self.status.get("controller") or "")
+        controllers = [pid for name, pid in pids.items() if name.startswith("controller")]
+        if len(controllers) == 1:  # to look for it costs a look at each process of the host
+            return {}
         if endpoint != self._leads[0]:
-            controllers = [pid for name, pid in pids.items() if name.startswith("controller")]
             self._leads = endpoint, listener(endpoint, controllers)
         pid = self._leads[1]
         return {"controller": pid} if pid is not None and pid in pids.values() else {}
@@ -278,6 +279,8 @@ class Session:
         return summary
 
     def _write_profile(self) -> None:
+        from riprap.engine.profile.page import write_page  # few runs draw one, and the others need not import it
+
         topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])
         stages, word = list(topology.stages), self._job.kind.window
         try:

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import psutil
-
 from riprap.controller.effects import Victim
 from riprap.controller.labels import HostLabels
 from riprap.controller.victims import hosts_in, is_group, workers_in
@@ -80,6 +78,8 @@ def descends_from(pid: int, ancestor: int) -> bool:
 
 def listener(endpoint: str, pids: Iterable[int]) -> int | None:
     """The process, of these, that listens at `tcp://HOST:PORT`; None when none of them does."""
+    import psutil  # takes long, and only a run with standby controllers asks
+
     port, candidates = endpoint.rpartition(":")[2], set(pids)
     listening = (one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN)
     return next(

@@ -10,7 +10,7 @@ from statistics import quantiles
 from typing import Any
 
 from riprap.codec.events import old_of
-from riprap.controller.moment import CHECKPOINTS
+from riprap.controller.checkpointing import CHECKPOINTS
 
 
 @dataclass(frozen=True)

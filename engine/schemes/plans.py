@@ -9,12 +9,10 @@ from collections.abc import Collection
 from typing import Any
 
 from riprap.codec.ids import WorkerId
-from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.controller.steps import Plan, Rollback, Step, Unrecoverable, restart_lost
 from riprap.controller.view import View
-
-SPREAD = ("none", "erasure", "replication")
-"""Under these, the processors of a job that trains are a coded stage (engine/spreads)."""
+from riprap.engine.schemes.names import SPREAD
 
 
 def plan_for(submitted: dict[str, Any]) -> Plan:

@@ -19,7 +19,7 @@ from riprap.engine.schemes import (
     partially_active,
     upstream_backup,
 )
-from riprap.engine.schemes.plans import SPREAD
+from riprap.engine.schemes.names import SPREAD
 
 __all__ = ["ENDS", "SCHEMES", "SPREAD", "names_for", "scheme_class"]
 

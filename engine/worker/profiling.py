@@ -32,17 +32,10 @@ from riprap.engine.spreads.trained_stage import TrainedStageTask
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.trace import Timed, Trace
 from riprap.engine.worker.port import WorkerPort
+from riprap.engine.worker.profile_folder import ABOUT, PROFILE, SUFFIX, UNRECORDED, boot
 from riprap.operators.adapters.stages import SinkStage
 
-PROFILE = "profile"
-"""The folder of the run directory with a folder for each incarnation of a worker, in it a file for each of its
-threads."""
-ABOUT = "about.json"
-UNRECORDED = "unrecorded.json"
-SUFFIX = ".spans"
 SPANS_MAX = 1 << 15  # of a thread; 1 MiB, the newest
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 COMPUTED = {
     "compute": (
@@ -57,11 +50,6 @@ RECORDED = ("upstream", "downstream", "prepare")
 """First letters of the names of the threads that record spans, beside the compute thread."""
 
 T = TypeVar("T")
-
-
-def boot() -> str:
-    """Names this host since it was started: monotonic times of two processes compare where this is the same."""
-    return BOOT_ID.read_text().strip()
 
 
 def instrument(worker: Instrumented) -> None:

@@ -35,7 +35,7 @@ from riprap.codec.errors import ConfigError  # noqa: E402
 from riprap.configs.document import read_document  # noqa: E402
 from riprap.configs.loading import load  # noqa: E402
 from riprap.configs.schemes import SCHEMES  # noqa: E402
-from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING  # noqa: E402
+from riprap.controller.checkpointing import CHECKPOINTING  # noqa: E402
 from riprap.engine.run.operator_checks import operator_problems  # noqa: E402
 
 DIGESTS = Path(__file__).with_name("digests.json")

@@ -22,7 +22,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Seq, WorkerId
 from riprap.configs.topology import Topology
-from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.gate import TaskGate
 from riprap.engine.flow.layout import Layout

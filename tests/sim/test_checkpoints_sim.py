@@ -18,7 +18,7 @@ from pairs import IS_WHOLE, chosen
 from test_dataflow_sim import CASES as ALL_CASES
 from test_dataflow_sim import CHECKPOINTS, EXACT, LOOPS, errors
 
-from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.engine.flow.entry import Entry
 from riprap.engine.schemes.parts import chain
 from riprap.operators.states.base import Sliced

@@ -8,7 +8,7 @@ from riprap.codec.errors import RiprapError
 from riprap.configs.checks import fitting_schemes
 from riprap.configs.problems import Problem, one_of
 from riprap.configs.topology import Draft, Topology
-from riprap.controller.checkpoints import SCHEMES as CHECKPOINTING
+from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.engine.flow.segment import coded_stages
 from riprap.engine.run.inert import notes
 from riprap.engine.run.job_schema import JobSchema

@@ -1,4 +1,4 @@
-"""The services of a host import little: each job starts them, and most of their CPU time is that of their imports."""
+"""Launchers and services import little: each job starts them, and most of their CPU time is that of their imports."""
 
 from __future__ import annotations
 
@@ -34,5 +34,23 @@ main({command!r})
 def test_a_service_lives_without_numpy(life: str) -> None:
     module, _, name = life.rpartition(".")
     code = CODE.format(module=module, name=name, command=[*SERVICES[life]])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+LAUNCHER = """
+import sys
+import riprap.engine.run.execute, riprap.engine.run.start
+print(*(name for name in {names} if name in sys.modules))
+"""
+OF_OTHERS = (
+    *("riprap.controller.job", "riprap.engine.flow.task", "riprap.engine.wire.network", "riprap.engine.worker.worker"),
+    *("riprap.engine.profile.page", "riprap.operators.learning.estimators", "psutil", "pyarrow", "pandas"),
+)
+"""The life of controllers and workers, and the needs of few jobs."""
+
+
+def test_a_plain_run_is_launched_without_the_modules_of_others() -> None:
+    code = LAUNCHER.format(names=OF_OTHERS)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr

@@ -28,7 +28,7 @@ from riprap.engine.profile.spans import (
 from riprap.engine.profile.tables import stage_rows, together
 from riprap.engine.run_directory.epochs import EpochRow
 from riprap.engine.wire.trace import KINDS, SPAN, Trace
-from riprap.engine.worker.profiling import ABOUT, PROFILE, UNRECORDED, boot
+from riprap.engine.worker.profile_folder import ABOUT, PROFILE, UNRECORDED, boot
 
 Spent = tuple[str, int, int]
 """Kind (or "other" for what leaves no span), how long it takes, and how much of that on a CPU."""

@@ -34,7 +34,8 @@ from riprap.engine.flow.threads import ComputeThreads
 from riprap.engine.wire.network import Network
 from riprap.engine.wire.trace import Trace
 from riprap.engine.worker.persistence import NoStore
-from riprap.engine.worker.profiling import PROFILE, TracedNetwork, instrument
+from riprap.engine.worker.profile_folder import PROFILE
+from riprap.engine.worker.profiling import TracedNetwork, instrument
 from riprap.operators.base import Sink
 
 Traced = Callable[[Any, Any], Path]
