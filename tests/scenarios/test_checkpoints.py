@@ -68,7 +68,7 @@ def announced_once(run_dir: Path, epochs: int) -> None:
 )
 def test_words_are_counted_once_whoever_dies(words: Cli, calm: dict[str, Any], scheme: str) -> None:
     kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{12 * (i + 1)}%")]
-    ended = words.run("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
+    ended = words.answer("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
     assert ended.returncode == 0, ended.stderr
     summary, out = json.loads(ended.stdout), words.directory / "out"
     assert summary["completed"] and not summary["faults_not_injected"], summary["faults_not_injected"]
@@ -124,7 +124,7 @@ def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli, calm: dic
     seen = {path.name: path.read_text() for path in out.glob("epochs.*.csv")}
     assert seen and all(len(text.splitlines()) > 1 for text in seen.values())
     hurry(words.directory)
-    ended = words.run("run", "--resume", "out", "--json")
+    ended = words.answer("run", "--resume", "out", "--json")
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert all((out / name).read_text().startswith(text.rpartition("\n")[0]) for name, text in seen.items())
