@@ -26,8 +26,8 @@ sys.path.append(str(Path(__file__).parents[1] / "soak"))
 from schedules import EPOCHS, Hit, Schedule
 from trial import Arena
 
-SETS = ("--set", "input.repeat=60")
-JOB_EPOCHS = 600
+SETS = ("--set", "input.repeat=20")
+JOB_EPOCHS = 200
 LONG = pytest.mark.long
 
 
@@ -117,7 +117,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_that_works(
     said, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     summary = json.loads(said)
-    assert (summary["attempts"], summary["epochs"], summary["items"]) == (2, JOB_EPOCHS, 300_000)
+    assert (summary["attempts"], summary["epochs"], summary["items"]) == (2, JOB_EPOCHS, 100_000)
     assert [failure["worker"] for failure in summary["failures"]] == ["processor.1"]
     starts = [event["attempt"] for event in read_events(out) if event["event"] == "cluster_started"]
     assert starts == [1, 2], "the number by which backup servers shut the first attempt out"
