@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,7 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
     tell(start.job.cautions)
     click.echo(f"run directory: {start.run_dir}", err=True)  # whoever loses this process needs it for --resume
     try:
-        summary, failure = run_to_end(start, make_display(), zookeeper, standby)
+        summary, failure = run_to_end(start, make_display(sys.stderr), zookeeper, standby)
     except KeyboardInterrupt:
         if resume := resume_of(start, zookeeper):
             click.echo(f"go on where it ended with: {resume}", err=True)

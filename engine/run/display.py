@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import sys
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -27,7 +26,7 @@ class Display(Protocol):
         """Leave the screen to what follows."""
 
 
-def make_display(stream: TextIO = sys.stderr) -> Display:
+def make_display(stream: TextIO) -> Display:
     """The display that suits the stream."""
     return LiveDisplay(stream) if stream.isatty() else LineDisplay(stream)
 

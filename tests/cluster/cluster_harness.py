@@ -28,10 +28,13 @@ T = TypeVar("T")
 
 def await_that(what: str, check: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
     """The first true result of `check`; fails the test with `what` when there is none in time."""
-    deadline = time.monotonic() + patience_s
+    began = time.monotonic()
+    deadline = began + patience_s
     while not (result := check()):
-        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
-        time.sleep(0.005)
+        now = time.monotonic()
+        assert now < deadline, f"waited {patience_s:g} s for {what}"
+        time.sleep(min(max(0.005, 3 * (now - began)), 0.2))  # looks that cost something take less of the time
+        began = time.monotonic()
     return result
 
 

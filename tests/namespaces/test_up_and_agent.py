@@ -17,7 +17,7 @@ from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, write_shards, wri
 from bench.namespaces import Hosts
 from riprap.controller.client import Client
 
-ITEMS = 3_000_000
+ITEMS = 300_000
 
 
 @pytest.fixture(scope="module")

@@ -126,11 +126,8 @@ class Cli:
         self, *arguments: str, environment: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()
     ) -> subprocess.Popen[str]:
         """Start a command, with pipes for its output; `wrapper` is a command that starts it in its turn."""
-        chosen = ["--set", f"links.transport={TRANSPORT}"] if TRANSPORT and _is_new_run(arguments) else []
-        if self.zookeeper and arguments[:1] == ("run",) and "--help" not in arguments:
-            chosen += ["--zookeeper", self.zookeeper]
         return subprocess.Popen(
-            [*wrapper, sys.executable, "-P", "-m", "riprap.engine.cli.main", *arguments[:1], *chosen, *arguments[1:]],
+            [*wrapper, sys.executable, "-P", "-m", "riprap.engine.cli.main", *self._words(arguments)],
             cwd=self.directory,
             env=self.environment | (environment or {}),
             stdin=subprocess.DEVNULL,
@@ -139,6 +136,13 @@ class Cli:
             text=True,
             preexec_fn=_heed_interrupts,
         )
+
+    def _words(self, arguments: Sequence[str]) -> list[str]:
+        """A command with the options that all runs here have."""
+        chosen = ["--set", f"links.transport={TRANSPORT}"] if TRANSPORT and _is_new_run(arguments) else []
+        if self.zookeeper and arguments[:1] == ("run",) and "--help" not in arguments:
+            chosen += ["--zookeeper", self.zookeeper]
+        return [*arguments[:1], *chosen, *arguments[1:]]
 
     def run(
         self, *arguments: str, environment: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()
@@ -183,7 +187,7 @@ class Cli:
         os.chdir(self.directory)
         os.environ.update(self.environment | (environment or {}))
         try:
-            main(list(arguments))
+            main(self._words(arguments))
         except SystemExit as ended:
             return int(ended.code or 0)
         finally:
@@ -233,10 +237,13 @@ class Cli:
 
 def await_that(condition: Callable[[], bool], timeout_s: float, what: Callable[[], str]) -> None:
     """Look at a condition until it holds."""
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
+    deadline = began + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.01)
+        now = time.monotonic()
+        assert now < deadline, what()
+        time.sleep(min(max(0.01, 3 * (now - began)), 0.2))  # looks that cost something take less of the time
+        began = time.monotonic()
 
 
 def write_shards(directory: Path, rows: int = 5000, weights: Sequence[float] = (1.0, -2.0, 0.5)) -> Path:

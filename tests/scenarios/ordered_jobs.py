@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from cli_harness import change_rows, write_shards
 
-ROWS, REPEAT, KEYS = 8_000, 5, 7
+ROWS, REPEAT, KEYS = 4_000, 5, 7
 ENDS = """\
 import time
 
@@ -18,10 +18,10 @@ from riprap.operators.states import Vector
 
 
 class SlowRead(riprap.DataflowOperator):
-    '''Hands 8,000 items a second on.'''
+    '''Hands 4,000 items a second on.'''
 
     def process_data(self, items, first, out):
-        time.sleep(items.count / 8_000)
+        time.sleep(items.count / 4_000)
         out.send(items.arrays, items.count)
         return items.count
 

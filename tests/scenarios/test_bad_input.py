@@ -42,7 +42,7 @@ def spoil(cli: Cli) -> Callable[..., None]:
 
 def test_one_nan_is_named_before_anything_starts(cli: Cli, spoil: Callable[..., None]) -> None:
     spoil((1234, 2, np.nan))
-    refused = cli.run("run", "job.yaml", "--out", "out")
+    refused = cli.answer("run", "job.yaml", "--out", "out")
     assert refused.returncode == 2
     assert "part-00000.npy: row 1234 (from 0) has nan in column x1; 1 of 5,000 rows are not finite" in refused.stderr
     assert not (cli.directory / "out").exists() and cli.processes() == []
@@ -50,7 +50,7 @@ def test_one_nan_is_named_before_anything_starts(cli: Cli, spoil: Callable[..., 
 
 def test_bad_rows_are_dropped_and_counted(cli: Cli, spoil: Callable[..., None]) -> None:
     spoil((0, 2, np.nan), (1234, 0, np.inf), (4999, 3, -np.inf))
-    ended = cli.run("run", "job.yaml", "--out", "out", "--set", "input.bad_rows=drop", "--set", "input.repeat=2")
+    ended = cli.answer("run", "job.yaml", "--out", "out", "--set", "input.bad_rows=drop", "--set", "input.repeat=2")
     assert ended.returncode == 0, ended.stderr
     assert "warning: 3 rows of" in ended.stderr and "hold NaN or infinity, and are dropped" in ended.stderr
     summary = strict(cli.directory / "out/summary.json")
@@ -59,12 +59,12 @@ def test_bad_rows_are_dropped_and_counted(cli: Cli, spoil: Callable[..., None]) 
 
 def test_a_model_that_the_user_lets_be_ruined_is_said_to_be(cli: Cli, spoil: Callable[..., None]) -> None:
     spoil((1234, 2, np.nan))
-    ended = cli.run("run", "job.yaml", "--out", "out", "--set", "input.bad_rows=keep")
+    ended = cli.answer("run", "job.yaml", "--out", "out", "--set", "input.bad_rows=keep")
     assert ended.returncode == 0, ended.stderr
     assert "NOT FINITE: it holds NaN or infinity, and predicts nothing" in ended.stdout
     summary = strict(cli.directory / "out/summary.json")
     assert summary["completed"] and summary["model"]["finite"] is False
-    again = cli.run("run", "--resume", "out")
+    again = cli.answer("run", "--resume", "out")
     assert again.returncode == 0 and "NOT FINITE" in again.stdout
     cli.await_no_process()
 
@@ -76,7 +76,7 @@ def test_a_model_that_diverges_ends_the_job_with_its_epoch(cli: Cli) -> None:
         ("learning_rate: 0.5", "learning_rate: 1e9"),
     ]
     write_topology(cli.directory / "job.yaml", f"{module}:Gradient", sets)
-    ended = cli.run("run", "job.yaml", "--out", "out", "--set", "input.repeat=20", "--set", "micro_batch=100")
+    ended = cli.answer("run", "job.yaml", "--out", "out", "--set", "input.repeat=20", "--set", "micro_batch=100")
     assert ended.returncode == 1
     found = re.search(r"sink\.0: the model of epoch (\d+) is not finite: 3 of 3 coefficients", ended.stderr)
     assert found, ended.stderr
@@ -93,10 +93,10 @@ def test_damage_is_named_unless_nobody_is_to_look(cli: Cli, spoil: Callable[...,
     spoil((7, 1, 0.25), damaged=True)
     crc32 = json.loads((cli.directory / "shards/manifest.json").read_text())["shards"][0]["crc32"]
     found = f"{zlib.crc32((cli.directory / 'shards/part-00000.npy').read_bytes()):08x}"
-    refused = cli.run("run", "job.yaml", "--out", "out")
+    refused = cli.answer("run", "job.yaml", "--out", "out")
     assert refused.returncode == 2
     assert f"part-00000.npy: expected checksum {crc32}, found {found}" in refused.stderr
     assert not (cli.directory / "out").exists()
-    trusted = cli.run("run", "job.yaml", "--out", "out", "--no-verify")
+    trusted = cli.answer("run", "job.yaml", "--out", "out", "--no-verify")
     assert trusted.returncode == 0, trusted.stderr
     assert "verify: false" in (cli.directory / "out/topology.yaml").read_text(), "a resumed job need not be told again"

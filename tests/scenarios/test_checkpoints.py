@@ -15,7 +15,7 @@ from riprap.engine.run_directory.directory import read_events
 from riprap.engine.schemes.barrier import Barrier
 
 SHARED_ENSEMBLE = True
-TEXT = "the quick brown fox jumps over the lazy dog\nand runs to the river\n" * 1500
+TEXT = "the quick brown fox jumps over the lazy dog\nand runs to the river\n" * 300
 OFTEN = ("--set", "fault_tolerance.interval_ms=30", "--json")
 ROLES = ("split.0", "split.1", "count.0", "count.1", "controller", "agent", "backup")
 SLOW_MODEL = """\
@@ -35,9 +35,9 @@ class Slow(Model):
 def words(cli: Cli) -> Cli:
     """A cluster's user with a word count and its text."""
     (cli.directory / "text.txt").write_text(TEXT)
-    (cli.directory / "words.yaml").write_text(WORD_COUNT % (40, 2000))
-    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 20_000)
-    slow = (WORD_COUNT % (40, 2000)).replace("word_count:SplitWords", "slow_words:SlowSplit")
+    (cli.directory / "words.yaml").write_text(WORD_COUNT % (40, 400))
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 4_000)
+    slow = (WORD_COUNT % (40, 400)).replace("word_count:SplitWords", "slow_words:SlowSplit")
     (cli.directory / "slow.yaml").write_text(slow)
     return cli
 
@@ -47,7 +47,7 @@ def calm(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> di
     """The summary of the undisturbed word count."""
     directory = tmp_path_factory.mktemp("calm")
     (directory / "text.txt").write_text(TEXT)
-    (directory / "words.yaml").write_text(WORD_COUNT % (40, 2000))
+    (directory / "words.yaml").write_text(WORD_COUNT % (40, 400))
     return cluster.job(directory / "words.yaml", directory / "calm")
 
 
@@ -68,7 +68,7 @@ def announced_once(run_dir: Path, epochs: int) -> None:
 )
 def test_words_are_counted_once_whoever_dies(words: Cli, calm: dict[str, Any], scheme: str) -> None:
     kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{12 * (i + 1)}%")]
-    ended = words.run("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
+    ended = words.answer("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
     assert ended.returncode == 0, ended.stderr
     summary, out = json.loads(ended.stdout), words.directory / "out"
     assert summary["completed"] and not summary["faults_not_injected"], summary["faults_not_injected"]
@@ -124,7 +124,7 @@ def test_an_outside_reader_sees_nothing_that_is_taken_back(words: Cli, calm: dic
     seen = {path.name: path.read_text() for path in out.glob("epochs.*.csv")}
     assert seen and all(len(text.splitlines()) > 1 for text in seen.values())
     hurry(words.directory)
-    ended = words.run("run", "--resume", "out", "--json")
+    ended = words.answer("run", "--resume", "out", "--json")
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert all((out / name).read_text().startswith(text.rpartition("\n")[0]) for name, text in seen.items())

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_harness import UNTIL_HURRIED, WORD_COUNT, Cli, await_that, change_rows, paced, write_topology
+from cli_harness import UNTIL_HURRIED, WORD_COUNT, Cli, await_that, change_rows, hurry, paced, write_topology
 
 from riprap.operators.learning.estimators import load_model, to_estimator
 
@@ -57,15 +57,15 @@ def summary_of(out: Path) -> dict[str, object]:
 
 
 def test_a_run_with_a_kill_gives_the_model_of_a_run_without(cli: Cli) -> None:
-    slowly = paced(60_000)  # the stream outlasts the recovery
-    plain = cli.run("run", "job.yaml", "--out", "plain", "--set", "input.repeat=40", "--json")
+    slowly = paced(30_000)  # the stream outlasts the recovery
+    plain = cli.answer("run", "job.yaml", "--out", "plain", "--set", "input.repeat=16", "--json")
     assert plain.returncode == 0, plain.stderr
     resolved = "plain/topology.yaml"  # what a run leaves can be run again
     killed = cli.run("run", resolved, "--out", "killed", "--json", "--fault", "kill:random:processor@10%", *slowly)
     assert killed.returncode == 0, killed.stderr
     first, second = json.loads(plain.stdout), json.loads(killed.stdout)
     assert first == summary_of(cli.directory / "plain")
-    assert first["items"] == second["items"] == 200_000 and first["epochs"] == second["epochs"] == 400
+    assert first["items"] == second["items"] == 80_000 and first["epochs"] == second["epochs"] == 160
     assert first["model"]["sha256"] == second["model"]["sha256"]
     assert first["failures"] == [] and first["completed"] and second["completed"]
     (failure,) = second["failures"]
@@ -97,7 +97,7 @@ def test_a_model_of_labels_below_and_above_0_predicts_these(cli: Cli) -> None:
         rows[:, 0] = 2 * rows[:, 0] - 1
 
     rows = change_rows(cli.directory / "shards", relabel)
-    assert cli.run("run", "job.yaml", "--out", "out").returncode == 0
+    assert cli.answer("run", "job.yaml", "--out", "out").returncode == 0
     estimator = to_estimator(load_model(cli.directory / "out" / "model.npz"))
     assert estimator.classes_.tolist() == [-1.0, 1.0] and estimator.score(rows[:, 1:], rows[:, 0]) > 0.95
 
@@ -106,7 +106,7 @@ def test_several_destinations_are_summed_up_as_one_job(cli: Cli) -> None:
     words = ["".join(pair) for pair in itertools.product("abcdefgh", repeat=2)]
     (cli.directory / "text.txt").write_text("\n".join(" ".join(words) for _ in range(70)))
     (cli.directory / "words.yaml").write_text(WORD_COUNT % (1, 10))
-    ended = cli.run("run", "words.yaml", "--out", "out", "--fault", "kill:count.0@epoch=8")
+    ended = cli.answer("run", "words.yaml", "--out", "out", "--fault", "kill:count.0@epoch=8")
     assert ended.returncode == 0, ended.stderr
     found = summary_of(cli.directory / "out")
     assert (found["items"], found["epochs"], found["metrics"]) == (70, 7, {"distinct_words": 64.0})
@@ -115,9 +115,12 @@ def test_several_destinations_are_summed_up_as_one_job(cli: Cli) -> None:
 
 
 def test_a_run_under_nohup_outlives_its_terminal(cli: Cli) -> None:
-    process = cli.start("run", "job.yaml", "--out", "out", "--set", "input.repeat=100", wrapper=("nohup",))
+    process = cli.start(
+        "run", "job.yaml", "--out", "out", "--set", "input.repeat=10", *UNTIL_HURRIED, wrapper=("nohup",)
+    )
     await_that(lambda: lines(cli.directory / "out/epochs.csv") > 3, 120, lambda: "nothing was committed")
     process.send_signal(signal.SIGHUP)
+    hurry(cli.directory)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert summary_of(cli.directory / "out")["completed"] is True
@@ -149,8 +152,8 @@ def test_backup_servers_of_the_users_keep_jobs_of_one_name_apart(cli: Cli) -> No
     server = cli.start("backup", "--listen", address, "--storage", "kept", "--durability", "always")
     words = ("run", "job.yaml", "--json", "--set", f"backup.servers=[{address}]", "--set", "input.repeat=10")
     await_that((cli.directory / "kept").exists, 120, lambda: "the server did not begin")
-    first = cli.run(*words, "--out", "first", "--fault", "kill:sink.0@epoch=50", *paced(20_000))
-    second = cli.run(*words, "--out", "second", "--set", "seed=2")
+    first = cli.answer(*words, "--out", "first", "--fault", "kill:sink.0@epoch=50", *paced(20_000))
+    second = cli.answer(*words, "--out", "second", "--set", "seed=2")
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     one, two = json.loads(first.stdout), json.loads(second.stdout)
     assert one["epochs"] == two["epochs"] == 100 and one["model"]["sha256"] == two["model"]["sha256"]
@@ -166,7 +169,7 @@ def test_backup_servers_of_the_users_keep_jobs_of_one_name_apart(cli: Cli) -> No
 def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> None:
     (cli.directory / "mine.py").write_text(FAILING)
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
-    ended = cli.run("run", "job.yaml", "--out", "out", "--set", "backup.servers=0")
+    ended = cli.answer("run", "job.yaml", "--out", "out", "--set", "backup.servers=0")
     assert ended.returncode == 1
     assert "note: a lost sink would end this job" in ended.stderr and "--resume" not in ended.stderr
     assert "ZeroDivisionError: a user's mistake" in ended.stderr
@@ -179,7 +182,7 @@ def test_an_operator_that_raises_fails_the_job_with_the_users_line(cli: Cli) -> 
 def test_a_source_that_reads_too_few_rows_fails_the_job_at_once(cli: Cli) -> None:
     (cli.directory / "mine.py").write_text(SHORT_OF_ONE)
     write_topology(cli.directory / "job.yaml", sets=[("shard_source:ShardSource", "mine:Short")])
-    ended = cli.run("run", "job.yaml", "--out", "out")
+    ended = cli.answer("run", "job.yaml", "--out", "out")
     assert ended.returncode == 1
     assert "source.0: Short.read(0, 250) returned an array of float64 of shape (249, 4); expected" in ended.stderr
     assert "stall_timeout_s" not in ended.stderr and "Traceback" not in ended.stderr

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shlex
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,20 +18,21 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced, write_shards, write_topology
 from shared_cluster import SharedCluster, undisturbed_model
 
 from riprap.codec.trust.curve import call_as
 from riprap.codec.trust.keys import BACKUP, CLIENT
 from riprap.controller import paths
 from riprap.controller.client import Client
+from riprap.controller.phases import TERMINAL
 from riprap.controller.session import disconnect, open_client
 from riprap.engine.run_directory.directory import read_events
 
-EPOCHS = 600
+EPOCHS = 200
 DAY_S = 86_400
 SETS = ("--set", f"input.repeat={EPOCHS // 10}")
-IN_TIME = (*SETS, *paced(50_000))
+IN_TIME = (*SETS, *paced(25_000))
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +41,32 @@ def undisturbed(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory
     return undisturbed_model(cluster, tmp_path_factory.mktemp("undisturbed"), *SETS)
 
 
-@pytest.fixture
-def up(cli: Cli) -> Iterator[Cli]:
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """A cluster of this host alone; nothing of it may be left."""
-    cli.ask("up", "--standby", "0", "--json")
-    yield cli
-    cli.ask("down")
-    cli.await_no_process()
+    home = Cli(tmp_path_factory.mktemp("home"))
+    write_shards(home.directory / "shards")
+    write_topology(home.directory / "job.yaml")
+    try:
+        home.ask("up", "--standby", "0", "--json")
+        yield home
+        home.ask("down")
+        home.await_no_process()
+    finally:
+        home.kill_all()
+
+
+@pytest.fixture
+def up(home: Cli) -> Iterator[Cli]:
+    """The same, with no job and no run directory."""
+    yield home
+    for job in listed(home):
+        home.call("cancel", job)
+        await_phase(home, TERMINAL.__contains__)
+        home.ask("forget", job)
+    for out in home.directory.glob("out*"):
+        shutil.rmtree(out)
+    (home.directory / "hurry").unlink(missing_ok=True)
 
 
 def status_of(cli: Cli, job: str = "trial") -> dict[str, Any]:
@@ -100,9 +121,9 @@ def summary_of(cli: Cli, attempts: int = 1) -> dict[str, Any]:
 
 
 def test_a_submitted_job_suffers_its_faults_and_is_summed_up_as_a_run_is(up: Cli) -> None:
-    faults = ["kill:processor.1@epoch=100", "kill:sink.0@50%", "stop:processor.2@items=200000,for=500ms"]
+    faults = ["kill:processor.1@epoch=40", "kill:sink.0@50%", "stop:processor.2@items=70000,for=500ms"]
     specs = [word for fault in faults for word in ("--fault", fault)]
-    run = json.loads(up.ask("run", "job.yaml", "--out", "alone", "--json", *SETS))
+    run = json.loads(up.ask("run", "job.yaml", "--out", "out-alone", "--json", *SETS))
     up.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *specs)
     summary = summary_of(up)
     assert summary.keys() == run.keys()
@@ -116,7 +137,7 @@ def test_a_submitted_job_suffers_its_faults_and_is_summed_up_as_a_run_is(up: Cli
         assert 0 < failure["detected_ms"] < failure["restored_ms"]
     assert summary["seconds"] > 0 and summary["startup_seconds"] > 0
     injected = [event["fault"] for event in read_events(up.directory / "out") if event["event"] == "fault_injected"]
-    assert sorted(injected) == sorted([faults[0], "kill:sink.0@items=150000", "stop:processor.2@items=200000,for=0.5s"])
+    assert sorted(injected) == sorted([faults[0], "kill:sink.0@items=50000", "stop:processor.2@items=70000,for=0.5s"])
 
 
 def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
@@ -132,7 +153,7 @@ def test_no_duration_is_a_difference_of_two_hosts_clocks(cli: Cli) -> None:
         )
     assert agent.poll() is None, f"time namespaces are needed here: {agent.communicate()}"
     four = ("--set", "stages.processor.parallelism=4")
-    cli.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *four, "--fault", "kill:processor.0@epoch=100")
+    cli.ask("submit", "job.yaml", "--out", "out", *IN_TIME, *four, "--fault", "kill:processor.0@epoch=40")
     summary = summary_of(cli)
     workers = status_of(cli)["workers"]
     cli.ask("down")

@@ -37,7 +37,7 @@ LINE = "mine.py:10"
 def test_an_operator_that_ends_its_process(cli: Cli, body: str, how: str, where: str, trace: str) -> None:
     (cli.directory / "mine.py").write_text(CRASHING.replace("BODY", body))
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
-    ended = cli.run("run", "job.yaml", "--out", "out")
+    ended = cli.answer("run", "job.yaml", "--out", "out")
     assert ended.returncode == 1
     (error,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert how in error and where in error and "processor." in error, error
@@ -57,7 +57,7 @@ def test_a_worker_that_crashes_once_is_replaced(cli: Cli) -> None:
     body = "\n        ".join([*lines, "return super().process_data(items)"])
     (cli.directory / "mine.py").write_text(CRASHING.replace("BODY", body))
     write_topology(cli.directory / "job.yaml", processor="mine:Gradient")
-    ended = cli.run("run", "job.yaml", "--out", "out", "--set", "input.repeat=40", "--json")
+    ended = cli.answer("run", "job.yaml", "--out", "out", "--set", "input.repeat=40", "--json")
     assert ended.returncode == 0, ended.stderr
     (failure,) = json.loads(ended.stdout)["failures"]
     assert failure["ended"].startswith("signal SIGABRT in process_data (") and "mine.py:12" in failure["ended"]

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from cli_harness import WORD_COUNT, Cli, await_that, paced
+from shared_cluster import SharedCluster
 
-LINES = 12_000
+SHARED_ENSEMBLE = True
+LINES = 6_000
 FOUR = ("--hosts", "4", "--domains", "rack=2")
 SPREAD = ("--set", "placement={spread: [rack, host]}")
 
@@ -20,12 +22,12 @@ def write_words(cli: Cli, scheme: str) -> None:
     words = [f"word{number}" for number in range(40)]
     lines = (" ".join(words[(line + step) % 40] for step in range(8)) for line in range(LINES))
     (cli.directory / "text.txt").write_text("\n".join(lines) + "\n")
-    text = (WORD_COUNT % (3, 1_000)).replace("none", scheme).replace("limit: null", "limit: null, rate: 12000")
+    text = (WORD_COUNT % (3, 500)).replace("none", scheme).replace("limit: null", "limit: null, rate: 6000")
     (cli.directory / "words.yaml").write_text(text.replace("parallelism: 2", "parallelism: 4"))
 
 
 def summary_of(cli: Cli, *arguments: str) -> dict[str, Any]:
-    done = cli.run("run", *arguments, "--json")
+    done = cli.answer("run", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     cli.await_no_process()
     return json.loads(done.stdout)  # type: ignore[no-any-return]
@@ -43,11 +45,11 @@ def hit(run: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("scheme", ["upstream_backup", pytest.param("mini_batch", marks=pytest.mark.long)])
-def test_a_rack_dies_with_its_agents_and_the_counts_stay_exact(cli: Cli, scheme: str) -> None:
+def test_a_rack_dies_with_its_agents_and_the_counts_stay_exact(cli: Cli, cluster: SharedCluster, scheme: str) -> None:
     write_words(cli, scheme)
     fault = ("--fault", "kill:domain:rack=rack-1@40%")
     told = summary_of(cli, "words.yaml", *FOUR, *SPREAD, *fault, "--out", "struck")
-    calm = summary_of(cli, "words.yaml", "--out", "calm", "--set", "input.rate=null")
+    calm = cluster.job(cli.directory / "words.yaml", cli.directory / "calm", "--set", "input.rate=null")
     assert told["completed"] and told["items"] == calm["items"] == 3 * LINES
     assert told["lost"]["items"] == 0 and told["metrics"] == calm["metrics"]
     assert told["model"].get("sha256") == calm["model"].get("sha256")
@@ -59,9 +61,9 @@ def test_a_rack_dies_with_its_agents_and_the_counts_stay_exact(cli: Cli, scheme:
     assert struck.keys() - agents <= replaced
 
 
-def test_a_host_dies_under_erasure_and_its_pieces_are_decoded(cli: Cli) -> None:
+def test_a_host_dies_under_erasure_and_its_pieces_are_decoded(cli: Cli, cluster: SharedCluster) -> None:
     """Three processors on three hosts of four: a host has one piece of each row, and the code bears the loss of one."""
-    undisturbed = summary_of(cli, "job.yaml", "--out", "calm")
+    undisturbed = cluster.job(cli.directory / "job.yaml", cli.directory / "calm")
     fault = ("--hosts", "4", "--fault", "kill:host:host-2@30%")
     told = summary_of(cli, "job.yaml", *paced(2_000), *fault, "--out", "struck")
     assert told["completed"] and told["model"]["sha256"] == undisturbed["model"]["sha256"]
@@ -125,7 +127,7 @@ def test_the_doctor_sees_a_job_beside_its_hosts(cli: Cli, hosts: str, level: str
 
 def test_best_effort_starts_and_says_so(cli: Cli) -> None:
     gentle = "placement={spread: [rack], when_unsatisfiable: best_effort}"
-    done = cli.run("run", "job.yaml", "--set", gentle, "--hosts", "2", "--out", "gentle")
+    done = cli.answer("run", "job.yaml", "--set", gentle, "--hosts", "2", "--out", "gentle")
     assert done.returncode == 0 and "none of the hosts host-1, host-2 has that label" in done.stderr, done.stderr
     (said,) = events_of(cli.directory / "gentle", "placement_unsatisfied")
     assert "stage processor: 3 tasks" in said["reason"]

@@ -17,11 +17,11 @@ import riprap
 from riprap.engine.run_directory.directory import read_events
 
 SHARED_ENSEMBLE = True
-ROWS = 60_000
+ROWS = 12_000
 TOPOLOGY = """\
 job: copy
 input: {path: numbers}
-micro_batch: 1000
+micro_batch: 200
 stages:
   read: {operator: "numbered:Numbered", parallelism: 2}
   write: {operator: "%s", parallelism: 2, options: %s}
@@ -37,7 +37,7 @@ from riprap.operators.inputs.forward import Forward
 
 class Numbered(Forward):
     def process_data(self, items, first, out):
-        time.sleep(items.count / 7_000)
+        time.sleep(items.count / 1_400)
         return super().process_data(items, first, out)
 """
 KILLS = ("read.0", "write.1", "write.0", "agent", "backup", "read.1", "controller")
@@ -97,7 +97,7 @@ def test_a_reader_sees_each_row_once_and_nothing_is_taken_back(
     reader.start()
     try:
         kills = [part for i, role in enumerate(KILLS) for part in ("--fault", f"kill:{role}@{10 * (i + 1)}%")]
-        ended = cli.run("run", "copy.yaml", "--out", "out", "--json", *kills)
+        ended = cli.answer("run", "copy.yaml", "--out", "out", "--json", *kills)
     finally:
         over.set()
         reader.join()
@@ -114,12 +114,12 @@ def test_transactions_without_checkpoints_are_refused(cli: Cli) -> None:
     numbered(cli.directory / "numbers", 10)
     text = TOPOLOGY % ("row_files:RowFiles", "{directory: rows}")
     (cli.directory / "copy.yaml").write_text(text.replace("numbered:Numbered", "forward:Forward"))
-    ended = cli.run("run", "copy.yaml", "--out", "out", "--set", "fault_tolerance=mini_batch")
+    ended = cli.answer("run", "copy.yaml", "--out", "out", "--set", "fault_tolerance=mini_batch")
     assert ended.returncode == 2
     assert "is mini_batch, but stage write puts out transactions, which are committed with checkpoints" in ended.stderr
     assert "set it to barrier" in ended.stderr
     sets = ("--set", "fault_tolerance={scheme: barrier, guarantee: at_least_once, alignment: unaligned}")
-    ended = cli.run("run", "copy.yaml", *sets)
+    ended = cli.answer("run", "copy.yaml", *sets)
     assert ended.returncode == 2 and "is at_least_once, but stage write puts out transactions" in ended.stderr
     assert "is at_least_once, and alignment is unaligned" in ended.stderr
 
@@ -139,6 +139,6 @@ def test_rows_are_seen_once_across_a_savepoint(cli: Cli) -> None:
     process.communicate(timeout=60)
     before = files(cli.directory / "rows")
     assert 0 < len(before) < ROWS
-    ended = cli.run("run", "copy.yaml", "--out", "second", "--from", "saved", "--fault", "kill:write.0@80%")
+    ended = cli.answer("run", "copy.yaml", "--out", "second", "--from", "saved", "--fault", "kill:write.0@80%")
     assert ended.returncode == 0, ended.stderr
     assert sorted(files(cli.directory / "rows")) == list(range(ROWS)), "all of the input, each row once"

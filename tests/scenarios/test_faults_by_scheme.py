@@ -41,14 +41,20 @@ from riprap.operators.learning.logistic_regression import Gradient
 
 
 class SlowGradient(Gradient):
+    per_second = 250_000
+
     def process_data(self, items):
-        time.sleep(len(items) / 250_000)
+        time.sleep(len(items) / self.per_second)
         return super().process_data(items)
+
+
+class SlowerGradient(SlowGradient):
+    per_second = 80_000
 """
 STEADY = ("--set", "stages.processor.operator=slow_gradient:SlowGradient")
 """So that a fault comes before the end of the stream, and finds items under way, on any machine."""
 A_MILLION = ("--set", "input.repeat=20", *paced(600_000))
-AWAY_ITEMS = 9_000_000
+AWAY_ITEMS = 900_000
 """More than are read while ZooKeeper is away."""
 ITEM_BYTES = 4 * 8
 SMALL_DEV_SHM = 'mount -t tmpfs -o size=128k tmpfs /dev/shm && exec "$@"'
@@ -103,7 +109,7 @@ def job(shared: Cli, cluster: SharedCluster) -> Job:
 
 def run_alone(shared: Cli, file: str, out: Path, *words: str) -> dict[str, Any]:
     """The summary of a run with services of its own."""
-    done = shared.run("run", file, "--json", "--out", str(out), *words)
+    done = shared.answer("run", file, "--json", "--out", str(out), *words)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
@@ -169,10 +175,11 @@ def test_a_stopped_processor_is_decoded_around_before_anyone_replaces_it(job: Jo
 
 def test_a_window_may_have_thousands_of_rows(job: Job) -> None:
     """What is safe at the sink is safe by windows, and a source that starts again begins at one."""
-    words = ("--set", f"micro_batch={ITEMS // 4}", "--set", "links.block_bytes=4096")
+    items = ITEMS // 2
+    words = ("--set", "input.repeat=15", "--set", f"micro_batch={items // 4}", "--set", "links.block_bytes=4096")
     calm, hit = (job(ERASURE, *faults, words=words) for faults in ((), ("kill:sink.0@50%",)))
     assert hit["model"]["sha256"] == calm["model"]["sha256"] and hit["epochs"] == 4
-    assert calm["rows"] > 2 * ROWS_MAX and hit["items"] == ITEMS and lacks(hit) == []
+    assert calm["rows"] > 2 * ROWS_MAX and hit["items"] == items and lacks(hit) == []
 
 
 def test_all_processors_may_die_at_once(job: Job, undisturbed: dict[str, Any]) -> None:
@@ -206,7 +213,7 @@ def test_a_code_that_decodes_badly_is_warned_of(shared: Cli, cluster: SharedClus
     words = ["--set", "stages.processor.parallelism=11", "--set", "input.repeat=1", "--set", "micro_batch=20000"]
     scheme = "fault_tolerance={scheme: erasure, code: vandermonde, k: 8, r: 3}"
     words += ["--zookeeper", cluster.chroot("badly")]
-    done = shared.run("run", "job.yaml", "--out", "badly", *words, "--set", scheme)
+    done = shared.answer("run", "job.yaml", "--out", "badly", *words, "--set", scheme)
     assert done.returncode == 0, done.stderr
     assert "warning: the code vandermonde with k=8 and r=3 decodes badly" in done.stderr
     events = map(json.loads, (shared.directory / "badly/events.jsonl").read_text().splitlines())
@@ -365,12 +372,13 @@ def test_linear_work_sends_its_linear_part_alone(job: Job) -> None:
 
 def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
     scheme = "fault_tolerance={scheme: reactive}"
-    long_epochs = ("--set", "input.repeat=60", "--set", "micro_batch=250000")
+    long_epochs = ("--set", "input.repeat=20", "--set", "micro_batch=100000")
+    slowly = ("--set", "stages.processor.operator=slow_gradient:SlowerGradient")
     calm = job(scheme, words=long_epochs)
     faults = ("kill:processor.1@20%", "kill:processor.4@20%", "kill:sink.0@40%", "kill:processor.1@60%")
-    disturbed = job(scheme, *faults, words=long_epochs)
+    disturbed = job(scheme, *faults, words=(*long_epochs, *slowly))
     assert disturbed["model"]["sha256"] == calm["model"]["sha256"]
-    assert disturbed["items"] == 2 * ITEMS and lacks(disturbed) == []
+    assert disturbed["items"] == 1_000_000 and lacks(disturbed) == []
     events = [json.loads(line) for line in (disturbed["out"] / "events.jsonl").read_text().splitlines()]
     restored = [e for e in events if e["event"] == "restored" and "items" in e and e["worker"].startswith("processor")]
     assert {e["worker"] for e in restored} == {"processor.1", "processor.4"}
@@ -380,7 +388,7 @@ def test_the_reactive_scheme_restores_what_it_persisted(job: Job) -> None:
 def test_a_lost_sink_ends_the_job_loudly_where_nothing_is_kept(shared: Cli, cluster: SharedCluster) -> None:
     words = ["--set", ERASURE, "--set", "backup.servers=0", "--fault", "kill:sink.0@30%"]
     words += ["--zookeeper", cluster.chroot("lost-sink"), *STEADY]
-    done = shared.run("run", "job.yaml", "--out", "lost-sink", *LENGTH, *words)
+    done = shared.answer("run", "job.yaml", "--out", "lost-sink", *LENGTH, *words)
     assert done.returncode == 1
     assert "sink.0: the sink was lost, and nothing was kept to restore it from" in done.stderr
     assert "remedy: run the job again with backup.servers" in done.stderr
@@ -389,7 +397,8 @@ def test_a_lost_sink_ends_the_job_loudly_where_nothing_is_kept(shared: Cli, clus
 def test_zookeeper_away_for_five_seconds_stops_nothing(shared: Cli) -> None:
     """The server is stopped in mid-stream, and a processor dies while it is away."""
     faults = ["--fault", "stop:zookeeper@10%,for=5s", "--fault", "kill:processor.1@20%"]
-    words = [*LENGTH, "--set", f"input.repeat={AWAY_ITEMS // 50_000}", *paced(1_200_000), "--set", ERASURE, *faults]
+    words = [*LENGTH, "--set", f"input.repeat={AWAY_ITEMS // 50_000}", "--set", "micro_batch=2000"]
+    words += [*paced(120_000), "--set", ERASURE, *faults]
     process: subprocess.Popen[str] = shared.start("run", "job.yaml", "--json", "--out", "away", *words)
     epochs = shared.directory / "away/epochs.csv"
     events = shared.directory / "away/events.jsonl"

@@ -21,12 +21,13 @@ from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
 from riprap.controller.session import disconnect, open_client
 from riprap.engine.run_directory.directory import read_events
 
+SHARED_ENSEMBLE = True
 LATER = 1 << 40  # above any number of the agent's own reports
-JOBS = {"rows": ("trial", "sink", 250_000, 500), "blocks": ("words", "count", 100_000, 200)}
+JOBS = {"rows": ("trial", "sink", 100_000, 200), "blocks": ("words", "count", 20_000, 200)}
 """Name, last stage, items, epochs."""
 SLOW_SPLIT = ("--set", "stages.split.operator=slow_words:SlowSplit")
 LASTING = {
-    "trial": ("--set", "input.repeat=50", *UNTIL_HURRIED),
+    "trial": ("--set", "input.repeat=20", *UNTIL_HURRIED),
     "words": ("--set", "fault_tolerance={scheme: mini_batch}", *SLOW_SPLIT),
 }
 """The options of a job that outlasts what is said of it."""
@@ -62,9 +63,9 @@ class Forger:
 
 def started(cli: Cli, job: str) -> Any:
     """A run of many seconds, once its first epochs are committed."""
-    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 2_000)
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 400)
     (cli.directory / "text.txt").write_text("a line of some words\n" * 2000)
-    (cli.directory / "words.yaml").write_text(WORD_COUNT % (50, 500))
+    (cli.directory / "words.yaml").write_text(WORD_COUNT % (10, 100))
     topology = "words.yaml" if job == "words" else "job.yaml"
     process = cli.start("run", topology, "--out", "out", *LASTING[job])
     name = "epochs.0.csv" if job == "words" else "epochs.csv"
@@ -102,7 +103,7 @@ def test_forged_reports_end_a_job_as_failed_and_it_can_be_resumed(cli: Cli, kind
     summary = json.loads((out / "summary.json").read_text())
     assert summary["completed"] is False and summary["items"] < items
     hurry(cli.directory)
-    resumed = cli.run("run", "--resume", "out", "--json")
+    resumed = cli.answer("run", "--resume", "out", "--json")
     assert resumed.returncode == 0, resumed.stderr
     summary = json.loads(resumed.stdout)
     assert (summary["completed"], summary["items"], summary["attempts"]) == (True, items, 2)

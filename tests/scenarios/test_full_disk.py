@@ -21,10 +21,10 @@ from riprap.operators.learning.estimators import save_model
 sys.path.append(str(Path(__file__).parents[1]))
 from full_disk import SmallDisk, small_disk
 
-TRAIN = ("--set", "input.repeat=40")
-EPOCHS = 400
+TRAIN = ("--set", "input.repeat=20")
+EPOCHS = 200
 PATIENCE = ("--set", "cluster.stall_timeout_s=10")
-BRISKLY = paced(200_000)
+BRISKLY = paced(100_000)
 """For a file of epochs that needs more room within a moment."""
 FORBIDDEN = re.compile(r"Traceback|should not happen|Exception|at org\.|at java\.|keeps dying|Correct that line")
 
@@ -66,7 +66,7 @@ def check_resumes(cli: Cli, disk: SmallDisk, expected_epochs: int) -> None:
     assert before == list(range(1, len(before) + 1))
     disk.make_room()
     hurry(cli.directory)
-    resumed = cli.run("run", "--resume", str(disk.path / "out"), "--json")
+    resumed = cli.answer("run", "--resume", str(disk.path / "out"), "--json")
     assert resumed.returncode == 0, resumed.stderr
     summary = json.loads(resumed.stdout)
     assert summary["completed"] and summary["epochs"] == expected_epochs
@@ -85,12 +85,12 @@ def test_a_training_job_goes_on_once_there_is_room(cli: Cli, disk: SmallDisk, cl
 def test_nothing_starts_on_a_full_disk_and_the_same_command_works_later(cli: Cli, disk: SmallDisk) -> None:
     disk.fill()
     words = ("run", "job.yaml", "--out", str(disk.path / "out"))
-    refused = cli.run(*words)
+    refused = cli.answer(*words)
     assert refused.returncode == 1
     check_said(refused.stderr, disk.path)
     assert cli.processes() == []
     disk.make_room()
-    ended = cli.run(*words)
+    ended = cli.answer(*words)
     assert ended.returncode == 0, ended.stderr
     cli.await_no_process()
 
@@ -110,11 +110,11 @@ def test_a_worker_alone_that_finds_no_room_is_named(cli: Cli, disk: SmallDisk) -
 )
 def test_a_graph_of_dataflow_operators_goes_on_too(cli: Cli, disk: SmallDisk, scheme: str) -> None:
     (cli.directory / "text.txt").write_text("".join(f"w{i % 300} x{i % 7} y{i % 90}\n" for i in range(500)))
-    repeat, window = 150, 500
+    repeat, window = 40, 500
     text = (WORD_COUNT % (repeat, window)).replace(
         'word_count:SplitWords"', 'slow_words:SlowSplit", options: {ascii: true}'
     )
-    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 4_000)
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 1_000)
     (cli.directory / "job.yaml").write_text(text.replace("scheme: none", f"scheme: {scheme}"))
     process = cli.start("run", "job.yaml", "--out", str(disk.path / "out"), *PATIENCE)
     tables = [disk.path / f"out/epochs.{index}.csv" for index in range(2)]
@@ -128,7 +128,7 @@ def test_a_graph_of_dataflow_operators_goes_on_too(cli: Cli, disk: SmallDisk, sc
     hurry(cli.directory)
     if scheme == "none":
         return  # what it computed is not kept, and the launcher says so
-    resumed = cli.run("run", "--resume", str(disk.path / "out"), "--json")
+    resumed = cli.answer("run", "--resume", str(disk.path / "out"), "--json")
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout)["completed"]
     numbers = [[int(line.partition(",")[0]) for line in table.read_text().splitlines()[1:]] for table in tables]
@@ -153,7 +153,7 @@ def test_a_backup_server_alone_waits_for_room_and_else_is_named(cli: Cli, disk: 
         check_said(error, disk.path)
         disk.make_room()
         hurry(cli.directory)
-        assert cli.run("run", "--resume", "out").returncode == 0
+        assert cli.answer("run", "--resume", "out").returncode == 0
     assert epochs(cli.directory / "out") == list(range(1, EPOCHS + 1))
     cli.await_no_process()
 
@@ -175,7 +175,7 @@ def test_the_embedded_zookeeper_is_named_in_words(cli: Cli, disk: SmallDisk) -> 
 
 PREDICTIONS = """\
 job: predictions
-input: {path: shards, repeat: 100, limit: null}
+input: {path: shards, repeat: 30, limit: null}
 micro_batch: 500
 stages:
   source: {operator: "shard_source:ShardSource"}
@@ -193,10 +193,10 @@ def test_rows_that_a_job_puts_out_are_whole_once_there_is_room(cli: Cli) -> None
     (cli.directory / "job.yaml").write_text(PREDICTIONS)
     with small_disk(cli.directory / "disk", "60m") as disk:
         check_said(run_until_full(cli, disk), disk.path / "out")
-        check_resumes(cli, disk, 1000)  # 100 passes of 10 epochs
+        check_resumes(cli, disk, 300)  # 30 passes of 10 epochs
         rows = np.load(disk.path / "out/output.npy")
-    assert len(rows) == 100 * 5000
-    assert (rows.reshape(100, 5000, -1) == rows[:5000]).all(), "each pass over the input gives the same rows"
+    assert len(rows) == 30 * 5000
+    assert (rows.reshape(30, 5000, -1) == rows[:5000]).all(), "each pass over the input gives the same rows"
 
 
 def test_prep_says_that_its_disk_is_full_and_leaves_nothing(cli: Cli, disk: SmallDisk) -> None:

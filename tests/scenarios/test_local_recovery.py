@@ -56,7 +56,7 @@ class Careless(Marks):
 JOB = """\
 job: marks
 input: {path: shards, repeat: %d}
-micro_batch: 4000
+micro_batch: 2000
 stages:
   read: {operator: "marked:SlowRead", parallelism: 2}
   mark: {operator: "marked:Marks", parallelism: 2}

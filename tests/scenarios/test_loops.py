@@ -75,7 +75,7 @@ def deadly(graph: Cli, at: int, *replacements: tuple[str, str]) -> tuple[dict[st
         assert old in text, old
         text = text.replace(old, new)
     (graph.directory / "deadly.yaml").write_text(text)
-    ended = graph.run("run", "deadly.yaml", "--out", "out", "--json")
+    ended = graph.answer("run", "deadly.yaml", "--out", "out", "--json")
     assert ended.returncode == 0, ended.stderr
     lines = (graph.directory / "steps").read_text().splitlines()
     return json.loads(ended.stdout), [(int(window), int(step)) for window, step in map(str.split, lines)]
@@ -174,7 +174,7 @@ def test_a_loop_without_supersteps_finds_the_shortest_paths_after_a_kill_in_its_
     paths = paths.replace(", options: {supersteps: 60, tolerance: 0.0}", "")
     paths = paths.replace("{scheme: barrier, interval_ms: 50}", f"{{scheme: {scheme}}}")
     (graph.directory / "paths.yaml").write_text(paths)
-    ended = graph.run("run", "paths.yaml", "--out", "out", "--json", "--set", "input.bad_rows=keep")
+    ended = graph.answer("run", "paths.yaml", "--out", "out", "--json", "--set", "input.bad_rows=keep")
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert (graph.directory / "killed").exists() and [one["worker"] for one in summary["failures"]] == ["rank.1"]

@@ -14,7 +14,7 @@ import pytest
 from cli_harness import paced, write_shards, write_topology
 from shared_cluster import SharedCluster
 
-ROWS, REPEAT, MICRO_BATCH = 50_000, 12, 20_000
+ROWS, REPEAT, MICRO_BATCH = 50_000, 4, 8_000
 ITEMS = ROWS * REPEAT
 SETS = [f"input.repeat={REPEAT}", f"micro_batch={MICRO_BATCH}", "links.block_bytes=65536"]
 SETS += ["stages.processor.parallelism=3"]
@@ -29,8 +29,8 @@ THETA = 0.05
 APPROXIMATE = f"{{scheme: approximate, theta: {THETA}, l: 0, gamma: 1}}"
 CODED = """\
 job: coded
-input: {path: text.txt, repeat: 60}
-micro_batch: 10000
+input: {path: text.txt, repeat: 20}
+micro_batch: 4000
 links: {block_bytes: 16384}
 stages:
   read: {operator: "forward:Forward", parallelism: 2}
@@ -55,7 +55,7 @@ from riprap.operators.text.grep import Grep
 
 class SlowSearch(Grep):
     def process_data(self, items, first, out):
-        time.sleep(items.count / 100_000)
+        time.sleep(items.count / 35_000)
         return super().process_data(items, first, out)
 """
 LINES = 10_000
@@ -112,7 +112,7 @@ BOTH = [*EACH[:2], "kill:processor.1~1@58%", EACH[2]]
 def test_a_job_that_trains_is_exact_whoever_dies(
     job: Job, trained: dict[str, Any], scheme: str, kills: list[str]
 ) -> None:
-    summary = job("job.yaml", [*SETS, f"fault_tolerance={scheme}"], kills, *paced(200_000))
+    summary = job("job.yaml", [*SETS, f"fault_tolerance={scheme}"], kills, *paced(70_000))
     assert summary["model"]["sha256"] == trained["model"]["sha256"]
     assert summary["items"] == ITEMS and summary["lost"]["items"] == 0
     assert summary["epochs"] == trained["epochs"]
@@ -122,7 +122,7 @@ def test_a_job_that_trains_is_exact_whoever_dies(
 
 def test_a_model_that_is_approximate_stays_within_theta(job: Job, trained: dict[str, Any]) -> None:
     """With l = 0 no result is lost: what a death takes is less than theta of the model, and is learnt anew."""
-    summary = job("job.yaml", [*SETS, f"fault_tolerance={APPROXIMATE}"], EACH, *paced(200_000))
+    summary = job("job.yaml", [*SETS, f"fault_tolerance={APPROXIMATE}"], EACH, *paced(70_000))
     models = [dict(np.load(one["out"] / "model.npz")) for one in (summary, trained)]
     assert models[0].keys() == models[1].keys()
     off = sum(float(np.square(models[0][name] - models[1][name]).sum()) for name in models[0]) ** 0.5
@@ -134,7 +134,7 @@ def test_a_model_that_is_approximate_stays_within_theta(job: Job, trained: dict[
 
 def test_a_job_that_predicts_puts_each_row_out_once(job: Job) -> None:
     calm = job("predict.yaml", [*SETS, "fault_tolerance=none"], [])
-    killed = job("predict.yaml", [*SETS, "fault_tolerance=mini_batch"], EACH, *paced(200_000))
+    killed = job("predict.yaml", [*SETS, "fault_tolerance=mini_batch"], EACH, *paced(70_000))
     assert killed["output"]["rows"] == calm["output"]["rows"] == ITEMS
     assert killed["output"]["sha256"] == calm["output"]["sha256"]
 
@@ -158,7 +158,7 @@ def searched(job: Job) -> dict[str, Any]:
 def test_a_coded_stage_inside_a_graph_loses_nothing(job: Job, searched: dict[str, Any], faults: list[str]) -> None:
     summary = job("coded.yaml", [], faults)
     assert models_of(summary) == models_of(searched)
-    assert summary["items"] == searched["items"] == LINES * 60
+    assert summary["items"] == searched["items"] == LINES * 20
 
 
 @pytest.mark.long

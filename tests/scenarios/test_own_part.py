@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from cli_harness import UNTIL_HURRIED, Cli, await_that
+import pytest
+from cli_harness import UNTIL_HURRIED, Cli, await_that, write_modules
 
 from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
 
 
 def said(cli: Cli, *arguments: str) -> Any:
-    ended = cli.run(*arguments)
+    ended = cli.answer(*arguments)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -21,8 +23,28 @@ def pids(status: dict[str, Any]) -> dict[str, int]:
     return {name: worker["pid"] for name, worker in status["workers"].items()}
 
 
-def test_a_run_takes_its_own_agent_and_leaves_the_clusters_alone(cli: Cli) -> None:
-    zookeeper = said(cli, "up", "--standby", "0", "--json")["zookeeper"]
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """A cluster of this host alone; nothing of it may be left."""
+    up = Cli(tmp_path_factory.mktemp("up"))
+    write_modules(up.directory)
+    try:
+        up.ask("up", "--standby", "0")
+        yield up
+        up.ask("down")
+        up.await_no_process()
+    finally:
+        up.kill_all()
+
+
+@pytest.fixture
+def zookeeper(up: Cli, cli: Cli) -> str:
+    """The cluster's, which is the one that commands of this test find."""
+    cli.environment["XDG_RUNTIME_DIR"] = up.environment["XDG_RUNTIME_DIR"]
+    return str(json.loads(up.ask("up", "--json"))["zookeeper"])
+
+
+def test_a_run_takes_its_own_agent_and_leaves_the_clusters_alone(cli: Cli, zookeeper: str) -> None:
     said(cli, "submit", "job.yaml", "--out", "theirs", "--json", "--set", "input.repeat=100000", *UNTIL_HURRIED)
     with Client(zookeeper) as client:
         before = client.wait("trial", 60, until=lambda s: s["phase"] == "RUNNING")
@@ -40,12 +62,10 @@ def test_a_run_takes_its_own_agent_and_leaves_the_clusters_alone(cli: Cli) -> No
     assert exits.keys() == before["workers"].keys() and len({*exits.values()}) == 1
     assert agent["pid"] not in exits.values(), "the cluster's agent has started a worker of the run"
     assert runs_in(zookeeper) == []
-    assert cli.run("down").returncode == 0
     cli.await_no_process()
 
 
-def test_what_a_killed_run_left_is_removed_by_its_resume(cli: Cli) -> None:
-    zookeeper = said(cli, "up", "--standby", "0", "--json")["zookeeper"]
+def test_what_a_killed_run_left_is_removed_by_its_resume(cli: Cli, zookeeper: str) -> None:
     words = ("--zookeeper", zookeeper)
     run = cli.start("run", "job.yaml", "--out", "own", "--set", "input.repeat=20", *words)
     csv = cli.directory / "own/epochs.csv"
@@ -55,7 +75,6 @@ def test_what_a_killed_run_left_is_removed_by_its_resume(cli: Cli) -> None:
     assert len(runs_in(zookeeper)) == 1
     assert said(cli, "run", "--resume", "own", "--json", *words)["completed"]
     assert runs_in(zookeeper) == []
-    assert cli.run("down").returncode == 0
     cli.await_no_process()
 
 

@@ -74,10 +74,10 @@ def test_a_resumed_job_has_the_replicas_of_its_first_attempt(
 
 def test_a_pilot_measures_and_leaves_nothing(chains: Path) -> None:
     cli = Cli(chains.parent)
-    ended = cli.run("plan", str(chains), "--budget", "2", "--pilot-items", "4000", "--json")
+    ended = cli.answer("plan", str(chains), "--budget", "2", "--pilot-items", "2000", "--json")
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
-    assert found["rates"] == "a pilot of 4,000 items"
-    assert any("the rates are those of a pilot of 4,000 items, whose links" in note for note in found["notes"])
+    assert found["rates"] == "a pilot of 2,000 items"
+    assert any("the rates are those of a pilot of 2,000 items, whose links" in note for note in found["notes"])
     assert not list(chains.parent.glob("riprap-plan-*")) and not list(chains.parent.glob("runs"))
     cli.await_no_process()

@@ -42,7 +42,7 @@ def epochs_of(spans: np.ndarray, kind: str) -> list[int]:
 
 def test_a_profiled_run_trains_the_same_model_and_shows_where_its_time_went(cli: Cli, cluster: SharedCluster) -> None:
     plain = cluster.job(cli.directory / "job.yaml", cli.directory / "plain")
-    ended = cli.run("run", "job.yaml", "--out", "out", "--json", "--profile")
+    ended = cli.answer("run", "job.yaml", "--out", "out", "--json", "--profile")
     assert ended.returncode == 0, ended.stderr
     summary, run_dir = json.loads(ended.stdout), cli.directory / "out"
     assert summary["model"]["sha256"] == plain["model"]["sha256"] and summary["epochs"] == plain["epochs"] == EPOCHS
@@ -84,7 +84,7 @@ def test_a_graph_of_dataflow_operators_that_fails_still_has_its_page(cli: Cli) -
     )
     words = (WORD_COUNT % (1, 500)).replace("word_count:CountWords", "mine:CountWords")
     (cli.directory / "words.yaml").write_text(words)
-    ended = cli.run("run", "words.yaml", "--out", "out", "--profile")
+    ended = cli.answer("run", "words.yaml", "--out", "out", "--profile")
     assert ended.returncode == 1 and "ZeroDivisionError: a mistake" in ended.stderr
     text, data = page_of(cli.directory / "out")
     assert data["word"] == "window" and "this window" in text

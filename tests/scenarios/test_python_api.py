@@ -130,11 +130,11 @@ def test_a_job_that_fails_raises_and_says_how_to_go_on(cli: Cli) -> None:
 def test_the_examples_of_the_page_run_as_they_stand(cli: Cli) -> None:
     """On a small file, in small windows, that is read slowly so that a kill meets the job in its middle."""
     examples = re.findall(r"```python\n(.*?)```", (REPO / "docs/python_api.md").read_text(), re.S)
-    script = "\n".join(examples).replace("micro_batch=100_000", "micro_batch=1000, repeat=40")
-    assert len(examples) >= 6 and script.count("repeat=40") == 2
+    script = "\n".join(examples).replace("micro_batch=100_000", "micro_batch=300, repeat=12")
+    assert len(examples) >= 6 and script.count("repeat=12") == 2
     slow = "CountWords\nfrom slow_words import SlowSplit as SplitWords"
     script = script.replace("CountWords, SplitWords", slow)
-    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 60_000)
+    (cli.directory / "slow_words.py").write_text(SLOW_WORDS % 18_000)
     (cli.directory / "books.txt").write_text("\n".join(LINES) + "\n")
     (cli.directory / "page.py").write_text(script.replace(".data/books", "books.txt"))
     ended = subprocess.run(

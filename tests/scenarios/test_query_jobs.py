@@ -16,7 +16,7 @@ from shared_cluster import SharedCluster
 from riprap.prep_spark import synth
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-ROWS, BATCH, LAST, N = 60_000, 500, 10, 100
+ROWS, BATCH, LAST, N = 30_000, 250, 10, 100
 ACTIVE = "{scheme: partially_active, replicate: [merge.0], checkpoint_s: 0.2}"
 
 
@@ -50,7 +50,7 @@ def test_the_most_frequent_paths_are_those_of_the_log(scheme: str, cli: Cli, clu
     requests, job = cli.directory / "requests.txt", cli.directory / "top_paths.yaml"
     synth.worldcup(str(requests), ROWS)
     job.write_text((CONFIGS / job.name).read_text())
-    sets = (f"input.path={requests}", "input.rate=20000", f"micro_batch={BATCH}", f"fault_tolerance={scheme}")
+    sets = (f"input.path={requests}", "input.rate=10000", f"micro_batch={BATCH}", f"fault_tolerance={scheme}")
     kills = ("--fault", "kill:merge.0@20%", "--fault", "kill:count.1@40%", "--fault", "kill:top.0@60%")
     summary = cluster.job(job, cli.directory / "out", *kills, *(word for one in sets for word in ("--set", one)))
     assert not summary["faults_not_injected"] and summary["lost"]["items"] == 0
@@ -83,11 +83,11 @@ def jams(locations: list[bytes], reports: list[bytes]) -> set[tuple[int, int, fl
 @pytest.mark.parametrize("scheme", [ACTIVE.replace("merge.0", "jams.0"), "{scheme: upstream_backup}"])
 def test_the_jams_are_those_of_the_incidents(scheme: str, cli: Cli, cluster: SharedCluster) -> None:
     locations, reports, job = (cli.directory / name for name in ("locations.txt", "reports.txt", "road_incidents.yaml"))
-    synth.roads(str(locations), 90_000, stream="locations")
-    synth.roads(str(reports), 450, stream="reports")
+    synth.roads(str(locations), 45_000, stream="locations")
+    synth.roads(str(reports), 225, stream="reports")
     job.write_text((CONFIGS / job.name).read_text())
     sets = (
-        f"input.path={locations}", f"stages.reports.input.path={reports}", "micro_batch=1000", "input.rate=25000",
+        f"input.path={locations}", f"stages.reports.input.path={reports}", "micro_batch=500", "input.rate=12500",
         f"fault_tolerance={scheme}",
     )  # fmt: skip
     kills = ("--fault", "kill:jams.0@20%", "--fault", "kill:speeds.1@35%", "--fault", "kill:recent.0@50%")

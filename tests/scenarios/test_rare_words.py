@@ -5,15 +5,14 @@ Thresholds on the greatest difference of a count alone would lose them by thousa
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_harness import REPO, Cli
+from cli_harness import REPO
+from shared_cluster import SharedCluster
 
 LINES, WORDS_OF_A_LINE, WORDS = 120_000, 10, 100_000
 RELATIVE, THETA = 0.01, 10_000
@@ -28,18 +27,13 @@ def word(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("rare")
     draw = np.random.default_rng(5)
     numbers = np.minimum(draw.zipf(1.2, (LINES, WORDS_OF_A_LINE)) - 1, WORDS - 1)
     (directory / "text.txt").write_text("".join(" ".join(map(word, row)) + "\n" for row in numbers.tolist()))
     shutil.copy(REPO / "configs" / "word_count.yaml", directory)
-    found = Cli(directory)
-    yield found
-    try:
-        found.await_no_process()
-    finally:
-        found.kill_all()
+    return directory
 
 
 def counted(out: Path) -> Counter[str]:
@@ -52,16 +46,15 @@ def counted(out: Path) -> Counter[str]:
     return found
 
 
-def test_no_word_is_lost_and_none_lacks_more_than_a_hundredth(cli: Cli) -> None:
-    truth = Counter((cli.directory / "text.txt").read_text().split())
+def test_no_word_is_lost_and_none_lacks_more_than_a_hundredth(cluster: SharedCluster, directory: Path) -> None:
+    truth = Counter((directory / "text.txt").read_text().split())
     rare = sum(count < 10 for count in truth.values())
     assert rare > 10_000 and rare > len(truth) / 2, "most words are rare, as in any text"
     faults = [f"kill:{victim}@epoch={3 * number}" for number, victim in enumerate(VICTIMS, 1)]
     words = [part for value in SETS for part in ("--set", value)] + [p for fault in faults for p in ("--fault", fault)]
-    done = cli.run("run", "word_count.yaml", "--json", "--out", "run", *words)
-    assert done.returncode == 0, done.stderr
-    assert Counter(failure["worker"] for failure in json.loads(done.stdout)["failures"]) == Counter(VICTIMS)
-    found = counted(cli.directory / "run")
+    summary = cluster.job(directory / "word_count.yaml", directory / "run", *words)
+    assert Counter(failure["worker"] for failure in summary["failures"]) == Counter(VICTIMS)
+    found = counted(directory / "run")
     assert found.keys() <= truth.keys()
     gone = truth.keys() - found.keys()
     assert not gone, f"{len(gone)} of {len(truth)} words are gone"

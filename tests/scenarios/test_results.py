@@ -14,10 +14,10 @@ import pytest
 from cli_harness import Cli
 from shared_cluster import SharedCluster
 
-LINES, REPEAT = 20_000, 40
+LINES, REPEAT = 20_000, 12
 RECENT = f"""\
 job: recent
-input: {{path: text.txt, repeat: {REPEAT}}}
+input: {{path: text.txt, repeat: {REPEAT}, rate: 120000}}
 micro_batch: {LINES}
 stages:
   split: {{operator: "word_count:SplitWords", parallelism: 2}}
@@ -71,7 +71,7 @@ def run(cli: Cli, cluster: SharedCluster) -> Run:
 
 
 def test_files_of_windows_are_those_of_an_undisturbed_run(cli: Cli, run: Run) -> None:
-    run("calm", RECENT.replace("ROWS", "rows-calm"))
+    run("calm", RECENT.replace("ROWS", "rows-calm"), "--set", "input.rate=null")
     killed = [part for worker, at in (("count.0", 30), ("split.1", 50), ("count.1", 70)) for part in
               ("--fault", f"kill:{worker}@{at}%")]  # fmt: skip
     run("killed", RECENT.replace("ROWS", "rows-killed"), *killed)
@@ -87,7 +87,7 @@ def test_files_of_windows_are_those_of_an_undisturbed_run(cli: Cli, run: Run) ->
     assert len(summary["failures"]) == 3
     shown = json.loads(cli.ask("show", "killed", "failures", "--json"))
     assert {row["worker"] for row in shown["rows"]} == {"count.0", "split.1", "count.1"}
-    again = cli.run("run", "killed.yaml", "--out", "again")
+    again = cli.answer("run", "killed.yaml", "--out", "again")
     assert again.returncode == 2 and "is there already" in again.stderr
     words = Counter(re.findall(r"\w+", (cli.directory / "text.txt").read_text().lower()))
     cli.ask("show", "killed", "recent_words", "--csv", "words.csv")

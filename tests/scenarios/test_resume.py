@@ -26,8 +26,8 @@ sys.path.append(str(Path(__file__).parents[1] / "soak"))
 from schedules import EPOCHS, Hit, Schedule
 from trial import Arena
 
-SETS = ("--set", "input.repeat=60")
-JOB_EPOCHS = 600
+SETS = ("--set", "input.repeat=20")
+JOB_EPOCHS = 200
 LONG = pytest.mark.long
 
 
@@ -117,13 +117,13 @@ def test_an_interrupted_run_says_how_to_go_on_and_that_works(
     said, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     summary = json.loads(said)
-    assert (summary["attempts"], summary["epochs"], summary["items"]) == (2, JOB_EPOCHS, 300_000)
+    assert (summary["attempts"], summary["epochs"], summary["items"]) == (2, JOB_EPOCHS, 100_000)
     assert [failure["worker"] for failure in summary["failures"]] == ["processor.1"]
     starts = [event["attempt"] for event in read_events(out) if event["event"] == "cluster_started"]
     assert starts == [1, 2], "the number by which backup servers shut the first attempt out"
     check_whole(out, undisturbed)
     assert not (out / "backup").exists(), "a completed job needs no backups"
-    again = cli.run(*words, "--json")
+    again = cli.answer(*words, "--json")
     assert again.returncode == 0 and json.loads(again.stdout) == summary
     assert "job trial has completed; there is nothing to go on with" in again.stderr
     cli.await_no_process()
@@ -147,7 +147,7 @@ def test_what_cannot_go_on_says_so_before_anything_starts(cli: Cli, lost: str, w
     start_and_interrupt(cli, signal.SIGKILL)
     attempts = (cli.directory / "out/attempts.jsonl").read_bytes()
     (cli.directory / lost).rename(cli.directory / "lost")
-    refused = cli.run("run", "--resume", "out")
+    refused = cli.answer("run", "--resume", "out")
     assert refused.returncode == 2 and words in refused.stderr and refused.stderr.count("remedy: ") == 1
     assert (cli.directory / "out/attempts.jsonl").read_bytes() == attempts, "nothing was attempted"
     assert cli.processes() == []
@@ -156,7 +156,7 @@ def test_what_cannot_go_on_says_so_before_anything_starts(cli: Cli, lost: str, w
 def test_backup_servers_that_are_not_there_are_named_within_the_deadline(cli: Cli) -> None:
     servers = ["ipc://@riprap-nobody-1", "ipc://@riprap-nobody-2"]
     words = ["--set", f"backup.servers=[{', '.join(servers)}]", "--set", "cluster.startup_timeout_s=8"]
-    ended = cli.run("run", "job.yaml", "--out", "out", *words)
+    ended = cli.answer("run", "job.yaml", "--out", "out", *words)
     assert ended.returncode != 0
     error = ended.stderr[ended.stderr.index("error: ") :]
     assert all(server in error for server in servers) and "remedy: " in error
@@ -171,7 +171,7 @@ def test_a_job_in_an_ensemble_of_the_users_is_taken_from_its_dead_launcher(
         words = ("--zookeeper", ensemble.connect_string)
         start_and_interrupt(cli, signal.SIGKILL, *words)
         hurry(cli.directory)
-        resumed = cli.run("run", "--resume", "out", "--json", *words)
+        resumed = cli.answer("run", "--resume", "out", "--json", *words)
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout)["attempts"] == 2
     check_whole(cli.directory / "out", undisturbed)

@@ -54,7 +54,7 @@ def test_survivors_begin_anew_in_their_processes_and_the_model_is_the_undisturbe
 ) -> None:
     sets = (*SETS, "--set", f"fault_tolerance={scheme}")
     calm = cluster.job(cli.directory / "job.yaml", cli.directory / "calm", *sets)
-    ended = cli.run(
+    ended = cli.answer(
         "run", "job.yaml", "--out", "out", "--json", *sets, *paced(20_000), *KILLS, environment=rolling_back
     )
     assert ended.returncode == 0, ended.stderr

@@ -119,10 +119,10 @@ def test_a_savepoint_that_does_not_fit_is_refused_before_anything_starts(saved: 
 
 def test_a_training_loop_goes_on_from_a_savepoint(cli: Cli, cluster: SharedCluster) -> None:
     """The model is that of the undisturbed run."""
-    sets = ("--set", "input.repeat=60", "--set", "stages.processor.parallelism=3", *BARRIER)
+    sets = ("--set", "input.repeat=20", "--set", "stages.processor.parallelism=3", *BARRIER)
     file, here = cli.directory / "job.yaml", cli.directory
     calm = cluster.job(file, here / "calm", *sets)
-    copy_and_cancel(cluster, file, here / "first", *sets, *paced(40_000))
+    copy_and_cancel(cluster, file, here / "first", *sets, *paced(13_000))
     ended = cluster.job(file, here / "out", "--from", "saved", *sets)
     assert ended["model"]["sha256"] == calm["model"]["sha256"]
 

@@ -68,7 +68,7 @@ def started(cli: Cli, out: str) -> str:
 @pytest.mark.parametrize("body", ["time.sleep(5)", "until = time.time() + 5\n        while time.time() < until: pass"])
 def test_a_long_call_is_waited_for_and_told_once(cli: Cli, calm: dict[str, Any], body: str) -> None:
     write_operator(cli, body)
-    ended = cli.run("run", "slow.yaml", "--out", "slow", "--json", *SCHEME, *TIGHT)
+    ended = cli.answer("run", "slow.yaml", "--out", "slow", "--json", *SCHEME, *TIGHT)
     assert ended.returncode == 0, ended.stderr
     slow: dict[str, Any] = json.loads(ended.stdout)
     assert slow["failures"] == [] and slow["model"]["sha256"] == calm["model"]["sha256"]

@@ -18,6 +18,7 @@ from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
 from riprap.engine.run_directory.directory import read_events
 
+SHARED_ENSEMBLE = True
 JOB = f"written{os.getpid()}"  # whatever else runs here
 Change = Callable[[dict[str, Any]], Any]
 

@@ -41,7 +41,7 @@ class Heavy(riprap.DataflowOperator):
 JOB = """\
 job: shown
 input: {path: shards, repeat: %d}
-micro_batch: 400
+micro_batch: 200
 stages:
   read: {operator: "shown:SlowRead", parallelism: 2}
   hand: {operator: "shown:Heavy", parallelism: 2}

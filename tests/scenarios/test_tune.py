@@ -46,7 +46,7 @@ def words(cli: Cli) -> Iterator[Path]:
 
 def test_thresholds_are_proposed_from_pilots_with_kills(cli: Cli, words: Path) -> None:
     arguments = ("--accuracy", "0.05", "--failures", "1", "--pilots", "2", "--pilot-items", "6000000", "--out", "tuned")
-    ended = cli.run("tune", "words.yaml", "--json", *arguments)
+    ended = cli.answer("tune", "words.yaml", "--json", *arguments)
     assert ended.returncode == 0, ended.stderr
     tuned, folder = json.loads(ended.stdout), cli.directory / "tuned"
     assert tuned == json.loads((folder / "tune.json").read_text())

@@ -31,7 +31,7 @@ class Listed(CountWords):
 def failure(cli: Cli, *arguments: str) -> str:
     """The one message of a job that fails."""
     (cli.directory / "mine.py").write_text(MINE)
-    ended = cli.run("run", *arguments, "--out", "out")
+    ended = cli.answer("run", *arguments, "--out", "out")
     assert ended.returncode == 1, ended.stderr
     (error,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert ended.stderr.count("remedy: ") == 1 and "Traceback" not in ended.stderr

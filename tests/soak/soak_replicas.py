@@ -37,7 +37,7 @@ from riprap.engine.run_directory.directory import read_events  # noqa: E402
 from riprap.engine.services.cluster import open_client  # noqa: E402
 
 ITEMS = ROWS * REPEAT
-MICRO_BATCH = 400
+MICRO_BATCH = 200
 WINDOWS = ITEMS // MICRO_BATCH
 TOPOLOGY = """\
 job: JOB
