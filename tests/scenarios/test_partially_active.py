@@ -40,10 +40,11 @@ class Stamped(riprap.DataflowOperator):
         return items.count
 """
 )
+MICRO_BATCH = 2000
 JOB = """\
 job: chains
 input: {path: shards, repeat: %d}
-micro_batch: 2000
+micro_batch: %d
 stages:
   read: {operator: "chained:SlowRead", parallelism: 2}
   chain: {operator: "chained:Chained", parallelism: 2}
@@ -69,7 +70,7 @@ def chains(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     write_keyed_shards(directory)
     for folder in (directory, cluster.directory):
         (folder / "chained.py").write_text(MODULE)
-    (directory / "chains.yaml").write_text(JOB % REPEAT)
+    (directory / "chains.yaml").write_text(JOB % (REPEAT, MICRO_BATCH))
     return directory / "chains.yaml"
 
 
@@ -127,8 +128,10 @@ def test_a_replica_of_the_destination_goes_on_writing(
     summary, events = run(cluster, chains, tmp_path / "out", *rows, *copied, *named)
     assert (summary["model"]["sha256"], summary["output"]["sha256"]) == (truth, calm["output"]["sha256"])
     lines = (tmp_path / "out" / "epochs.csv").read_text().splitlines()[1:]
-    windows = ROWS * REPEAT // 4000
-    assert [line.split(",")[:2] for line in lines] == [[str(epoch), "4000"] for epoch in range(1, windows + 1)]
+    windows = ROWS * REPEAT // MICRO_BATCH
+    assert [line.split(",")[:2] for line in lines] == [
+        [str(epoch), str(MICRO_BATCH)] for epoch in range(1, windows + 1)
+    ]
     took_over = [event["worker"] for event in events if event["event"] == "took_over"]
     assert took_over[:2] == ["total.0~1", "total.0"]
     assert len([failure for failure in summary["failures"] if failure["worker"].startswith("total.0")]) >= 4
