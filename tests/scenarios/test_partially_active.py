@@ -40,11 +40,10 @@ class Stamped(riprap.DataflowOperator):
         return items.count
 """
 )
-MICRO_BATCH = 2000
 JOB = """\
 job: chains
 input: {path: shards, repeat: %d}
-micro_batch: %d
+micro_batch: 2000
 stages:
   read: {operator: "chained:SlowRead", parallelism: 2}
   chain: {operator: "chained:Chained", parallelism: 2}
@@ -57,6 +56,7 @@ edges:
 links: {block_bytes: 4096}
 fault_tolerance: {scheme: partially_active, checkpoint_s: 0.2}
 """
+MICRO_BATCH = 2000  # as the topology says
 REPLICATED = ("--set", "fault_tolerance.replicate=[chain, link.1, read.0]")
 AT_ONCE = ("--set", "stages.read.operator=chained:Passed")
 """For a job to which nothing happens."""
@@ -70,7 +70,7 @@ def chains(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     write_keyed_shards(directory)
     for folder in (directory, cluster.directory):
         (folder / "chained.py").write_text(MODULE)
-    (directory / "chains.yaml").write_text(JOB % (REPEAT, MICRO_BATCH))
+    (directory / "chains.yaml").write_text(JOB % REPEAT)
     return directory / "chains.yaml"
 
 
