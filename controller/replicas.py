@@ -55,8 +55,8 @@ def adapt(run: Moment) -> None:
 def promote(run: Moment) -> None:
     """Have a copy that is up write the output of a destination whose writer was lost.
 
-    Nothing waits until that is durable: copies write the same, and no new incarnation of the one that was lost begins
-    before the record with this decision is stored. A leader that does not know of it decides it once more.
+    Nothing waits until that is durable, for copies write the same. A leader that does not know of it decides anew, and
+    a copy that is not to write any more ends, to begin again on standby.
     """
     job = run.job
     for worker in job.running:
