@@ -94,9 +94,9 @@ class LedJob:
         """The checkpoint that the job ends with, once that is durable; 0 for none."""
         self.replicas = spec.replicas if record.replicas is None else record.replicas
         """Those that are to run (replicas.py)."""
-        self.writers = {copy.primary: copy for copy in record.writers}
-        """Of destinations whose output a replica writes, that replica."""
-        self._copied = {worker.primary for worker in spec.workers if worker.copy} & spec.sinks
+        copied = {worker.primary for worker in spec.workers if worker.copy} & spec.sinks
+        self.writers = {sink: sink for sink in copied} | {copy.primary: copy for copy in record.writers}
+        """Of each destination with a replica, the copy that writes its output."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
         self.unsettled = set(record.unsettled)
         self.durable: JobRecord | None = None
@@ -138,14 +138,15 @@ class LedJob:
         row = self.row(worker)
         return row is not None and row.state == REPORTED_UP and not self.tasks[worker].fenced
 
-    def writer(self, sink: WorkerId) -> WorkerId:
-        """The copy of a destination that writes its output."""
-        return self.writers.get(sink, sink)
+    @property
+    def sink_writers(self) -> list[WorkerId]:
+        """Those who write the output, one for each sink."""
+        return [self.writers.get(sink, sink) for sink in self.spec.sinks]
 
     @property
     def sink_rows(self) -> list[WorkerReport | None]:
-        """The last reports of those who write the output."""
-        return [self.row(self.writer(sink)) for sink in self.spec.sinks]
+        """Their last reports."""
+        return [self.row(writer) for writer in self.sink_writers]
 
     def hear(self, instance: str, row: WorkerReport) -> None:
         """Keep a row of an agent's report, if its incarnation was given to that agent or is a past one."""
@@ -181,7 +182,7 @@ class LedJob:
         clock, unsettled = self.clock, frozenset(self.unsettled)
         replicas = self.replicas if self.replicas != self.spec.replicas else None
         later = (self.horizon, self.round, marks, unsettled, replicas)
-        writers = frozenset(self.writers.values())
+        writers = frozenset(writer for writer in self.writers.values() if writer.copy)
         return JobRecord(*head, failures, self.final, injected, clock, *later, writers)
 
     def may_run(self, worker: WorkerId) -> bool:
@@ -276,17 +277,16 @@ class LedJob:
         return self.checkpoints.told(self.durable_marks), self.checkpoints.savepoint
 
     def _seen(self, worker: WorkerId) -> WorkerView:
-        task = self.tasks[worker]
+        task, row = self.tasks[worker], self.row(worker)
         incarnation, host, _ = task.assignment
-        writes = worker.primary in self._copied and self.writer(worker.primary) == worker
+        writes = self.writers.get(worker.primary) == worker
         if task.fenced or not host:
-            return WorkerView(incarnation, OFF if task.off else DOWN, host, writes=writes)
-        row = self.row(worker)
-        if row is None or (row.state == REPORTED_UP and not task.announced):
-            return WorkerView(incarnation, STARTING, host, writes=writes)
-        if row.state == REPORTED_UP:
+            state = OFF if task.off else DOWN
+        elif row is not None and row.state == REPORTED_UP and task.announced:
             return WorkerView(incarnation, UP, host, row.ipc, row.tcp, row.public_key, writes)
-        return WorkerView(incarnation, DOWN if row.state == EXITED else STARTING, host, writes=writes)
+        else:
+            state = DOWN if row is not None and row.state == EXITED else STARTING
+        return WorkerView(incarnation, state, host, writes=writes)
 
     def trim(self) -> None:
         """Drop the oldest rows of past incarnations, when there are too many."""

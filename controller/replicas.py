@@ -60,13 +60,9 @@ def promote(run: Moment) -> None:
     """
     job = run.job
     for worker in job.running:
-        sink = worker.primary
-        if sink not in job.spec.sinks or worker == job.writer(sink) or not job.is_up(worker):
-            continue
-        if job.tasks[job.writer(sink)].lost_at is not None:
-            job.writers[sink] = worker
-            if worker == sink:
-                del job.writers[sink]
+        writer = job.writers.get(worker.primary)
+        if writer is not None and job.tasks[writer].lost_at is not None and job.is_up(worker):
+            job.writers[worker.primary] = worker
 
 
 def _has_caught_up(job: LedJob, worker: WorkerId) -> bool:

@@ -58,7 +58,7 @@ def test_when_it_is_lost_the_other_copy_writes_at_once_and_it_stands_by_when_it_
     assert writers(driver) == ["sink.0~1"] and driver.status["phase"] == "RUNNING"
     die(driver, "sink.0~1")
     assert writers(driver) == ["sink.0"]
-    assert not driver.core.jobs["job"].writers
+    assert not driver.core.jobs["job"].record().writers
 
 
 def test_of_two_that_are_lost_the_first_that_is_back_writes() -> None:
