@@ -39,3 +39,19 @@ def cli(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cli]:
     cli = Cli(tmp_path, request.getfixturevalue("ensemble") if is_shared else "")
     yield cli
     cli.kill_all()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """A cluster of this host alone for the tests of a file, in a directory as that of `cli`; nothing of it may be
+    left."""
+    home = Cli(tmp_path_factory.mktemp("home"))
+    write_shards(home.directory / "shards")
+    write_topology(home.directory / "job.yaml")
+    try:
+        home.ask("up", "--standby", "0")
+        yield home
+        home.ask("down")
+        home.await_no_process()
+    finally:
+        home.kill_all()

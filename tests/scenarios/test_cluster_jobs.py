@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced, write_shards, write_topology
+from cli_harness import UNTIL_HURRIED, Cli, await_that, hurry, paced
 from shared_cluster import SharedCluster, undisturbed_model
 
 from riprap.codec.trust.curve import call_as
@@ -39,21 +39,6 @@ IN_TIME = (*SETS, *paced(25_000))
 def undisturbed(cluster: SharedCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The model of the whole job, by name."""
     return undisturbed_model(cluster, tmp_path_factory.mktemp("undisturbed"), *SETS)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A cluster of this host alone; nothing of it may be left."""
-    home = Cli(tmp_path_factory.mktemp("home"))
-    write_shards(home.directory / "shards")
-    write_topology(home.directory / "job.yaml")
-    try:
-        home.ask("up", "--standby", "0", "--json")
-        yield home
-        home.ask("down")
-        home.await_no_process()
-    finally:
-        home.kill_all()
 
 
 @pytest.fixture

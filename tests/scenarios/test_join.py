@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
-from cli_harness import UNTIL_HURRIED, Cli, await_that, write_shards, write_topology
+from cli_harness import UNTIL_HURRIED, Cli, await_that
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
@@ -18,41 +17,26 @@ from riprap.controller import paths
 from riprap.controller.joining import join
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A cluster of this host alone; nothing of it may be left."""
-    cli = Cli(tmp_path_factory.mktemp("up"))
-    write_shards(cli.directory / "shards")
-    write_topology(cli.directory / "job.yaml")
-    try:
-        cli.ask("up", "--standby", "0")
-        yield cli
-        cli.ask("down")
-        cli.await_no_process()
-    finally:
-        cli.kill_all()
-
-
-def test_a_token_lets_another_host_in_until_it_is_revoked(up: Cli) -> None:
-    there = {"RIPRAP_KEYS": str(up.directory / "keys of the other host")}
-    without = up.run("jobs", environment=there)
+def test_a_token_lets_another_host_in_until_it_is_revoked(home: Cli) -> None:
+    there = {"RIPRAP_KEYS": str(home.directory / "keys of the other host")}
+    without = home.run("jobs", environment=there)
     assert without.returncode == 2, without.stderr
     assert "belongs to others, or is open to them" in without.stderr, without.stderr
-    text = up.ask("token").strip()
-    conflicting = up.run("join", text, environment=there)
+    text = home.ask("token").strip()
+    conflicting = home.run("join", text, environment=there)
     assert conflicting.returncode == 2 and "is that of another cluster" in conflicting.stderr
-    there = {"RIPRAP_KEYS": str(up.directory / "a new folder")}
-    joined = up.run("join", text, environment=there)
+    there = {"RIPRAP_KEYS": str(home.directory / "a new folder")}
+    joined = home.run("join", text, environment=there)
     assert joined.returncode == 0 and "riprap agent --zookeeper" in joined.stdout, joined.stderr
-    within = up.run("jobs", environment=there)
+    within = home.run("jobs", environment=there)
     assert within.returncode == 0, within.stderr
-    assert up.ask("token", "--revoke") == "revoked: 1\n"
+    assert home.ask("token", "--revoke") == "revoked: 1\n"
     with pytest.raises(RiprapError, match="has expired or was revoked"):
         join(Token.read(text), timeout_s=1)
 
 
-def test_a_cluster_that_is_up_has_its_folder_so_that_nobody_else_can_make_it(up: Cli) -> None:
-    stranger = KazooClient(json.loads(up.ask("up", "--json"))["zookeeper"])
+def test_a_cluster_that_is_up_has_its_folder_so_that_nobody_else_can_make_it(home: Cli) -> None:
+    stranger = KazooClient(json.loads(home.ask("up", "--json"))["zookeeper"])
     try:
         stranger.start()
         with pytest.raises(NoAuthError):
@@ -84,22 +68,22 @@ def test_without_security_whoever_wants_none_gets_in_and_is_told(cli: Cli) -> No
     cli.await_no_process()
 
 
-def test_a_reader_sees_how_jobs_are_and_can_do_nothing_else(up: Cli) -> None:
-    there = {"RIPRAP_KEYS": str(up.directory / "keys of the reader")}
-    zookeeper = json.loads(up.ask("up", "--json"))["zookeeper"]
-    token = up.run("token", "--reader")
-    joined = up.run("join", token.stdout.strip(), environment=there)
+def test_a_reader_sees_how_jobs_are_and_can_do_nothing_else(home: Cli) -> None:
+    there = {"RIPRAP_KEYS": str(home.directory / "keys of the reader")}
+    zookeeper = json.loads(home.ask("up", "--json"))["zookeeper"]
+    token = home.run("token", "--reader")
+    joined = home.run("join", token.stdout.strip(), environment=there)
     assert joined.returncode == 0 and f"now: riprap status --zookeeper {zookeeper}" in joined.stdout, joined.stderr
-    up.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000", *UNTIL_HURRIED)
-    await_that((up.directory / "out/epochs.csv").exists, 120, lambda: "the job has not begun")
+    home.ask("submit", "job.yaml", "--out", "out", "--set", "input.repeat=100000", *UNTIL_HURRIED)
+    await_that((home.directory / "out/epochs.csv").exists, 120, lambda: "the job has not begun")
     for words in (("jobs",), ("status",), ("status", "trial")):
-        asked = up.run(*words, environment=there)
+        asked = home.run(*words, environment=there)
         assert asked.returncode == 0 and "trial" in asked.stdout, asked.stderr
     for words in (("cancel", "trial"), ("kill", "trial", "sink.0"), ("token",)):
-        refused = up.run(*words, environment=there)
+        refused = home.run(*words, environment=there)
         assert refused.returncode == 1 and "a reader's keys allow to ask how jobs are" in refused.stderr
     for words in (("agent", "--zookeeper", zookeeper), ("controller", "--zookeeper", zookeeper)):
-        refused = up.run(*words, environment=there)
+        refused = home.run(*words, environment=there)
         assert refused.returncode == 2 and "are a reader's" in refused.stderr
     nodes = KazooClient(zookeeper, auth_data=[("digest", f"riprap-readers:{own_authority().password(READER)}")])
     nodes.start()
@@ -113,5 +97,5 @@ def test_a_reader_sees_how_jobs_are_and_can_do_nothing_else(up: Cli) -> None:
         nodes.set(paths.LEADER, b"{}")
     nodes.stop()
     nodes.close()
-    assert json.loads(up.ask("status", "trial", "--json"))["phase"] == "RUNNING"
-    up.ask("cancel", "trial")
+    assert json.loads(home.ask("status", "trial", "--json"))["phase"] == "RUNNING"
+    home.ask("cancel", "trial")

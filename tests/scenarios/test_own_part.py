@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cli_harness import UNTIL_HURRIED, Cli, await_that, write_modules
+from cli_harness import UNTIL_HURRIED, Cli, await_that
 
 from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
@@ -23,25 +22,11 @@ def pids(status: dict[str, Any]) -> dict[str, int]:
     return {name: worker["pid"] for name, worker in status["workers"].items()}
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A cluster of this host alone; nothing of it may be left."""
-    up = Cli(tmp_path_factory.mktemp("up"))
-    write_modules(up.directory)
-    try:
-        up.ask("up", "--standby", "0")
-        yield up
-        up.ask("down")
-        up.await_no_process()
-    finally:
-        up.kill_all()
-
-
 @pytest.fixture
-def zookeeper(up: Cli, cli: Cli) -> str:
+def zookeeper(home: Cli, cli: Cli) -> str:
     """The cluster's, which is the one that commands of this test find."""
-    cli.environment["XDG_RUNTIME_DIR"] = up.environment["XDG_RUNTIME_DIR"]
-    return str(json.loads(up.ask("up", "--json"))["zookeeper"])
+    cli.environment["XDG_RUNTIME_DIR"] = home.environment["XDG_RUNTIME_DIR"]
+    return str(json.loads(home.ask("up", "--json"))["zookeeper"])
 
 
 def test_a_run_takes_its_own_agent_and_leaves_the_clusters_alone(cli: Cli, zookeeper: str) -> None:
