@@ -59,7 +59,9 @@ class Moment:
     def _take_last_words(self) -> bool:
         """True when every sink has left its last words, and they add up; what they say then counts as heard."""
         spec = self.job.spec
-        words = [said for writer in self.job.sink_writers if (said := self.last_words(spec.run_dir, writer)) is not None]
+        words = [
+            said for writer in self.job.sink_writers if (said := self.last_words(spec.run_dir, writer)) is not None
+        ]
         if len(words) < len(spec.sinks) or self.job.expected.shortfall([said.account for said in words]):
             return False
         for worker, incarnation, account, stats in words:

@@ -214,6 +214,13 @@ class RowsFile:
         os.truncate(self._fd, self._offset())
         write_all(self._fd, self._header(), self.path, 0)
 
+    def read(self, first: int, count: int) -> np.ndarray:
+        """So many rows from one on, counted from 0, for who does not write them. What the header says of their number
+        may be half written."""
+        self._columns = _columns_of(self.path)
+        at = len(self._header()) + first * self._columns * 8
+        return np.fromfile(self.path, "<f8", count * self._columns, offset=at).reshape(-1, self._columns)
+
     def sync(self) -> None:
         """Have what was appended on disk."""
         if self._fd is not None:
@@ -245,16 +252,6 @@ class RowsFile:
         fields = {"descr": "<f8", "fortran_order": False, "shape": (self.count, self._columns)}
         np.lib.format.write_array_header_1_0(buffer, fields)
         return buffer.getvalue()
-
-
-def rows_at(path: Path, first: int, count: int) -> np.ndarray:
-    """So many rows of `output.npy` from one on, counted from 0, for who does not write it. What its header says of
-    their number may be half written."""
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        columns = int(np.lib.format.read_array_header_1_0(file)[0][1])
-        file.seek(first * columns * 8, os.SEEK_CUR)
-        return np.fromfile(file, "<f8", count * columns).reshape(-1, columns)
 
 
 def _columns_of(path: Path) -> int:

@@ -25,7 +25,7 @@ from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.worker.epochs_file import last_announced
-from riprap.engine.worker.outputs import SinkOutputs, file_name, rows_at
+from riprap.engine.worker.outputs import RowsFile, SinkOutputs, file_name
 
 LOOK_S = 0.005
 """Between two looks at what is announced, while something is held and there is nothing else to do."""
@@ -244,5 +244,5 @@ def outputs_of(layout: Layout, run_dir: Path) -> Outputs | None:
     if not layout.copied:
         return SinkOutputs(run_dir, *place)
     epochs, rows = (run_dir / file_name(name, *place) for name in ("epochs.csv", "output.npy"))
-    looks = partial(last_announced, epochs), partial(rows_at, rows)
+    looks = partial(last_announced, epochs), RowsFile(rows).read
     return StandbyOutputs(layout.me, *looks, lambda: SinkOutputs(run_dir, *place))

@@ -17,7 +17,7 @@ from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.sections import Output
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.worker.epochs_file import HEADING, OTHER_CLOCK, last_announced
-from riprap.engine.worker.outputs import SinkOutputs, rows_at
+from riprap.engine.worker.outputs import RowsFile, SinkOutputs
 from riprap.engine.worker.standby import CopiedFiles, StandbyOutputs
 from riprap.operators.dataflow import DataflowOperator
 
@@ -25,7 +25,7 @@ from riprap.operators.dataflow import DataflowOperator
 @pytest.fixture
 def copy(tmp_path: Path) -> Callable[[], StandbyOutputs]:
     """Makes a copy of the destination."""
-    looks = partial(last_announced, tmp_path / "epochs.csv"), partial(rows_at, tmp_path / "output.npy")
+    looks = partial(last_announced, tmp_path / "epochs.csv"), RowsFile(tmp_path / "output.npy").read
     return lambda: StandbyOutputs(WorkerId("total", 0, 1), *looks, lambda: SinkOutputs(tmp_path, 0, 1))
 
 
