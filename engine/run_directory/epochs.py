@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from riprap.controller.completeness import Account
-from riprap.engine.worker.epochs_file import NOTHING_BEFORE, Before
+from riprap.engine.worker.epochs_file import NOTHING_BEFORE, Before, file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Committed:
     """The epochs that all sinks of a job have committed: `epochs.csv`, or `epochs.N.csv` for each of several sinks."""
 
     def __init__(self, run_dir: Path, sinks: int) -> None:
-        names = ["epochs.csv"] if sinks == 1 else [f"epochs.{index}.csv" for index in range(sinks)]
+        names = (file_name("epochs.csv", index, sinks) for index in range(sinks))
         self._tails = [EpochTail(run_dir / name, index) for index, name in enumerate(names)]
 
     def refresh(self) -> list[EpochRow]:

@@ -13,6 +13,7 @@ from riprap.codec.errors import ConfigError, DataError, RiprapError
 from riprap.configs.document import read_document
 from riprap.configs.topology import Topology
 from riprap.engine.run_directory.directory import SCHEMA, TOPOLOGY
+from riprap.engine.worker.epochs_file import file_name
 from riprap.operators.base import Operator, Sink
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import load_operator
@@ -58,8 +59,7 @@ class RunFiles:
     def numbered(self, stage: str, file: str) -> list[Path]:
         """A file of each task of a destination, of those that are there: `model.npz`, or `model.0.npz`, ..."""
         sinks = [worker for name in self.topology.sinks for worker in self.topology.tasks(name)]
-        stem, _, suffix = file.partition(".")
-        names = [file] if len(sinks) == 1 else [f"{stem}.{number}.{suffix}" for number in range(len(sinks))]
+        names = [file_name(file, number, len(sinks)) for number in range(len(sinks))]
         paths = [self.path / name for name, worker in zip(names, sinks, strict=True) if worker.stage == stage]
         return [path for path in paths if path.is_file()]
 

@@ -129,6 +129,12 @@ class EpochsFile:
         self._open()
 
 
+def file_name(name: str, index: int, sinks: int) -> str:
+    """The name of a sink's file: `epochs.csv` of the only one, `epochs.1.csv` of the second of several."""
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}.{index}{dot}{suffix}" if sinks > 1 else name
+
+
 def last_announced(path: Path) -> int:
     """The last epoch that a file says is committed, for who does not write it; 0 while it says nothing."""
     try:

@@ -17,7 +17,7 @@ from riprap.codec.errors import DataError
 from riprap.codec.files import replacing, sync, write_all
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
-from riprap.engine.worker.epochs_file import Before, EpochsFile
+from riprap.engine.worker.epochs_file import Before, EpochsFile, file_name
 from riprap.engine.worker.metrics_file import MetricsFile
 from riprap.engine.worker.tentative_file import TentativeFile
 from riprap.operators.finite import are_finite
@@ -89,11 +89,6 @@ class SinkOutputs:
         now = time.monotonic()
         if self._metrics.is_due(task.epoch, now, task.done):
             self._metrics.append(task.epoch, self._items(), task.metrics(), now)
-
-    @property
-    def announced(self) -> int:
-        """The last epoch that is, by whatever incarnation."""
-        return self._epochs.last
 
     def change_clock(self) -> None:
         """Say that the moments noted from here on are on another host's clock."""
@@ -171,12 +166,6 @@ class SinkOutputs:
         self._epochs.close()
         self._tentative.close()
         self._rows.close()
-
-
-def file_name(name: str, index: int, sinks: int) -> str:
-    """The name of a sink's file: `epochs.csv` of the only one, `epochs.1.csv` of the second of several."""
-    stem, dot, suffix = name.partition(".")
-    return f"{stem}.{index}{dot}{suffix}" if sinks > 1 else name
 
 
 class RowsFile:

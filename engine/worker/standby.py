@@ -24,8 +24,8 @@ from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
 from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
-from riprap.engine.worker.epochs_file import last_announced
-from riprap.engine.worker.outputs import RowsFile, SinkOutputs, file_name
+from riprap.engine.worker.epochs_file import file_name, last_announced
+from riprap.engine.worker.outputs import RowsFile, SinkOutputs
 
 LOOK_S = 0.005
 """Between two looks at what is announced, while something is held and there is nothing else to do."""
@@ -68,8 +68,8 @@ class StandbyOutputs:
         self._held: deque[HeldWindow] = deque()
         self._files: list[HeldFile] = []
         """Those of the window that is not closed yet."""
-        self._rows = self._durable = 0
-        """All rows that this copy has put out, and the last window that may be announced."""
+        self._rows = self._durable = self._known = 0
+        """All rows that this copy has put out; the last window that may be announced, and the last known to be."""
         self._begun: tuple[int, int] | None = None
         self.stands_by = True
         """Until this copy is told to write."""
@@ -84,13 +84,13 @@ class StandbyOutputs:
     def holds(self) -> bool:
         """True while another copy has yet to announce a window that was closed here."""
         if self._held:
-            self._forget(self._announced())
+            self._look()
         return bool(self._held)
 
     @property
     def others(self) -> int:
         """The last window that the other copy has announced, while that is the one to write; 0 later."""
-        return self._announced() if self.stands_by else 0
+        return self._known if self.stands_by else 0
 
     def begin_to_write(self, is_other_clock: bool) -> None:
         """Write from now on, once all is closed here that is announced; `is_other_clock`: who wrote before had
@@ -100,10 +100,12 @@ class StandbyOutputs:
 
     def _open_in_turn(self) -> None:
         """Write all that is held, where it is time."""
-        if self.stands_by or self._durable < self._announced():
+        if self.stands_by:
+            return
+        self._look()
+        if self._durable < self._known:
             return
         outputs = self._outputs = self._open()
-        self._forget(outputs.announced)
         if self._begun is not None:
             outputs.begin(*self._begun)
         outputs.cut(self._held[0].first if self._held else self._rows)
@@ -119,8 +121,10 @@ class StandbyOutputs:
         self._held.clear()
         self._files.clear()
 
-    def _forget(self, announced: int) -> None:
-        while self._held and self._held[0].boundary.epoch <= announced:
+    def _look(self) -> None:
+        """Hold what is announced by now no longer."""
+        self._known = self._announced()
+        while self._held and self._held[0].boundary.epoch <= self._known:
             self._compare(self._held.popleft())
 
     def _compare(self, window: HeldWindow) -> None:
@@ -145,7 +149,7 @@ class StandbyOutputs:
             self._outputs.committed(boundary, latency_s, rows)
             return
         own = None if rows is None else np.array(rows)
-        self._forget(self._announced())
+        self._look()
         self._held.append(HeldWindow(boundary, latency_s, time.monotonic(), self._rows, own, tuple(self._files)))
         self._rows += 0 if own is None else len(own)
         self._files.clear()
