@@ -90,5 +90,6 @@ def test_a_graph_of_dataflow_operators_that_fails_still_has_its_page(cli: Cli) -
     assert data["word"] == "window" and "this window" in text
     workers = {lane["worker"] for lane in data["lanes"] if lane["thread"] == "compute"}
     assert workers <= {"split.0", "split.1", "count.0", "count.1"} and workers >= {"split.0", "split.1"}
-    last = [epochs_of(spans_of(cli.directory / "out", f"count.{i}#1"), "compute")[-1] for i in (0, 1)]
+    counted = [epochs_of(spans_of(cli.directory / "out", f"count.{i}#1"), "compute") for i in (0, 1)]
+    last = [epochs[-1] for epochs in counted if epochs]  # on busy cores the other one may not have begun
     assert 4 in last, "whoever failed did so there, and what it did until then is kept"
