@@ -2,7 +2,8 @@
 
 A sender's active replicas compute the same as it does, and keep what they put out until they are asked for it (PPA III:
 their output is switched off). Each receiver asks one of them, and the next when it loses that one: so the output of a
-dead task goes on as soon as its receivers know of the death.
+dead task goes on as soon as its receivers know of the death. When a job begins, that is the primary: no replica is told
+anything before all are up.
 """
 
 from __future__ import annotations
@@ -48,10 +49,14 @@ class Answers:
         """True when this copy of a sender is the one to send."""
         return not joint.copies or self._heard.setdefault(link_key(joint.edge, worker), worker) == worker
 
-    def give(self, scheme: Scheme) -> None:
-        """Only what is safe here is said to have come: the sender may not be able to send it once more."""
+    def give(self, scheme: Scheme, begun: bool) -> None:
+        """Only what is safe here is said to have come: the sender may not be able to send it once more. `begun`: all
+        workers are up, or were once."""
         owed, self._owed = self._owed, []
         for joint, worker in owed:
+            if worker.copy and not begun:
+                self._owed.append((joint, worker))
+                continue
             link = link_key(joint.edge, worker)
             heard = self._progress.heard[link]
             meta: dict[str, Any] = {"heard": heard.pack()}

@@ -304,21 +304,23 @@ class Outlet:
 
     def place(self, link: OutletLink, heard: Heard, is_silent: bool = False, was: int = 0) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice; or kept until it asks."""
-        was_silent, link.is_silent = link.is_silent, is_silent
+        lost_another = link.placed and link.is_silent and not is_silent  # a receiver that began anew has lost nobody
+        link.is_silent = is_silent
         link.place(heard, was)
         self._repeat_last(link, heard)
-        self._note_role(was_silent and not is_silent)
+        self._note_role(lost_another)
 
-    def _note_role(self, is_asked_now: bool) -> None:
+    def _note_role(self, takes_over: bool) -> None:
         """Tell whether this task stands by: all receivers that have answered hear another copy of it. A destination
-        does so while it does not write, whoever hears what it feeds back."""
+        does so while it does not write, whoever hears what it feeds back. It takes over where a receiver that heard
+        another copy has turned to this one."""
         if self.layout.is_sink:
             return
         before, stands_by = self._stands_by, all(link.is_silent for link in self.all_links if link.placed)
         if stands_by != before:
             self._stands_by = stands_by
             self.port.count("standby", stands_by - bool(before))
-            if is_asked_now:
+            if takes_over:
                 self.port.report("took_over")
 
     def _repeat_last(self, link: OutletLink, heard: Heard) -> None:

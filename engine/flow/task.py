@@ -249,7 +249,7 @@ class Task:
     def on_worker_restored(self, worker: WorkerId) -> None:
         """A new incarnation of a worker is up: it is told how far what it sends has come."""
         self._answers.owe(worker)
-        self._answers.give(self.scheme)
+        self._answers.give(self.scheme, self.running)
 
     def on_alarm(self) -> None:
         """The scheme's alarm went off."""
@@ -283,7 +283,7 @@ class Task:
     def work(self) -> bool:
         """Send what waits, then process a few entries; False when there is nothing to do now."""
         if self._answers:
-            self._answers.give(self.scheme)
+            self._answers.give(self.scheme, self.running)
         if not self._begun and not self._begin():
             return False
         for done in range(self.entries_max):

@@ -63,6 +63,9 @@ class Membership:
         self._look_at_copies(own, entries)
         if view.get("round", 0) > self.port.links.round:
             self._enter(Round(view["round"]), is_first, view.get("checkpoint", (0, 0))[1])
+        has_begun = view["phase"] in (Phase.RUNNING, Phase.RECOVERING)
+        if is_first and has_begun:
+            self.task.start()
         # Of a task's copies the first that is there is asked for its output, and who never died is ahead of the others.
         for worker, entry in sorted(entries.items(), key=lambda one: one[1]["incarnation"]):
             self._on_peer(worker, entry)
@@ -71,7 +74,7 @@ class Membership:
         if "checkpoint" in view:
             triggered, completed = view["checkpoint"]
             self.task.checkpoint(triggered, completed, view.get("savepoint", ""))
-        if view["phase"] in (Phase.RUNNING, Phase.RECOVERING):
+        if has_begun:
             self.task.start()
 
     def _look_at_copies(self, own: Mapping[str, Any] | None, entries: dict[WorkerId, Any]) -> None:

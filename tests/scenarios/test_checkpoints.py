@@ -67,7 +67,7 @@ def announced_once(run_dir: Path, epochs: int) -> None:
     [pytest.param("barrier", marks=pytest.mark.long), "{scheme: barrier, alignment: unaligned}", "stop_the_world"],
 )
 def test_words_are_counted_once_whoever_dies(words: Cli, calm: dict[str, Any], scheme: str) -> None:
-    kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{12 * (i + 1)}%")]
+    kills = [part for i, role in enumerate(ROLES) for part in ("--fault", f"kill:{role}@{10 * (i + 1)}%")]
     ended = words.answer("run", "slow.yaml", "--out", "out", "--set", f"fault_tolerance={scheme}", *OFTEN, *kills)
     assert ended.returncode == 0, ended.stderr
     summary, out = json.loads(ended.stdout), words.directory / "out"
@@ -93,7 +93,7 @@ def test_a_model_is_the_undisturbed_one_after_kills_around_its_loop(
     sets = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3")
     sets += ("--set", f"fault_tolerance={{scheme: barrier, alignment: {alignment}, interval_ms: 30}}")
     calm = cluster.job(cli.directory / "job.yaml", cli.directory / "calm", *sets)
-    kills = ("--fault", "kill:processor.1@30%", "--fault", "kill:sink.0@60%", "--fault", "kill:source.0@80%")
+    kills = ("--fault", "kill:processor.1@20%", "--fault", "kill:sink.0@40%", "--fault", "kill:source.0@60%")
     summary = cluster.job(cli.directory / "job.yaml", cli.directory / "out", *sets, *paced(20_000), *kills)
     assert len(summary["failures"]) == 3 and summary["model"]["sha256"] == calm["model"]["sha256"]
     lines = (cli.directory / "out/epochs.csv").read_text().splitlines()[1:]

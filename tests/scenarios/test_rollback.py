@@ -33,7 +33,7 @@ if "controller" in sys.orig_argv:
     plans.plan_for = plan_for
 """
 SETS = ("--set", "input.repeat=10", "--set", "stages.processor.parallelism=3")
-KILLS = ("--fault", "kill:processor.1@30%", "--fault", "kill:sink.0@60%", "--fault", "kill:source.0@80%")
+KILLS = ("--fault", "kill:processor.1@20%", "--fault", "kill:sink.0@40%", "--fault", "kill:source.0@60%")
 
 
 @pytest.fixture

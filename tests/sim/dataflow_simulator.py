@@ -157,6 +157,8 @@ class DataflowNode(Node):
         super().arrive(edge, sender, life, seq, block)
 
     def learn(self, worker: WorkerId, life: int, up: bool) -> None:
+        if self.life > 1:
+            self.task.start()  # the job has begun long ago
         if life >= self.links.incarnation(worker):  # views have revisions, so that old news is none
             super().learn(worker, life, up)
         if len(self.links._up) + 1 >= len(self.sim.truth) - len(self.sim.unwanted):

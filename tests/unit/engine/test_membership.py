@@ -159,7 +159,7 @@ def test_a_further_round_begins_anew_and_then_hears_of_the_peers(topology: Topol
 def test_a_life_that_begins_in_a_later_round_is_in_it_from_the_start(topology: Topology) -> None:
     members, task = membership(topology, SOURCE)
     members.on_view(view(7, "RECOVERING", sink_0=(1, "up")) | {"round": 3})
-    assert task.told == [("enters", "3"), ("restored", "sink.0"), ("start", "")]
+    assert task.told == [("enters", "3"), ("start", ""), ("restored", "sink.0"), ("start", "")], "the job has begun"
 
 
 def test_a_worker_that_was_replaced_learns_it(topology: Topology) -> None:

@@ -91,6 +91,18 @@ def test_a_copy_that_one_of_its_receivers_asks_at_the_start_has_taken_nothing_ov
     assert port.counts["standby"] == 0 and port.reports == []
 
 
+def test_a_copy_that_a_receiver_asks_when_it_begins_anew_has_taken_nothing_over() -> None:
+    made = outlet()
+    port: Any = made.port
+    for link in made.all_links:
+        made.place(link, Heard(), is_silent=True)
+    assert port.counts["standby"] == 1
+    made.lost(C1_COPY)
+    (anew,) = made.of_worker(C1_COPY)
+    made.place(anew, Heard())
+    assert port.counts["standby"] == 0 and port.reports == []
+
+
 def test_one_copy_that_is_down_holds_nobody_up_and_two_do() -> None:
     made = outlet()
     made.lost(C1_COPY)
@@ -138,21 +150,33 @@ class Asked:
         self._scheme.settled = lambda link: True  # type: ignore[attr-defined]
         progress = TaskProgress(heard={(1, 0): Heard(At(7, 7))})
         self.answers = Answers(layout, self.port, progress)
+        self.begun = True
 
     def up(self, worker: WorkerId) -> None:
         self.port.there.add(worker)
         self.answers.owe(worker)
-        self.answers.give(self._scheme)  # type: ignore[arg-type]
+        self.answers.give(self._scheme, self.begun)  # type: ignore[arg-type]
 
     def down(self, worker: WorkerId) -> None:
         self.port.there.discard(worker)
         self.answers.forgive(worker)
-        self.answers.give(self._scheme)  # type: ignore[arg-type]
+        self.answers.give(self._scheme, self.begun)  # type: ignore[arg-type]
 
     @property
     def said(self) -> list[tuple[str, bool]]:
         """To whom, and whether it is to send."""
         return [(str(to), "silent" not in block.meta) for _, to, block in self.port.sent]
+
+
+def test_primaries_are_asked_when_a_job_begins_whoever_is_up_first() -> None:
+    receiver = Asked()
+    receiver.begun = False
+    receiver.up(B1)
+    assert receiver.said == []
+    receiver.up(B0)
+    receiver.begun = True
+    receiver.answers.give(receiver._scheme, receiver.begun)  # type: ignore[arg-type]
+    assert receiver.said == [("b.0", True), ("b.0~1", False)]
 
 
 def test_the_first_copy_is_asked_and_the_next_when_it_dies() -> None:
