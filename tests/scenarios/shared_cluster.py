@@ -30,8 +30,8 @@ class SharedCluster:
     def job(self, file: Path, out: Path, *words: str) -> dict[str, Any]:
         """Run a job to its end under a name of its own; its summary. Its faults hit workers alone.
 
-        Where a recovery took longer than what was left of the stream, the next fault had no moment any more: on a machine
-        that has other things to do. What was to be seen has not happened then, and the job runs again.
+        Where a recovery took longer than what was left of the stream, the next fault had no moment any more:
+        on a machine that has other things to do. What was to be seen has not happened then, and the job runs again.
         """
         for _ in range(STAGINGS - 1):
             summary = self.finish(self.start(file, out, *words), out)
