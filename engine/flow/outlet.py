@@ -62,6 +62,8 @@ class Outlet:
         for joint in layout.outputs:
             for to in joint.copies:
                 self.links[link_key(joint.edge, to)].twins += (OutletLink(joint, to),)
+        self.all_links = self._with_twins()
+        """Those to replicas of receivers too."""
         self.epoch = Epoch(0)
         self.files = files
         self._forward = [joint for joint in layout.outputs if not joint.feedback]
@@ -221,12 +223,8 @@ class Outlet:
         self.scheme.on_emit(link, block)
 
     # what the task calls
-    @property
-    def all_links(self) -> Iterator[OutletLink]:
-        """Those to replicas of receivers too."""
-        for link in self.links.values():
-            yield link
-            yield from link.twins
+    def _with_twins(self) -> tuple[OutletLink, ...]:
+        return tuple(one for link in self.links.values() for one in (link, *link.twins))
 
     def link_to(self, edge: Edge, worker: WorkerId) -> OutletLink:
         """The link on an edge to a worker."""
@@ -244,7 +242,7 @@ class Outlet:
         takes the processors from its next incarnation, for which all will wait. A copy that lags, or is down, holds
         nobody up while another copy does not."""
         for link in self.links.values():
-            if link.joint.feedback or not self._is_blocked(link):
+            if not (link.waiting or link.is_over) or link.joint.feedback or not self._is_blocked(link):
                 continue
             if all(self._is_blocked(twin) for twin in link.twins if twin.wanted):
                 return True
@@ -262,13 +260,18 @@ class Outlet:
                 link.release(self.port.unacknowledged(link.joint.edge, link.to))
             if link.is_over:
                 link.is_over = self.port.unacknowledged(link.joint.edge, link.to) > self.scheme.window.blocks
-            while link.waiting and link.may_send:
-                block = link.waiting[0]
-                if not self.scheme.may_leave(link, block) or not self._sent(link, block):
-                    break
-                link.waiting.popleft()
-                link.sent(block)
-            link.overflows = link.overflows and bool(link.waiting)
+            if link.waiting and link.may_send:
+                self._send_what_waits(link)
+            if link.overflows:
+                link.overflows = bool(link.waiting)
+
+    def _send_what_waits(self, link: OutletLink) -> None:
+        while link.waiting and link.may_send:
+            block = link.waiting[0]
+            if not self.scheme.may_leave(link, block) or not self._sent(link, block):
+                break
+            link.waiting.popleft()
+            link.sent(block)
 
     def _sent(self, link: OutletLink, block: Block) -> bool:
         """Put a block on its link; where that is full, only for the sake of a barrier."""
@@ -301,6 +304,7 @@ class Outlet:
         """Nothing was put out: all of it comes once more."""
         for key, link in self.links.items():
             self.links[key] = OutletLink(link.joint, link.to)
+        self.all_links = self._with_twins()
 
     def place(self, link: OutletLink, heard: Heard, is_silent: bool = False, was: int = 0) -> None:
         """The receiver has said what came: the rest is sent (again), and nothing comes twice; or kept until it asks."""

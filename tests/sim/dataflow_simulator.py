@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heappop
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ from riprap.engine.worker.build import Hosted, coded_task, hosting_task
 from riprap.engine.worker.operators import opened_dataflow
 from riprap.operators.states import HashMap
 
-STEPS_MAX = 400_000
+STEPS_MAX, LOOK_STEPS = 400_000, 8
+"""Things that happen until a job is given up, and between two looks whether it is done."""
 ITEM_BYTES = 16.0
 
 
@@ -359,7 +360,7 @@ class DataflowSimulation(Simulation):
                 node.task.close()
 
     def _run(self) -> np.ndarray:
-        for _ in range(STEPS_MAX):
+        for _ in range(0, STEPS_MAX, LOOK_STEPS):
             for sink in self.sinks:
                 node = self.nodes[sink]
                 if not (node.alive and node.task.done):
@@ -367,13 +368,14 @@ class DataflowSimulation(Simulation):
                 assert len(self.announced[sink]) == self.case.windows, f"{sink} is done and has not announced all"
             else:
                 return self.totals()
-            self.step()
+            for _ in range(LOOK_STEPS):
+                self.step()
         raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + self.standing())
 
     def step(self) -> None:
         """The next thing that happens."""
         assert self.events, f"seed {self.seed}: nothing left to happen, and the job is not done"
-        self.now, _, act = heapq.heappop(self.events)
+        self.now, _, act = heappop(self.events)
         act()
 
     def totals(self) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,26 +143,43 @@ class Node(LinkPort):
 
     # events
     def guard(self, act: Callable[[], Any]) -> Callable[[], None]:
+        """What happens to this life, as an event."""
+        return partial(self.happen, act)
+
+    def happen(self, act: Callable[..., Any], *to: Any) -> None:
         """An event of this life only; one that reaches a hung process waits until it goes on.
 
         Unless it finds that there is nothing to do, there may be something to do from then on.
         """
+        if not self.alive:
+            return
+        sim = self.sim
+        if sim.now < self.hung_until:
+            sim.at(self.hung_until - sim.now + 1e-9, partial(self.happen, act, *to))
+            return
+        try:
+            is_idle = act(*to) is IDLE
+        except Overtaken:
+            sim.kill(self.me)
+            return
+        self.links.flush(least=1 if sim.rng.random() < 0.5 else 4)
+        if is_idle:
+            sim.schedule_rest(self)
+        else:
+            sim.schedule_work(self)
 
-        def run() -> None:
-            if not self.alive:
-                return
-            if self.sim.now < self.hung_until:
-                self.sim.at(self.hung_until - self.sim.now + 1e-9, run)
-                return
-            try:
-                is_idle = act() is IDLE
-            except Overtaken:
-                self.sim.kill(self.me)
-                return
-            self.links.flush(least=1 if self.sim.rng.random() < 0.5 else 4)
-            (self.sim.schedule_rest if is_idle else self.sim.schedule_work)(self)
+    def turn(self) -> None:
+        """Do what there is to do."""
+        self.working = False
+        self.happen(self._work)
 
-        return run
+    def look(self) -> None:
+        """There may be something to do."""
+        self.resting = False
+        self.sim.schedule_work(self)
+
+    def _work(self) -> object:
+        return None if self.task.work() else IDLE
 
     def arrive(self, edge: Edge, sender: WorkerId, life: int, seq: Seq, block: Block) -> None:
         if life > self.links.incarnation(sender):  # it cannot connect yet, and tries again
@@ -231,8 +249,8 @@ class Simulation:
 
         def deliver() -> None:
             lost_with_sender = not sender.alive and self.rng.random() < 0.5
-            if not lost_with_sender and (lane[:3] not in self.cut_lanes or sent_at > self.cut_lanes[lane[:3]]):
-                receiver.guard(lambda: act(receiver))()
+            if not lost_with_sender and (not self.cut_lanes or sent_at > self.cut_lanes.get(lane[:3], -1.0)):
+                receiver.happen(act, receiver)
 
         sent_at = self.now
         self.at(when - self.now, deliver)
@@ -241,23 +259,13 @@ class Simulation:
         """The next turn of a worker that has something to do, perhaps."""
         if not node.working:
             node.working = True
-
-            def step() -> None:
-                node.working = False
-                node.guard(lambda: None if node.task.work() else IDLE)()
-
-            self.at(self.rng.expovariate(1 / TURN_S), step)
+            self.at(self.rng.expovariate(1 / TURN_S), node.turn)
 
     def schedule_rest(self, node: Node) -> None:
         """A look whether there is something to do, since not all that a task waits for is an event."""
         if not (node.working or node.resting):
             node.resting = True
-
-            def look() -> None:
-                node.resting = False
-                self.schedule_work(node)
-
-            self.at(self.rng.expovariate(1 / REST_S), look)
+            self.at(self.rng.expovariate(1 / REST_S), node.look)
 
     def roll_back(self) -> None:
         """News of a further round reaches the workers one by one, in order with other news."""
