@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from riprap.codec.errors import ConfigError
+from riprap.configs.shape import Shape
 
 BUDGET = "a number of tasks, as 8, or a share of them, as 25%"
+
+
+def stages_without_replicas(shape: Shape, options: Mapping[str, Any]) -> frozenset[str]:
+    """The stages none of whose tasks can have one under these options of fault tolerance: destinations, whose copies
+    would not write the same in place, and whose writer is chosen for the whole job."""
+    in_place, adapts = not options.get("reconcile", True), options.get("adapt", False)
+    return frozenset(shape.sinks if in_place or adapts else ())
+
+
+def replaceable(shape: Shape, options: Mapping[str, Any]) -> int:
+    """The number of tasks that can have one."""
+    bare = stages_without_replicas(shape, options)
+    return sum(tasks for stage, tasks in shape.parallelism.items() if stage not in bare)
 
 
 def replicas_allowed(budget: str, tasks: int) -> int:

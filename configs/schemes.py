@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.base import Section
-from riprap.configs.budget import BUDGET, replicas_allowed
+from riprap.configs.budget import BUDGET, replaceable, replicas_allowed, stages_without_replicas
 from riprap.configs.plan_file import PlanFile
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.roles import role_problems
@@ -254,7 +254,7 @@ class PartiallyActiveOptions(Keeping):
     replicate: list[str] = Field(default_factory=list, max_length=4096)
     """Tasks that have an active replica: workers (`count.0`), or stages for all of theirs."""
     plan: str | None = None
-    """The plan.json that names them instead (riprap plan). None of its destinations gets one."""
+    """The plan.json that names them instead (riprap plan)."""
     budget: Annotated[int | str | None, BeforeValidator(_budget)] = None
     """The number or share (`25%`) of tasks that have one, where a plan is to be made before the job starts."""
     planner: Literal["auto", "exact", "dp", "greedy", "structure_aware"] = "auto"
@@ -330,8 +330,7 @@ class PartiallyActiveOptions(Keeping):
         """The replicas of the plan."""
         if self.plan is None:
             return {}
-        planned = [task for task in PlanFile(self.plan).tasks if task.partition(".")[0] not in shape.sinks]
-        return {"replicate": planned, "plan": None}
+        return {"replicate": PlanFile(self.plan).tasks, "plan": None}
 
     def _budget_problems(self, shape: Shape) -> Iterator[Problem]:
         """More than the tasks that can have one, or beside replicas that are named."""
@@ -345,7 +344,7 @@ class PartiallyActiveOptions(Keeping):
             if getattr(self, key):
                 yield Problem(at, f"is given beside {key}", "one of replicate, plan, budget")
         try:
-            replicas_allowed(str(self.budget), shape.replaceable)
+            replicas_allowed(str(self.budget), replaceable(shape, vars(self)))
         except ConfigError as error:
             yield Problem(at, f"is {self.budget}: {error.args[0]}", BUDGET)
 
@@ -366,6 +365,8 @@ class PartiallyActiveOptions(Keeping):
             stage, _, index = task.partition(".")
             if index not in map(str, range(shape.parallelism.get(stage, 0))):
                 yield Problem(at, f"{path} names {task}, and there is no such task", "a plan of this topology", fix)
+            elif why := self._bare(stage, shape):
+                yield Problem(at, f"{path} names {task}, a destination, and {why}", "a plan of this topology", fix)
 
     def _replica_problems(self, at: FieldPath, name: str, shape: Shape) -> Iterator[Problem]:
         """A name of nobody, or of a destination that can have none."""
@@ -374,12 +375,16 @@ class PartiallyActiveOptions(Keeping):
         if stage not in stages or (index and index not in map(str, range(shape.parallelism[stage]))):
             wrong = f"is {name}, and there is no such stage or task"
             yield Problem(at, wrong, f"stages or tasks of {', '.join(stages)}: {stages[0]} or {stages[0]}.0")
-        elif stage in shape.sinks and not self.reconcile:
-            wrong = f"is {name}, a destination, and reconcile is false: its copies would not write the same"
-            yield Problem(at, wrong, "stages or tasks before the destinations, or tentative output that is made exact")
-        elif stage in shape.sinks and self.adapt:
-            wrong = f"is {name}, a destination, and adapt is true: plans move the replicas of the stages before"
-            yield Problem(at, wrong, "stages or tasks before the destinations, or no fault_tolerance.adapt")
+        elif why := self._bare(stage, shape):
+            yield Problem(at, f"is {name}, a destination, and {why}", "stages or tasks before the destinations")
+
+    def _bare(self, stage: str, shape: Shape) -> str:
+        """The reason for which no task of a stage can have a replica; empty where each can."""
+        if stage not in stages_without_replicas(shape, vars(self)):
+            return ""
+        if not self.reconcile:
+            return "reconcile is false: its copies would not write the same"
+        return "adapt is true: plans move the replicas of the stages before"
 
 
 class Checkpoints(Saving):

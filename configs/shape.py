@@ -113,11 +113,6 @@ class Shape:
         return tuple(stage for stage in self.parallelism if self._sides(stage) == (True, False))
 
     @cached_property
-    def replaceable(self) -> int:
-        """The number of tasks on whose active replicas a budget is spent: all but the sinks'."""
-        return sum(tasks for stage, tasks in self.parallelism.items() if stage not in self.sinks)
-
-    @cached_property
     def isolated(self) -> tuple[str, ...]:
         """Stages that no data edge touches."""
         return tuple(stage for stage in self.parallelism if self._sides(stage) == (False, False))

@@ -78,7 +78,8 @@ class Planner:
         scale = float(np.prod([curve.factor.scale for curve in self._curves]))
         limits, _ = best_split([curve.bounds(budget) for curve in self._curves], budget)
         bound = min(1.0, scale * float(limits[budget]))
-        return ReplicationPlan(frozenset(tasks), reached, max(reached, bound))
+        completing = frozenset(tasks if reached else ())  # one factor alone puts nothing out
+        return ReplicationPlan(completing, reached, max(reached, bound))
 
 
 class _FactorCurve:

@@ -143,6 +143,7 @@ def _topology(job: str, client: Client) -> Topology:
 def _measured(client: Client, job: str, topology: Topology, budget: str | None, measure_s: float) -> Adaptation:
     from riprap.codec.errors import ConfigError
     from riprap.codec.ids import WorkerId
+    from riprap.configs.budget import replaceable
     from riprap.engine.cli.plan import replicas_of
     from riprap.engine.plan.adaptation import adaptation
     from riprap.engine.plan.live_rates import rates_between
@@ -158,7 +159,8 @@ def _measured(client: Client, job: str, topology: Topology, budget: str | None, 
             f"no link of {job} has carried an item in {measure_s:g} s", "raise --measure-s, or name --plan"
         )
     names = [str(WorkerId.parse(name).primary) for name in running(after)]
-    number = len(names) if budget is None else replicas_of(budget, topology.shape.replaceable)
+    able = replaceable(topology.shape, topology.fault_tolerance)
+    number = len(names) if budget is None else replicas_of(budget, able)
     return adaptation(topology, rates, names, number)
 
 
@@ -170,4 +172,4 @@ def _planned(path: str, topology: Topology) -> list[str]:
     file = PlanFile(path)
     if differences := list(file.differences(topology.shape)):
         raise ConfigError(f"--plan {path} is of another topology: {'; '.join(differences)}", "plan for this one")
-    return [task for task in file.tasks if task.partition(".")[0] not in topology.sinks]
+    return file.tasks

@@ -51,16 +51,17 @@ def command(
 
     \b
     Example:
-      riprap plan configs/heavy_hitters_staged.yaml --budget 2
-      riprap plan configs/heavy_hitters_staged.yaml --budget 2 --from runs/heavy_hitters_staged-20260101-120000
+      riprap plan configs/heavy_hitters_staged.yaml --budget 3
+      riprap plan configs/heavy_hitters_staged.yaml --budget 3 --from runs/heavy_hitters_staged-20260101-120000
       riprap plan configs/pagerank.yaml --budget 40% --curve
     """
+    from riprap.configs.budget import replaceable
     from riprap.engine.plan.document import document
     from riprap.engine.plan.words import text
 
     loaded = _topology(topology, sets)
     _check_one({"--from": run, "--pilot-items": pilot_items, "--rates": rates})
-    number = replicas_of(budget, loaded.shape.replaceable)
+    number = replicas_of(budget, replaceable(loaded.shape, loaded.fault_tolerance))
     given = _given(loaded, run, rates) if pilot_items is None else _of_pilot(topology, sets, pilot_items)
     report = _report(loaded, number, given, algorithm, objective, domains)
     folder = _write(report, out)
@@ -118,13 +119,15 @@ def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
 def _report(
     topology: Topology, budget: int, given: Given, algorithm: str, objective: str, domains: str | None
 ) -> PlanReport:
+    from riprap.configs.budget import stages_without_replicas
     from riprap.controller.planning.rates import task_graph
     from riprap.engine.plan.domains_file import read_domains
     from riprap.engine.plan.make import budgets, make_plan
-    from riprap.engine.plan.premises import joins_of, notes_of, without_replicas
+    from riprap.engine.plan.premises import joins_of, notes_of
 
     shape, (file, path, measured_on) = topology.shape, given
-    graph = task_graph(shape, file.rates, joins_of(topology, file.joins), without_replicas(shape))
+    bare = stages_without_replicas(shape, topology.fault_tolerance)
+    graph = task_graph(shape, file.rates, joins_of(topology, file.joins), bare)
     apart = read_domains(domains, graph) if domains else ()
     notes = notes_of(shape, file.rates, graph, measured_on)
     wanted = budgets(graph.replaceable, budget)

@@ -31,15 +31,9 @@ def notes_of(shape: Shape, rates: StreamRates, graph: TaskGraph, measured_on: st
     return [*measured, *_assumptions(shape, rates), *_free(graph), *_left_out(shape), *_uneven(graph)]
 
 
-def without_replicas(shape: Shape) -> frozenset[str]:
-    """The stages on whose tasks no budget is spent: destinations. They show nothing while they are dead, and all of it
-    once they are back."""
-    return frozenset(shape.sinks)
-
-
 def _free(graph: TaskGraph) -> Iterator[str]:
     if names := [group.name for group in graph.operators if group.first in graph.free]:
-        yield f"destinations ({', '.join(names)}) are in no plan and count as alive: kept is what reaches them"
+        yield f"destinations ({', '.join(names)}) can have no replica and count as alive: kept is what reaches them"
 
 
 def _measured(shape: Shape, rates: StreamRates, measured_on: str) -> Iterator[str]:

@@ -40,14 +40,14 @@ def test_a_run_tells_the_planner_what_its_links_carried(cluster: SharedCluster, 
     assert links["read->chain"] == [[ROWS // 2] * 2] * 2, "each task reads half, and sends it to both"
     assert sum(map(sum, links["chain->link"])) > ROWS and links.keys() == {"read->chain", "chain->link", "link->total"}
     assert not (tmp_path / "out/carried").exists()
-    found = plan(cluster, chains, "--budget", "3", "--from", str(tmp_path / "out"))
+    found = plan(cluster, chains, "--budget", "4", "--from", str(tmp_path / "out"))
     total = sum(sum(map(sum, matrix)) for matrix in links.values())
     assert f"the rates are those of {tmp_path / 'out'}, whose links carried {total:,} items in all" in found["notes"]  # type: ignore[operator]
     assert found["output_fidelity"] == pytest.approx(1 / 8)
 
 
 def test_a_budget_is_what_starts_and_changes_nothing(cluster: SharedCluster, chains: Path, tmp_path: Path) -> None:
-    """Twice, the second time where the first was cancelled: with the replicas of the first."""
+    """Two replicas, and then as many as it takes to go on writing when the destination dies."""
     undisturbed = cluster.job(chains, tmp_path / "undisturbed")
     assert "replicas" not in undisturbed
     summary = cluster.job(chains, tmp_path / "out", *BUDGET)
@@ -55,6 +55,11 @@ def test_a_budget_is_what_starts_and_changes_nothing(cluster: SharedCluster, cha
     assert len(planned["tasks"]) == 2 == planned["budget"] and planned["rates"] == "assumed"
     assert summary["replicas"]["planned"] == [f"{task}~1" for task in planned["tasks"]]
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
+    tree = ("--set", "fault_tolerance.budget=4", "--set", "input.repeat=4", "--fault", "kill:total.0@30%")
+    killed = cluster.job(chains, tmp_path / "killed", *tree)
+    assert killed["replicas"]["planned"][-1] == "total.0~1", "a task of each stage, or nothing comes out"
+    assert [one["promoted"] for one in killed["replicas"]["takeovers"]] == ["total.0~1"]
+    assert killed["model"]["sha256"] == cluster.job(chains, tmp_path / "calm", *tree[2:4])["model"]["sha256"]
 
 
 def test_a_resumed_job_has_the_replicas_of_its_first_attempt(

@@ -88,11 +88,32 @@ def test_feedback_without_a_place_is_refused(edge: dict[str, Any], options: dict
     assert found.startswith(f"fault_tolerance.{wrong}")
 
 
-def test_a_plan_names_the_replicas_but_for_destinations(tmp_path: Path) -> None:
+def test_a_plan_names_the_replicas(tmp_path: Path) -> None:
     options = {"plan": plan(tmp_path / "plan.json", ["read.0", "count.2", "total.0"])}
     assert problems(options) == []
     chosen = PartiallyActiveOptions(scheme="partially_active", **options).chosen(shape())
-    assert chosen == {"replicate": ["read.0", "count.2"], "plan": None}
+    assert chosen == {"replicate": ["read.0", "count.2", "total.0"], "plan": None}
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"adapt": True}, "adapt is true: plans move the replicas of the stages before"),
+        (
+            {"reconcile": False, "tentative_after_ms": 200},
+            "reconcile is false: its copies would not write the same",
+        ),
+    ],
+)
+def test_a_plan_with_a_destination_that_can_have_none_is_refused(
+    tmp_path: Path, options: dict[str, Any], why: str
+) -> None:
+    path = plan(tmp_path / "plan.json", ["read.0", "total.0"])
+    (found,) = problems({"plan": path, **options})
+    assert found == f"fault_tolerance.plan {path} names total.0, a destination, and {why}"
+    has = "the topology has 6 tasks that can have a replica, and each has one at most"
+    assert problems({"budget": 7, **options}) == [f"fault_tolerance.budget is 7: {has}"]
+    assert problems({"budget": 6, **options}) == []
 
 
 def test_a_plan_of_another_topology_is_refused_with_all_differences(tmp_path: Path) -> None:
@@ -127,15 +148,15 @@ def test_a_plan_that_is_not_there_or_stands_beside_names_is_refused(tmp_path: Pa
     assert "beside replicate" in problems({"plan": path, "replicate": ["read"]})[0]
 
 
-@pytest.mark.parametrize("budget", [0, 6, "25%", "0%", "100%"])
+@pytest.mark.parametrize("budget", [0, 7, "25%", "0%", "100%"])
 def test_a_budget_is_a_number_or_a_share(budget: int | str) -> None:
     assert problems({"budget": budget, "planner": "greedy"}) == []
 
 
-@pytest.mark.parametrize("budget", [7, "101%", "-1%", "many%", "nan%"])
+@pytest.mark.parametrize("budget", [8, "101%", "-1%", "many%", "nan%"])
 def test_more_than_the_tasks_that_can_have_a_replica_is_refused(budget: int | str) -> None:
     (found,) = problems({"budget": budget})
-    has = "the topology has 6 tasks that can have a replica, and each has one at most"
+    has = "the topology has 7 tasks that can have a replica, and each has one at most"
     assert found == f"fault_tolerance.budget is {budget}: {'not a number of tasks' if budget == 'many%' else has}"
 
 

@@ -67,6 +67,7 @@ def test_a_free_destination_saves_its_replica() -> None:
     free = replace(paid, free=frozenset({4}))
     assert (largest_tree(paid), largest_tree(free)) == (3, 2)
     assert [Planner(paid).plan(budget).fidelity for budget in (2, 3)] == [0, 0.5]
+    assert not Planner(paid).plan(2).tasks, "the destination alone puts nothing out"
     assert Planner(free).plan(2).tasks == {0, 2} and Planner(free).plan(2).fidelity == 0.5
     assert Planner(free).plan(9).tasks == {0, 1, 2, 3}
     assert internal_completeness(free, free.alive({0, 2})) == pytest.approx(0.5)
