@@ -34,11 +34,11 @@ def wanted_copies(job: LedJob, tasks: list[str]) -> frozenset[WorkerId]:
 def adapt(run: Moment) -> None:
     """Begin replicas that are to run, and end those that are not: all once the others have caught up, and before, as
     many as there are too many."""
-    job, tasks = run.job, run.job.tasks
+    job, tasks, dead = run.job, run.job.tasks, run.job.detector.suspicions(run.now)
     on = [worker for worker in job.running if worker.copy]
     for worker in on:
-        if worker not in job.replicas and not job.is_up(worker):
-            _end(run, worker)  # it died, and is not missed
+        if worker not in job.replicas and (worker in dead or not job.is_up(worker)):
+            _end(run, worker)  # it is not missed, but who believes it to be up may wait for it
     missing = [worker for worker in tasks if worker in job.replicas and tasks[worker].off]
     begun = [worker for worker in on if worker in job.replicas]
     late = [worker for worker in begun if not _has_caught_up(job, worker)]

@@ -60,12 +60,12 @@ class Process:
         self.ready_at = ready_at
         self.hung = False
 
-    def live(self, now: float, finish: bool) -> None:
+    def live(self, now: float, finish: bool, catches_up: bool) -> None:
         """Let it work until now."""
         if self.row.state == EXITED or self.hung or now < self.ready_at:
             return
         self.row.state = UP
-        self.row.stats = {"caught_up_at": self.ready_at}
+        self.row.stats |= {"caught_up_at": self.ready_at} if catches_up else {}
         self.row.beat += 1
         self.row.done |= finish and self.row.worker.startswith("sink")
 
@@ -115,7 +115,7 @@ class SimulatedAgent:
     def make_report(self) -> dict[str, Any]:
         """The next report."""
         for process in self.processes.values():
-            process.live(self.world.now, self.world.finish)
+            process.live(self.world.now, self.world.finish, not self.world.has_ghosts)
         self.report.number += 1
         self.report.rows = [process.row for process in self.processes.values()]
         changes = self.reports.encode(self.report.number, self.report.state())
@@ -143,6 +143,8 @@ class World:
         self.stored_term = 0
         self.zookeeper_away_until = 0.0
         self.started: set[Key] = set()
+        self.has_ghosts = False
+        """True while somebody is told to be up whose process is gone: peers may wait for it."""
         self.deposed_until: dict[int, float] = {}
         self.replies: list[Any] = []
         for host in ("h1", "h2"):
@@ -199,8 +201,12 @@ class World:
         for agent in self.agents.values():
             workers = [process.row.worker for process in agent.running()]
             assert len(workers) == len(set(workers)), f"two processes of one worker on {agent.report.host}: {workers}"
-        if self.core.jobs["job"].phase == "COMPLETED":
+        job = self.core.jobs["job"]
+        if job.phase == "COMPLETED":
             assert self.finish, "completed before its sinks were done"
+        alive = {(p.row.worker, p.row.incarnation) for agent in self.agents.values() for p in agent.running()}
+        told = {(str(one), seen.incarnation) for one, seen in job.view.workers.items() if seen.state == UP}
+        self.has_ghosts = bool(told - alive)
 
     def note_start(self, worker: str, incarnation: int) -> None:
         """A process is started."""

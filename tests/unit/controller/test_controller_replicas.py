@@ -98,6 +98,15 @@ def test_one_that_is_to_end_and_dies_is_not_replaced() -> None:
     assert not driver.status["failures"], "it is not missed"
 
 
+def test_one_that_is_to_end_and_goes_with_its_host_is_up_for_nobody() -> None:
+    driver = running()
+    adapt(driver, "source.1")
+    assert states(driver)[COPIES[0]] == "up"
+    driver.take(driver.core.members({"h1": "another"}, driver.now))
+    assert states(driver)[COPIES[0]] == "off"
+    assert COPIES[0] not in {failure["worker"] for failure in driver.status["failures"]}, "it is not missed"
+
+
 def test_a_new_leader_takes_one_that_was_ended_for_no_loss() -> None:
     driver = running()
     adapt(driver)
