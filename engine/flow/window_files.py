@@ -35,9 +35,13 @@ class WindowFiles:
         files._folder = self._run_dir / TENTATIVE
         return files
 
+    def path(self, name: str, window: int) -> Path:
+        """The place of a window's arrays."""
+        return self._folder / f"{name}.{self._task}.{window}.npz"
+
     def write(self, name: str, window: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a window's arrays under a name; once more in this incarnation takes the place of the former."""
-        path = self._folder / f"{name}.{self._task}.{window}.npz"
+        path = self.path(name, window)
         if kept := path not in self._written and path.exists():
             if self._output is not None:
                 with np.load(path) as file:

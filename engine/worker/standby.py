@@ -43,6 +43,24 @@ class HeldFile(NamedTuple):
         """Write it, unless it is there."""
         self.files.write(self.name, self.window, self.arrays)
 
+    @property
+    def path(self) -> Path:
+        """Its place."""
+        return self.files.path(self.name, self.window)
+
+    @property
+    def differs(self) -> bool:
+        """True where another one is there; somebody may have taken it away."""
+        try:
+            with np.load(self.path) as there:
+                return set(there) != self.arrays.keys() or any(_differ(there[key], self.arrays[key]) for key in there)
+        except FileNotFoundError:
+            return False
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> bool:
+    return (one.dtype, one.shape) != (other.dtype, other.shape) or one.tobytes() != other.tobytes()
+
 
 class HeldWindow(NamedTuple):
     """A closed window that another copy has not announced yet; `first` of its rows are behind those of all others."""
@@ -128,19 +146,25 @@ class StandbyOutputs:
             self._compare(self._held.popleft())
 
     def _compare(self, window: HeldWindow) -> None:
-        """JobFailed where the other copy has written other rows: then no takeover would be exact."""
-        if window.rows is None or not len(window.rows):
-            return
-        own = np.ascontiguousarray(window.rows, "<f8")
-        theirs = self._written(window.first, len(own))
-        if own.tobytes() != theirs.tobytes():
-            same = [a.tobytes() == b.tobytes() for a, b in zip(own, theirs, strict=False)]
-            row = [*same, False].index(False)
+        """JobFailed where the other copy has written other rows or files: then no takeover would be exact."""
+        found = self._other_rows(window) or next((file.path.name for file in window.files if file.differs), "")
+        if found:
             raise JobFailed(
-                f"copies of {self._me.primary} differ: in window {window.boundary.epoch}, {self._me} has put out other"
-                f" rows than the one that writes, first in row {row + 1} of the window",
+                f"copies of {self._me.primary} differ: in window {window.boundary.epoch}, {self._me} has put out"
+                f" another {found} than the one that writes",
                 REMEDY,
             )
+
+    def _other_rows(self, window: HeldWindow) -> str:
+        """The first row that differs, in words; empty where none does."""
+        if window.rows is None or not len(window.rows):
+            return ""
+        own = np.ascontiguousarray(window.rows, "<f8")
+        theirs = self._written(window.first, len(own))
+        if own.tobytes() == theirs.tobytes():
+            return ""
+        same = [a.tobytes() == b.tobytes() for a, b in zip(own, theirs, strict=False)]
+        return f"row {[*same, False].index(False) + 1}"
 
     # what the task tells
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:

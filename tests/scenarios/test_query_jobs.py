@@ -45,7 +45,7 @@ def written(run_dir: Path) -> dict[str, list[tuple[bytes, int]]]:
 REPLAY = "{scheme: partially_active, checkpoint_s: null, replay_s: 0.5}"
 
 
-@pytest.mark.parametrize("scheme", [ACTIVE, REPLAY, "{scheme: upstream_backup}"])
+@pytest.mark.parametrize("scheme", [ACTIVE.replace("merge.0", "merge.0, top.0"), REPLAY, "{scheme: upstream_backup}"])
 def test_the_most_frequent_paths_are_those_of_the_log(scheme: str, cli: Cli, cluster: SharedCluster) -> None:
     requests, job = cli.directory / "requests.txt", cli.directory / "top_paths.yaml"
     synth.worldcup(str(requests), ROWS)

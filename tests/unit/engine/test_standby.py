@@ -69,7 +69,7 @@ def test_copies_that_put_out_other_rows_end_the_job_and_the_first_is_named(
     assert other.holds
     writer.committed(boundary(2), 0.01, others)
     writer.durable(Epoch(2))
-    with pytest.raises(JobFailed, match=r"total\.0 differ: in window 2, total\.0~1 has .* first in row [13] of"):
+    with pytest.raises(JobFailed, match=r"total\.0 differ: in window 2, total\.0~1 has put out another row [13] than"):
         _ = other.holds
 
 
@@ -158,6 +158,32 @@ def test_files_of_windows_are_held_too_as_they_were_when_they_were_written(tmp_p
     assert (tmp_path / "rows.1.csv").stat().st_mtime_ns == before, "that was announced, and with it written"
     files[1].write("found", 4, {"value": values})
     assert (tmp_path / "output" / "found.0.4.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"value": np.array([1, 3])}, {"value": np.array([1.0, 2.0])}, {"value": np.array([[1, 2]])},
+        {"value": np.array([1, 2]), "more": np.array([1])}, {"other": np.array([1, 2])},
+    ],
+)  # fmt: skip
+def test_copies_that_write_other_files_of_a_window_end_the_job(
+    tmp_path: Path, copy: Make, others: dict[str, np.ndarray]
+) -> None:
+    writer, other = copy(), copy()
+    theirs, own = (CopiedFiles(WindowFiles(tmp_path, 0, DataflowOperator), one) for one in (writer, other))
+    writer.begin_to_write(False)
+    for window, arrays in (1, {"value": np.array([1, 2])}), (2, {"value": np.array([1, 2])}), (3, others):
+        theirs.write("found", window, arrays)
+        close(writer, window)
+    (tmp_path / "output/found.0.2.npz").unlink()  # by whoever has read it
+    for window in 1, 2:
+        own.write("found", window, {"value": np.array([1, 2])})
+        close(other, window)
+    own.write("found", 3, {"value": np.array([1, 2])})
+    close(other, 3)
+    with pytest.raises(JobFailed, match=r"in window 3, total\.0~1 has put out another found\.0\.3\.npz than"):
+        _ = other.holds
 
 
 def test_tentative_windows_are_shown_by_who_writes_alone(tmp_path: Path, copy: Make) -> None:
