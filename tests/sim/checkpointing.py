@@ -33,6 +33,8 @@ class Checkpointing:
         """Losses for which nobody else went back."""
         self.coordinator = Coordinator(PACE, self.marks, sim.now)
         self.parts: dict[WorkerId, tuple[int, int]] = {}
+        self._sent: dict[WorkerId, tuple[int, int]] = {}
+        """The same as soon as they are on their way."""
         self.writing = False
         self.whole: list[int] = []
         self.savepoints: dict[int, str] = {}
@@ -66,8 +68,11 @@ class Checkpointing:
     def _hear(self) -> None:
         sim = self.sim
         for worker, node in sim.nodes.items():
-            if node.alive and node.task.part.number:
-                news = (node.life, node.task.part.number)
+            if not node.alive or not (number := node.task.part.number):
+                continue
+            news = (node.life, number)
+            if self._sent.get(worker) != news:
+                self._sent[worker] = news
                 sim.at(sim.rng.expovariate(1 / NEWS_S), lambda w=worker, n=news: self._take(w, n))
 
     def _take(self, worker: WorkerId, news: tuple[int, int]) -> None:
