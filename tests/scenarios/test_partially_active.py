@@ -167,7 +167,7 @@ def test_a_replica_that_lags_begins_anew_from_what_its_primary_has_saved(
     (cluster.directory / "dawdles").write_text(str(copy["pid"]))
     summary, events = cluster.finish(job, tmp_path / "out"), list(read_events(tmp_path / "out"))
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"] and summary["lost"]["items"] == 0
-    assert summary["replicas"]["rebuilt"] == ["link.1~1"]
+    assert set(summary["replicas"]["rebuilt"]) == {"link.1~1"}
     assert not summary["replicas"]["takeovers"], "it held nobody up"
     assert {failure["worker"] for failure in summary["failures"]} == {"link.1~1"}
     own = [event for event in events if event["event"] == "restored" and "epoch" in event]
