@@ -12,11 +12,19 @@ from riprap.configs.shape import Shape
 BUDGET = "a number of tasks, as 8, or a share of them, as 25%"
 
 
+def why_destinations_have_none(options: Mapping[str, Any]) -> tuple[str, str]:
+    """The reason for which no destination can have one under these options of fault tolerance, and what to do without
+    it; empty where each can."""
+    if options.get("reconcile") is False:
+        return "reconcile is false: its copies would not write the same", "tentative output that is made exact"
+    if options.get("adapt") is True:
+        return "adapt is true: plans move the replicas of the stages before", "no fault_tolerance.adapt"
+    return "", ""
+
+
 def stages_without_replicas(shape: Shape, options: Mapping[str, Any]) -> frozenset[str]:
-    """The stages none of whose tasks can have one under these options of fault tolerance: destinations, whose copies
-    would not write the same in place, and whose writer is chosen for the whole job."""
-    in_place, adapts = not options.get("reconcile", True), options.get("adapt", False)
-    return frozenset(shape.sinks if in_place or adapts else ())
+    """The stages none of whose tasks can have one under these options."""
+    return frozenset(shape.sinks if any(why_destinations_have_none(options)) else ())
 
 
 def replaceable(shape: Shape, options: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import BLOCKS_MAX
 from riprap.configs.base import Section
-from riprap.configs.budget import BUDGET, replaceable, replicas_allowed, stages_without_replicas
+from riprap.configs.budget import BUDGET, replaceable, replicas_allowed, why_destinations_have_none
 from riprap.configs.plan_file import PlanFile
 from riprap.configs.problems import FieldPath, Problem
 from riprap.configs.roles import role_problems
@@ -361,30 +361,24 @@ class PartiallyActiveOptions(Keeping):
             return
         if differences := list(plan.differences(shape)):
             yield Problem(at, f"{path} is of another topology: {'; '.join(differences)}", "a plan of this one", fix)
+        why, _ = why_destinations_have_none(vars(self))
         for task in plan.tasks if not differences else ():
             stage, _, index = task.partition(".")
             if index not in map(str, range(shape.parallelism.get(stage, 0))):
                 yield Problem(at, f"{path} names {task}, and there is no such task", "a plan of this topology", fix)
-            elif why := self._bare(stage, shape):
+            elif why and stage in shape.sinks:
                 yield Problem(at, f"{path} names {task}, a destination, and {why}", "a plan of this topology", fix)
 
     def _replica_problems(self, at: FieldPath, name: str, shape: Shape) -> Iterator[Problem]:
         """A name of nobody, or of a destination that can have none."""
-        stages = [*shape.parallelism]
+        stages, (why, instead) = [*shape.parallelism], why_destinations_have_none(vars(self))
         stage, _, index = name.partition(".")
         if stage not in stages or (index and index not in map(str, range(shape.parallelism[stage]))):
             wrong = f"is {name}, and there is no such stage or task"
             yield Problem(at, wrong, f"stages or tasks of {', '.join(stages)}: {stages[0]} or {stages[0]}.0")
-        elif why := self._bare(stage, shape):
-            yield Problem(at, f"is {name}, a destination, and {why}", "stages or tasks before the destinations")
-
-    def _bare(self, stage: str, shape: Shape) -> str:
-        """The reason for which no task of a stage can have a replica; empty where each can."""
-        if stage not in stages_without_replicas(shape, vars(self)):
-            return ""
-        if not self.reconcile:
-            return "reconcile is false: its copies would not write the same"
-        return "adapt is true: plans move the replicas of the stages before"
+        elif why and stage in shape.sinks:
+            wrong = f"is {name}, a destination, and {why}"
+            yield Problem(at, wrong, f"stages or tasks before the destinations, or {instead}")
 
 
 class Checkpoints(Saving):

@@ -35,14 +35,13 @@ def adapt(run: Moment) -> None:
     """Begin replicas that are to run, and end those that are not: all once the others have caught up, and before, as
     many as there are too many."""
     job, tasks, dead = run.job, run.job.tasks, run.job.detector.suspicions(run.now)
-    on = [worker for worker in job.running if worker.copy]
-    for worker in on:
-        if worker not in job.replicas and (worker in dead or not job.is_up(worker)):
+    for worker in _leaving(job):
+        if worker in dead or not job.is_up(worker):
             _end(run, worker)  # it is not missed, but who believes it to be up may wait for it
     missing = [worker for worker in tasks if worker in job.replicas and tasks[worker].off]
-    begun = [worker for worker in on if worker in job.replicas]
+    begun = [worker for worker in job.running if worker in job.replicas]
     late = [worker for worker in begun if not _has_caught_up(job, worker)]
-    leaving = [worker for worker in on if worker not in job.replicas and not tasks[worker].off]
+    leaving = _leaving(job)
     if not late:
         spare = len(begun) + len(leaving) - len(job.replicas)
         for worker in leaving[: max(0, spare)] if missing else leaving:
@@ -63,6 +62,11 @@ def promote(run: Moment) -> None:
         writer = job.writers.get(worker.primary)
         if writer is not None and job.tasks[writer].lost_at is not None and job.is_up(worker):
             job.writers[worker.primary] = worker
+
+
+def _leaving(job: LedJob) -> list[WorkerId]:
+    """The replicas that run, and are not to."""
+    return [worker for worker in job.running if worker.copy and worker not in job.replicas]
 
 
 def _has_caught_up(job: LedJob, worker: WorkerId) -> bool:

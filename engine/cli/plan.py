@@ -119,15 +119,12 @@ def _given(topology: Topology, run: str | None, rates: str | None) -> Given:
 def _report(
     topology: Topology, budget: int, given: Given, algorithm: str, objective: str, domains: str | None
 ) -> PlanReport:
-    from riprap.configs.budget import stages_without_replicas
-    from riprap.controller.planning.rates import task_graph
     from riprap.engine.plan.domains_file import read_domains
     from riprap.engine.plan.make import budgets, make_plan
-    from riprap.engine.plan.premises import joins_of, notes_of
+    from riprap.engine.plan.premises import graph_of, notes_of
 
     shape, (file, path, measured_on) = topology.shape, given
-    bare = stages_without_replicas(shape, topology.fault_tolerance)
-    graph = task_graph(shape, file.rates, joins_of(topology, file.joins), bare)
+    graph = graph_of(topology, file.rates, file.joins)
     apart = read_domains(domains, graph) if domains else ()
     notes = notes_of(shape, file.rates, graph, measured_on)
     wanted = budgets(graph.replaceable, budget)

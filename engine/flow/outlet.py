@@ -242,7 +242,7 @@ class Outlet:
         takes the processors from its next incarnation, for which all will wait. A copy that lags, or is down, holds
         nobody up while another copy does not."""
         for link in self.links.values():
-            if not (link.waiting or link.is_over) or link.joint.feedback or not self._is_blocked(link):
+            if link.joint.feedback or not self._is_blocked(link):
                 continue
             if all(self._is_blocked(twin) for twin in link.twins if twin.wanted):
                 return True
@@ -260,7 +260,7 @@ class Outlet:
                 link.release(self.port.unacknowledged(link.joint.edge, link.to))
             if link.is_over:
                 link.is_over = self.port.unacknowledged(link.joint.edge, link.to) > self.scheme.window.blocks
-            if link.waiting and link.may_send:
+            if link.waiting:
                 self._send_what_waits(link)
             if link.overflows:
                 link.overflows = bool(link.waiting)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from riprap.configs.budget import stages_without_replicas
 from riprap.configs.topology import Topology
 from riprap.controller.planning.fidelity import fidelity_of
-from riprap.controller.planning.rates import StreamRates, task_graph
+from riprap.controller.planning.rates import StreamRates
 from riprap.engine.plan.document import PlanReport
 from riprap.engine.plan.make import make_plan
-from riprap.engine.plan.premises import joins_of
+from riprap.engine.plan.premises import graph_of
 from riprap.engine.plan.words import percent
 
 
@@ -56,8 +55,7 @@ def _some(tasks: Collection[str]) -> str:
 
 def adaptation(topology: Topology, rates: StreamRates, running: Collection[str], budget: int) -> Adaptation:
     """Plan anew for so many replicas, at most one for each task that can have one; `running` are the tasks with one."""
-    bare = stages_without_replicas(topology.shape, topology.fault_tolerance)
-    graph = task_graph(topology.shape, rates, joins_of(topology, {}), bare)
+    graph = graph_of(topology, rates)
     report = make_plan(topology, graph, budget, "auto", "worst", (), None, (), [budget])
     chosen = frozenset(graph.names.index(name) for name in running)
     return Adaptation(report, tuple(running), fidelity_of(graph, chosen))

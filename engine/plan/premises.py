@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from riprap.configs.budget import stages_without_replicas
 from riprap.configs.shape import Shape
 from riprap.configs.topology import Topology
 from riprap.controller.planning.cuts import rank_one_excess
 from riprap.controller.planning.graph import TaskGraph
-from riprap.controller.planning.rates import StreamRates
+from riprap.controller.planning.rates import StreamRates, task_graph
 from riprap.engine.plan.rates_file import assumed
 from riprap.operators.loading import load_operator
 
@@ -23,6 +24,12 @@ def joins_of(topology: Topology, told: Mapping[str, bool]) -> frozenset[str]:
 
 def _is_join(operator: str) -> bool:
     return bool(getattr(load_operator(operator), "correlated_inputs", False))
+
+
+def graph_of(topology: Topology, rates: StreamRates, told: Mapping[str, bool] | None = None) -> TaskGraph:
+    """The tasks of a topology as plans see them; `told` overrules which stages join. ConfigError as `task_graph`."""
+    bare = stages_without_replicas(topology.shape, topology.fault_tolerance)
+    return task_graph(topology.shape, rates, joins_of(topology, told or {}), bare)
 
 
 def notes_of(shape: Shape, rates: StreamRates, graph: TaskGraph, measured_on: str = "") -> list[str]:

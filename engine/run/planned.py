@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.files import replace as replace_file
 from riprap.codec.json_text import to_json
-from riprap.configs.budget import replicas_allowed, stages_without_replicas
+from riprap.configs.budget import replicas_allowed
 from riprap.configs.topology import Topology
 
 if TYPE_CHECKING:
@@ -50,14 +50,13 @@ def write_plan(run_dir: Path, report: PlanReport) -> None:
 
 
 def _plan(topology: Topology, budget: str, planner: str) -> PlanReport:
-    from riprap.controller.planning.rates import StreamRates, task_graph  # other jobs need none of it
+    from riprap.controller.planning.rates import StreamRates  # other jobs need none of it
     from riprap.engine.plan.make import make_plan
-    from riprap.engine.plan.premises import joins_of, notes_of
+    from riprap.engine.plan.premises import graph_of, notes_of
 
     shape, rates = topology.shape, StreamRates()
     try:
-        bare = stages_without_replicas(shape, topology.fault_tolerance)
-        graph = task_graph(shape, rates, joins_of(topology, {}), bare)
+        graph = graph_of(topology, rates)
         number = replicas_allowed(budget, graph.replaceable)
         notes = notes_of(shape, rates, graph)
         return make_plan(topology, graph, number, cast(Any, planner), "worst", (), None, notes, [number])

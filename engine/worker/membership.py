@@ -64,7 +64,7 @@ class Membership:
         if view.get("round", 0) > self.port.links.round:
             self._enter(Round(view["round"]), is_first, view.get("checkpoint", (0, 0))[1])
         has_begun = view["phase"] in (Phase.RUNNING, Phase.RECOVERING)
-        if is_first and has_begun:
+        if is_first and has_begun:  # a job that runs: here a replica may be ahead of its primary, and is asked
             self.task.start()
         # Of a task's copies the first that is there is asked for its output, and who never died is ahead of the others.
         for worker, entry in sorted(entries.items(), key=lambda one: one[1]["incarnation"]):

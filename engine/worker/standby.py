@@ -26,6 +26,7 @@ from riprap.engine.flow.runs import Runs
 from riprap.engine.flow.window_files import WindowFiles
 from riprap.engine.worker.epochs_file import file_name, last_announced
 from riprap.engine.worker.outputs import RowsFile, SinkOutputs
+from riprap.operators.trial.arrays import differing_names
 
 LOOK_S = 0.005
 """Between two looks at what is announced, while something is held and there is nothing else to do."""
@@ -53,13 +54,9 @@ class HeldFile(NamedTuple):
         """True where another one is there; somebody may have taken it away."""
         try:
             with np.load(self.path) as there:
-                return set(there) != self.arrays.keys() or any(_differ(there[key], self.arrays[key]) for key in there)
+                return bool(differing_names(dict(sorted(there.items())), dict(sorted(self.arrays.items()))))
         except FileNotFoundError:
             return False
-
-
-def _differ(one: np.ndarray, other: np.ndarray) -> bool:
-    return (one.dtype, one.shape) != (other.dtype, other.shape) or one.tobytes() != other.tobytes()
 
 
 class HeldWindow(NamedTuple):

@@ -55,11 +55,11 @@ def test_a_budget_is_what_starts_and_changes_nothing(cluster: SharedCluster, cha
     assert len(planned["tasks"]) == 2 == planned["budget"] and planned["rates"] == "assumed"
     assert summary["replicas"]["planned"] == [f"{task}~1" for task in planned["tasks"]]
     assert summary["model"]["sha256"] == undisturbed["model"]["sha256"]
-    tree = ("--set", "fault_tolerance.budget=4", "--set", "input.repeat=4", "--fault", "kill:total.0@30%")
-    killed = cluster.job(chains, tmp_path / "killed", *tree)
+    longer, tree = ("--set", "input.repeat=4"), ("--set", "fault_tolerance.budget=4", "--fault", "kill:total.0@30%")
+    killed = cluster.job(chains, tmp_path / "killed", *longer, *tree)
     assert killed["replicas"]["planned"][-1] == "total.0~1", "a task of each stage, or nothing comes out"
     assert [one["promoted"] for one in killed["replicas"]["takeovers"]] == ["total.0~1"]
-    assert killed["model"]["sha256"] == cluster.job(chains, tmp_path / "calm", *tree[2:4])["model"]["sha256"]
+    assert killed["model"]["sha256"] == cluster.job(chains, tmp_path / "calm", *longer)["model"]["sha256"]
 
 
 def test_a_resumed_job_has_the_replicas_of_its_first_attempt(
