@@ -292,14 +292,10 @@ class PartiallyActiveOptions(Keeping):
             yield from self._plan_problems(self.plan, shape)
 
     def _feedback_problems(self, shape: Shape) -> Iterator[Problem]:
-        """Loops, feedback that is taken whenever it comes, and what would need a window without it."""
+        """Feedback that is taken whenever it comes, and what would need a window without it."""
         at = ("fault_tolerance", "scheme")
         for edge in shape.edges:
-            if edge.loop:
-                wrong = f"is partially_active, and {edge.name} is a loop, which has no place in the order of windows"
-                fix = "set fault_tolerance.scheme to barrier, for example"
-                yield Problem(at, wrong, "an exact scheme for that", fix)
-            elif edge.feedback and edge.consistency == "asp":
+            if edge.feedback and not edge.loop and edge.consistency == "asp":
                 wrong = f"is partially_active, and {edge.name} feeds back under asp: no window says when that comes in"
                 fix = "set its consistency to bsp or ssp, or fault_tolerance.scheme to barrier"
                 yield Problem(at, wrong, "an exact scheme for that, or feedback that is awaited", fix)

@@ -83,7 +83,7 @@ class Layout:
             reply = Edge(len(topology.edges) + edge.index, f"{edge.downstream}->{edge.upstream}:reply")
             if edge.downstream == me.stage:
                 origins = [i for i in range(pair[0]) if me.index in targets(edge, *pair, i)]
-                origins = [i for i in origins if WorkerId(edge.upstream, i) != me]
+                origins = [i for i in origins if WorkerId(edge.upstream, i) != me.primary]
                 workers = tuple(WorkerId(edge.upstream, i) for i in origins)
                 source = edge.upstream in topology.sources
                 inputs.append(
@@ -94,7 +94,7 @@ class Layout:
                 )
             if edge.upstream == me.stage:
                 reached = (WorkerId(edge.downstream, j) for j in targets(edge, *pair, me.index))
-                workers = tuple(worker for worker in reached if worker != me)
+                workers = tuple(worker for worker in reached if worker != me.primary)
                 copies = topology.copies_of(workers)
                 outputs.append(
                     Joint(

@@ -54,7 +54,7 @@ class Outlet:
     on_put: Callable[[OutletLink, Block, bool], None] | None = None
     """The scheme's hook, where it has one."""
     ends_feedback = False
-    """True when the end of a window is put on edges that lead back too."""
+    """True when the end of a window is put on edges that lead back too, but for loops."""
 
     def __init__(self, layout: Layout, port: Port, progress: TaskProgress, files: WindowFiles) -> None:
         self.layout, self.port, self.progress = layout, port, progress
@@ -150,7 +150,7 @@ class Outlet:
             meta = {"items": share, "last": last} | opened(opened_at, self.port.now()) | told
             self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
         for link in self.links.values() if self.ends_feedback else ():
-            if link.joint.feedback:
+            if link.joint.feedback and link.joint.is_awaited:
                 meta = {"items": 0, "last": last} | opened(opened_at, self.port.now())
                 self._put(link, Block(Kind.PUNCTUATION, self.epoch, meta=meta))
 

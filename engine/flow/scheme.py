@@ -97,7 +97,7 @@ class Scheme:
 
     ordered = False
     """True when all tasks take blocks in one order, window by window: feedback too, of which the ends of windows are
-    put out as well. Loops have no such order, nor have inputs that go on."""
+    put out as well. Only loops have no such order, so they go in supersteps, which say the same in any."""
 
     exact = False
     """True when a source that starts again goes back to where its state is, and leaves nothing of its input out."""

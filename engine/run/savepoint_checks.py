@@ -67,7 +67,7 @@ def _scheme_problems(topology: Topology) -> Iterator[Problem]:
     if coded_stages(topology) or not set(names) <= set(exact):
         wrong = f"is {', '.join(names)}, and the job begins from a savepoint"
         yield Problem(("fault_tolerance", "scheme"), wrong, f"one of {', '.join(exact)} for all stages")
-    if SCHEMES[topology.scheme].ordered and any(edge.feedback for edge in topology.edges):
+    if SCHEMES[topology.scheme].ordered and any(edge.feedback and not edge.loop for edge in topology.edges):
         wrong = f"is {topology.scheme}, and no savepoint says where the windows of feedback end"
         yield Problem(("fault_tolerance", "scheme"), wrong, "another one for a job that feeds back and begins from one")
     if topology.fault_tolerance.get("checkpoint_s", math.inf) is None:

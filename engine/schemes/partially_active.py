@@ -93,6 +93,8 @@ class PartiallyActive(Scheme):
             for joint in bench.layout.inputs
             for worker in joint.workers
         }
+        self._loops = frozenset(link for link, lead in bench.layout.leads.items() if lead == math.inf)
+        """The links whose blocks have no turns: supersteps say the same in whatever order these come."""
         self._marks: deque[RestartPoint] = deque()
         """Those that are not durable, oldest first."""
         self._safe = 0
@@ -120,18 +122,20 @@ class PartiallyActive(Scheme):
     def _rotation(self) -> Rotation:
         """Begun when the first block comes: all that was saved is restored by then."""
         progress, leads = self.bench.progress, self.bench.layout.leads
-        links = [*self._senders, *([INPUT] if self.bench.layout.is_source else [])]
+        awaited = [link for link in self._senders if link not in self._loops]
+        links = [*awaited, *([INPUT] if self.bench.layout.is_source else [])]
         closed = {link: (progress.feedback if link in leads else progress.closed).get(link, 0) for link in links}
         return Rotation(closed, leads)
 
     def may_come(self, link: LinkKey) -> bool:
-        return link == self._rotation.turn
+        return link == self._rotation.turn or link in self._loops
 
     def on_receive(self, entry: Entry) -> None:
         if self._in_place is not None and self._in_place.is_late(entry):
             self.bench.port.count("late_items_dropped", entry.block.items)
             return
-        self._rotation.note(entry.block)
+        if entry.link not in self._loops:
+            self._rotation.note(entry.block)
         if not entry.is_input:
             if "digests" in entry.block.meta:
                 self._pass_on(entry)
@@ -217,7 +221,7 @@ class PartiallyActive(Scheme):
     def on_put(self, link: OutletLink, block: Block, muted: bool) -> None:
         if block.kind == Kind.PUNCTUATION and (absent := self.absent):
             block.meta["absent"] = list(absent)
-        if self._digests is not None and not link.to.copy:
+        if self._digests is not None and not link.to.copy and link.joint.is_awaited:
             self._digests.put(link.key, block)
         self._spool.note(block, self._memory_bytes, self._kept)
 

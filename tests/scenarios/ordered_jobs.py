@@ -14,6 +14,8 @@ import time
 import numpy as np
 
 import riprap
+from riprap.operators.iteration.loop_state import LoopState
+from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration, Messages, Spoken
 from riprap.operators.states import Vector
 
 
@@ -93,6 +95,36 @@ class Returned(Rows):
 
     def process_punctuation(self, epoch, out):
         out.feed_back((self.state.values.sum(keepdims=True) + epoch,))
+
+
+class Circled(Iteration):
+    '''The sum of each key of a window, which a loop has carried around all keys.'''
+
+    def __init__(self):
+        super().__init__(8)
+        self.state = LoopState(3, sums=np.zeros(7))
+
+    def begin(self):
+        rows, self.state.rows = self.state.rows, np.zeros((0, 3))
+        self.state.arrays["sums"] = np.bincount(rows[:, 0].astype(int), rows[:, 1], 7)
+
+    def superstep(self, number, messages, totals):
+        if number:
+            self.state.arrays["sums"] = np.bincount(messages.keys, messages.values, 7)
+        if number == 7:
+            return Spoken(NO_MESSAGES)
+        return Spoken(Messages((np.arange(7) + 1) % 7, self.state.arrays["sums"]))
+
+    def answer(self):
+        return np.arange(7), self.state.arrays["sums"]
+
+
+class CircledRows(Rows):
+    '''Rows of what a loop has found.'''
+
+    def process_data(self, items, first, out):
+        self.state.add(*items.arrays)
+        return items.count
 """
 )
 """And what is between them, whose sums depend on the order of all blocks."""

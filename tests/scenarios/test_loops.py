@@ -102,6 +102,36 @@ def test_ranks_are_the_undisturbed_ones_after_a_kill_in_mid_loop(graph: Cli, clu
     graph.await_no_process()
 
 
+ORDERED = "scheme: partially_active, checkpoint_s: 0.05"
+
+
+def test_a_task_takes_its_supersteps_alone_again(graph: Cli, cluster: SharedCluster) -> None:
+    """From its own checkpoint, which it has made at a window's end; the others wait within the loop."""
+    calm = cluster.job(graph.directory / "ranks.yaml", graph.directory / "calm")
+    summary, steps = deadly(graph, 40, ("scheme: barrier, interval_ms: 50", ORDERED))
+    after = steps[steps.index((2, 40)) + 1]
+    assert after in ((1, 0), (2, 0)) and steps[-1] == (2, 59)
+    assert [one["worker"] for one in summary["failures"]] == ["rank.1"] and not summary["rollbacks"]
+    assert values_of(summary) == values_of(calm)
+    graph.await_no_process()
+
+
+def test_a_replica_goes_on_within_a_loop(graph: Cli, cluster: SharedCluster) -> None:
+    """Its primary dies as soon as window 1 is announced, so in the loop of window 2, which takes half a second."""
+    calm = cluster.job(graph.directory / "ranks.yaml", graph.directory / "calm")
+    (graph.directory / "deadly.py").write_text(DEADLY.replace("AT", "-1"))
+    job = JOB.replace("pagerank:PageRank", "deadly:DeadlyRank")
+    job = job.replace("scheme: barrier, interval_ms: 50", f"{ORDERED}, replicate: [rank]")
+    (graph.directory / "copied.yaml").write_text(job)
+    ended = graph.answer("run", "copied.yaml", "--out", "out", "--json", "--fault", "kill:rank.1@epoch=1")
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert [one["worker"] for one in summary["failures"]] == ["rank.1"]
+    assert [one["promoted"] for one in summary["replicas"]["takeovers"]] == ["rank.1~1"]
+    assert values_of(summary) == values_of(calm)
+    graph.await_no_process()
+
+
 CONVERGE = ("supersteps: 60, tolerance: 0.0", "tolerance: 1.0e-9")
 
 

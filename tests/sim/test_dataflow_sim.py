@@ -81,7 +81,7 @@ FED_BACK = ("bsp", "ssp", "asp")
 NEED_ORDER = ("async_loop", "nested_stages")
 """A scheme that repeats no order is refused with these (engine/run/kinds/dataflow.py)."""
 IN_SUPERSTEPS = ("self", "two_cycles", "delta", "nested")
-"""In which the scheme `optimistic` begins loops from what was found."""
+"""In which the scheme `optimistic` begins loops from what was found, and which `partially_active` takes."""
 CASES = [
     (scheme, shape)
     for scheme, options in EXACT.items()
@@ -89,8 +89,8 @@ CASES = [
     if "interval_ms" not in options or not shape.startswith(("coded", "copied"))  # which take no checkpoints
     if not SCHEMES[options["scheme"]].reorders or shape not in NEED_ORDER
     if scheme != "optimistic" or shape in IN_SUPERSTEPS  # elsewhere it is barrier, or refused
-    if scheme not in ("local", "partially_active") or shape not in (*LOOPS, "asp")  # which is refused
-    if scheme != "local" or shape not in FED_BACK  # likewise
+    if scheme != "local" or shape not in (*LOOPS, *FED_BACK)  # which is refused
+    if scheme != "partially_active" or shape not in (*NEED_ORDER, "asp")  # likewise
     if scheme != "partially_active" or not shape.startswith(("coded", "copied"))  # likewise
 ]
 WITHOUT_LOOPS = [shape for shape in SHAPES if shape not in LOOPS]

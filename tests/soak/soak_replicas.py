@@ -2,11 +2,12 @@
 
     python tests/soak/soak_replicas.py --count 200 --seed 1
 
-The job's results depend on the order of all blocks. A schedule has one to three hits, at one moment or at several: a
-primary, a replica, both of a task, a stage, all primaries, a host, a rack, a service, or the launcher, after which the
-job is resumed. Under some cases its replicas are given to other tasks again and again. Each window must be announced
-once, each tentative one be shown once and amended once, and nothing may be left. Outcomes are kept in
-bench/results/soak_replicas.json, where parts (--first, --count) of one seed add up.
+The job's results depend on the order of all blocks; in some cases on what is fed back too, or a stage loops. A
+schedule has one to three hits, at one moment or at several: a primary, a replica, both of a task, a stage, all
+primaries, a host, a rack, a service, or the launcher, after which the job is resumed. Under some cases its replicas
+are given to other tasks again and again. Each window must be announced once, each tentative one be shown once and
+amended once, and nothing may be left. Outcomes are kept in bench/results/soak_replicas.json, where parts (--first,
+--count) of one seed add up.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ micro_batch: %d
 stages:
   read: {operator: "chained:SlowRead", parallelism: 2}
   chain: {operator: "chained:Chained", parallelism: 2}
-  pass: {operator: "chained:Passed", parallelism: 2}
+  pass: {operator: "chained:%s", parallelism: 2}
   total: {operator: "chained:%s", parallelism: 1}
 edges:
   - {from: read, to: chain, partitioning: full}
@@ -54,21 +55,31 @@ edges:
   - {from: pass, to: total, partitioning: full}
 %slinks: {block_bytes: 4096}
 """
-BACK = "  - {from: total, to: chain, feedback: true, consistency: ssp, staleness: 2}\n"
+FORWARD, FED_BACK, LOOP = "forward", "fed back", "loop"
+FORMS = {
+    FORWARD: ("Passed", "Rows", ""),
+    FED_BACK: (
+        "Passed",
+        "Returned",
+        "  - {from: total, to: chain, feedback: true, consistency: ssp, staleness: 2}\n",
+    ),
+    LOOP: ("Circled", "CircledRows", "  - {from: pass, to: pass, loop: true}\n"),
+}
+"""Of jobs that have no way back, whose destination feeds back, and that loop before it: two operators, an edge."""
 RACKS = ("--hosts", "4", "--domains", "rack=2")
 SPREAD = "placement: {spread: [rack], when_unsatisfiable: best_effort}\n"
 
 
 class Case(NamedTuple):
     """Options of the scheme, the tasks that have a replica, whether there are hosts in racks, whether replicas are
-    given to other tasks meanwhile, and whether the destination feeds back.
+    given to other tasks meanwhile, and which of FORMS the job has.
     """
 
     replicas: tuple[str, ...] = ()
     options: str = ""
     racks: bool = False
     adapts: bool = False
-    feeds_back: bool = False
+    form: str = FORWARD
 
     @property
     def topology(self) -> str:
@@ -76,8 +87,7 @@ class Case(NamedTuple):
         named = ", ".join(self.replicas)
         options = f"{self.options}, adapt: true" if self.adapts else self.options
         scheme = f"{{scheme: partially_active, checkpoint_s: 0.2, replicate: [{named}]{options}}}\n"
-        last, back = ("Returned", BACK) if self.feeds_back else ("Rows", "")
-        text = TOPOLOGY % (REPEAT, MICRO_BATCH, last, back)
+        text = TOPOLOGY % (REPEAT, MICRO_BATCH, *FORMS[self.form])
         return f"{text}fault_tolerance: {scheme}{SPREAD if self.racks else ''}"
 
 
@@ -94,11 +104,14 @@ CASES = {
     "all, racks": Case(ALL, "", racks=True),
     "some, adapting": Case(SOME, adapts=True),
     "some, tentative, racks, adapting": Case(SOME, SHOWN, racks=True, adapts=True),
-    "some, fed back": Case(SOME, feeds_back=True),
-    "all, racks, fed back, little memory": Case(ALL, LITTLE, racks=True, feeds_back=True),
+    "some, fed back": Case(SOME, form=FED_BACK),
+    "all, racks, fed back, little memory": Case(ALL, LITTLE, racks=True, form=FED_BACK),
     "destination": Case(("total.0",)),
     "some, destination, tentative": Case((*SOME, "total.0"), SHOWN),
-    "all, destination, racks, fed back": Case((*ALL, "total.0"), "", racks=True, feeds_back=True),
+    "all, destination, racks, fed back": Case((*ALL, "total.0"), "", racks=True, form=FED_BACK),
+    "no replica, loop": Case(form=LOOP),
+    "some, loop, adapting": Case(SOME, adapts=True, form=LOOP),
+    "all, destination, racks, loop, little memory": Case((*ALL, "total.0"), LITTLE, racks=True, form=LOOP),
 }
 WORKERS = ALL
 CHANGES = 4
@@ -214,9 +227,10 @@ class Arena:
         self._directory = directory
         write_keyed_shards(directory)
         (directory / "chained.py").write_text(CHAINED)
-        self._truths = {CASES[name].feeds_back: self._undisturbed(name) for name in ("no replica", "some, fed back")}
+        self._truths = {form: self._undisturbed(form) for form in FORMS}
 
-    def _undisturbed(self, name: str) -> tuple[str, str]:
+    def _undisturbed(self, form: str) -> tuple[str, str]:
+        name = next(name for name, case in CASES.items() if case.form == form)
         calm = Replicated(self._directory, Schedule(0, 0, name, ()), None)
         calm.run()
         return calm.digests
@@ -224,7 +238,7 @@ class Arena:
     def run(self, schedule: Schedule) -> dict[str, Any]:
         """Run a schedule, and say what became of it."""
         started, reason, summary = time.monotonic(), "", dict[str, Any]()
-        trial = Replicated(self._directory, schedule, self._truths[CASES[schedule.scheme].feeds_back])
+        trial = Replicated(self._directory, schedule, self._truths[CASES[schedule.scheme].form])
         try:
             summary = trial.run()
         except Wrong as wrong:

@@ -29,6 +29,12 @@ FORGETTING = (
 )
 """The states (riprap.operators.states) that can have thresholds of a window, by the kind of window."""
 
+SUPERSTEPS = {
+    "optimistic": "which can compensate",
+    "partially_active": "whose blocks may come in any order",
+}
+"""The schemes whose loops go in supersteps, and why they do."""
+
 
 class DataflowJobs(JobKind):
     """A stage's operator may stand wherever the edges put it."""
@@ -104,7 +110,7 @@ def _made_problems(draft: Draft, name: str) -> Iterator[Problem]:
         yield from _window_problems(topology, name, operator)
         yield from _coding_problems(topology, name, operator)
         yield from _transaction_problems(topology, name, operator)
-        yield from _compensation_problems(topology, name, operator)
+        yield from _superstep_problems(topology, name, operator)
         yield from _order_problems(topology, name, operator)
     if stage.threads > 1 and not operator.prepares:
         wrong, fix = f"is {stage.threads}", "define prepare in its class, or raise its parallelism"
@@ -138,14 +144,15 @@ def _transaction_problems(topology: Topology, name: str, operator: DataflowOpera
         yield Problem(("stages", name), wrong, "a destination", "take out the edges from it")
 
 
-def _compensation_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
-    """A loop that nothing can begin once more from what it had found."""
-    loops = any(edge.loop and edge.upstream == name for edge in topology.edges)
-    if loops and topology.scheme_of(name)["scheme"] == "optimistic" and not isinstance(operator, Iteration):
-        wrong = f"is optimistic, but {topology.stages[name].operator}, which loops, is no operators.iteration:Iteration"
+def _superstep_problems(topology: Topology, name: str, operator: DataflowOperator) -> Iterator[Problem]:
+    """A loop that cannot begin once more from what it had found, or whose output may depend on an order that is not
+    repeated: one without supersteps."""
+    scheme, loops = topology.scheme_of(name)["scheme"], any(e.loop and e.upstream == name for e in topology.edges)
+    if loops and scheme in SUPERSTEPS and not isinstance(operator, Iteration):
+        wrong = f"is {scheme}, but {topology.stages[name].operator}, which loops, is no operators.iteration:Iteration"
         yield Problem(
-            ("fault_tolerance", "scheme"), wrong, "an operator of supersteps, which can compensate",
-            "set it to barrier, whose checkpoints may lie within a loop",
+            ("fault_tolerance", "scheme"), wrong, f"an operator of supersteps, {SUPERSTEPS[scheme]}",
+            "set it to barrier, whose checkpoints may lie within any loop",
         )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ def test_who_can_have_none_is_named(name: str, wrong: str) -> None:
 
 
 BACK = {"from": "total", "to": "read", "feedback": True}
+LOOP = {"from": "count", "to": "count", "loop": True}
 
 
 @pytest.mark.parametrize("consistency", [{}, {"consistency": "bsp"}, {"consistency": "ssp", "staleness": 3}])
@@ -74,12 +75,17 @@ def test_feedback_that_a_window_waits_for_has_its_place(consistency: dict[str, A
     assert problems({"replicate": ["count"], "budget": None}, shape(edges=[BACK | consistency])) == []
 
 
+def test_a_loop_is_taken_which_ends_within_its_window() -> None:
+    assert problems({"replicate": ["count", "total"]}, shape(edges=[LOOP])) == []
+
+
 @pytest.mark.parametrize(
     ("edge", "options", "wrong"),
     [
         (BACK | {"consistency": "asp"}, {}, "scheme is partially_active, and total->read feeds back under asp"),
-        ({"from": "count", "to": "count", "loop": True}, {}, "scheme is partially_active, and count->count is a loop"),
         (BACK, {"tentative_after_ms": 200}, "tentative_after_ms is given, and total->read feeds back"),
+        (LOOP, {"tentative_after_ms": 200}, "tentative_after_ms is given, and count->count feeds back"),
+        (LOOP, {"checkpoint_s": None, "replay_s": 2}, "checkpoint_s is null, and count->count feeds back"),
         (BACK, {"checkpoint_s": None, "replay_s": 2}, "checkpoint_s is null, and total->read feeds back"),
     ],
 )  # fmt: skip
