@@ -5,6 +5,9 @@ out, and the end of a window carries the digests to the receiver. Who receives i
 sender, and these compare. Receivers do it because they have a way back to all copies, and copies have none to each
 other.
 
+A message of each window to each copy would cost more than all else that is done for a copy, so some windows are told
+of at once: what comes fast is compared TELL_S later at most, and what comes slowly as it comes.
+
 A digest goes on from the one of the block before it in the window, on the same link: so the last one is of all of them,
 and where few are told, the first that differs bounds the place. What a copy has not put out itself, from the beginning
 of the window on, it does not compare.
@@ -12,6 +15,7 @@ of the window on, it does not compare.
 
 from __future__ import annotations
 
+import math
 import struct
 from array import array
 from collections import defaultdict, deque
@@ -31,6 +35,10 @@ POINTS_MAX = 64
 """Digests that are told of a window; of more blocks, those of every second one, every third, and so on."""
 EARLY_MAX = 256
 """Windows of a link that may wait until a copy that lags has put them out; older ones are not compared."""
+TELL_S = 0.05
+"""The time from one message of digests on a link to the next, where windows come faster."""
+NEWS_MAX = 64
+"""Windows that such a message tells of at most."""
 REMEDY = (
     "an operator under partially_active must compute the same from the same input: no clocks, unordered sets, or "
     "unseeded random numbers; see docs/schemes.md"
@@ -49,6 +57,40 @@ def are_digests(told: Any) -> bool:
         case [int(blocks), bytes(digests)] if blocks.__class__ is int and blocks > 0:
             return len(digests) == 4 * len(points(blocks))
     return False
+
+
+def are_news(news: Any) -> bool:
+    """True for windows, at least one, each with digests as `are_digests` has them."""
+    if not isinstance(news, list) or not 0 < len(news) <= NEWS_MAX:
+        return False
+    for entry in news:
+        match entry:
+            case [int(window), told] if window.__class__ is int and window > 0 and are_digests(told):
+                continue
+        return False
+    return True
+
+
+class DigestNews:
+    """What a receiver has to tell of the windows that have come on a link from one copy of a task."""
+
+    def __init__(self, sender: WorkerId) -> None:
+        self.sender = sender
+        self._windows: list[list[Any]] = []
+        self._told_at = -math.inf
+
+    def add(self, window: int, told: list[Any]) -> None:
+        """A window has come, with these digests."""
+        self._windows.append([window, told])
+
+    def due(self, now: float) -> bool:
+        """True when it is time to tell of them."""
+        return now >= self._told_at + TELL_S or len(self._windows) == NEWS_MAX
+
+    def taken(self, now: float) -> list[list[Any]]:
+        """Windows with their digests, which are told now."""
+        windows, self._windows, self._told_at = self._windows, [], now
+        return windows
 
 
 class Trail:

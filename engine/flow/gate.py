@@ -11,7 +11,7 @@ from riprap.codec.blocks import NO_KEY, Block, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.ids import WorkerId
 from riprap.codec.trust.paths import problem_with_path
-from riprap.engine.flow.digests import are_digests
+from riprap.engine.flow.digests import are_digests, are_news
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.forms import are_counts, is_window_end
 from riprap.engine.flow.intake import Check
@@ -74,7 +74,7 @@ class TaskGate:
 def _check_reply(sender: WorkerId, block: Block) -> None:
     if set(block.meta) == {"needed"} and are_counts([block.meta["needed"]], 1) and not block.arrays:
         return
-    if set(block.meta) == {"digests"} and are_digests(block.meta["digests"]) and block.epoch > 0 and not block.arrays:
+    if set(block.meta) == {"digests"} and are_news(block.meta["digests"]) and not block.arrays:
         return
     if (
         set(block.meta) - {"silent", "was"} != {"heard"}

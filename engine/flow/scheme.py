@@ -195,8 +195,8 @@ class Scheme:
     def on_needed(self, link: OutletLink, number: int) -> None:
         """The receiver of a link needs nothing up to this number any more, whoever dies."""
 
-    def on_digests(self, link: OutletLink, window: int, told: list[Any]) -> None:
-        """The receiver of a link has got a window from another copy of this task, with these digests."""
+    def on_digests(self, link: OutletLink, news: list[list[Any]]) -> None:
+        """The receiver of a link has got windows from another copy of this task, each with these digests."""
 
     def told(self, link: LinkKey) -> tuple[np.ndarray, ...]:
         """All else that a new incarnation of the sender of a link must know."""

@@ -184,7 +184,7 @@ class Task:
             if "needed" in block.meta:
                 return self.scheme.on_needed(link, block.meta["needed"])
             if "digests" in block.meta:
-                return self.scheme.on_digests(link, block.epoch, block.meta["digests"])
+                return self.scheme.on_digests(link, block.meta["digests"])
             heard = Heard.unpack(block.meta["heard"])
             self.outlet.place(link, heard, "silent" in block.meta, block.meta.get("was", 0))
             return self.scheme.on_placed(link, heard, block.arrays)

@@ -33,7 +33,7 @@ import numpy as np
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.digests import Digests
+from riprap.engine.flow.digests import DigestNews, Digests
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.losses import NOTHING
@@ -107,6 +107,8 @@ class PartiallyActive(Scheme):
             link.retains = True
         in_place, after_s = not options["reconcile"], (options["tentative_after_ms"] or 0.0) / 1000
         self._digests = Digests(bench.layout.me, bench.port) if bench.layout.copied and not in_place else None
+        self._news: dict[LinkKey, DigestNews] = {}
+        """Of links whose senders have copies, what these are to be told."""
         self._lag, self._rebuild_after_s = Lag(), options["rebuild_after_s"]
         self._tentative: Tentative | InPlace | None = None
         self._in_place: InPlace | None = None
@@ -143,11 +145,25 @@ class PartiallyActive(Scheme):
                 self._tentative.on_receive(entry)
 
     def _pass_on(self, entry: Entry) -> None:
-        """Tell the sender's other copies what it has put out. Who cannot be told now compares the next window."""
-        for reply, copy in self._senders[entry.link]:
-            if entry.sender not in (None, copy):
-                meta = {"digests": entry.block.meta["digests"]}
-                self.bench.port.send(reply, copy, Block(Kind.REPLY, entry.block.epoch, meta=meta))
+        """Note what the sender's other copies are to be told of what it has put out."""
+        link, sender = entry.link, entry.sender
+        if sender is None or len(self._senders[link]) == 1:
+            return
+        news = self._news.get(link)
+        if news is None or news.sender != sender:
+            self._tell_news(link)
+            news = self._news[link] = DigestNews(sender)
+        news.add(entry.block.epoch, entry.block.meta["digests"])
+        if entry.block.meta["last"] or news.due(self.bench.port.now()):
+            self._tell_news(link)
+
+    def _tell_news(self, link: LinkKey) -> None:
+        """Tell all copies but the one that is heard. Who cannot be told now compares what is told next."""
+        if (news := self._news.get(link)) is None or not (windows := news.taken(self.bench.port.now())):
+            return
+        for reply, copy in self._senders[link]:
+            if copy != news.sender:
+                self.bench.port.send(reply, copy, Block(Kind.REPLY, Epoch(0), meta={"digests": windows}))
 
     def may_process(self, entry: Entry) -> bool:
         return not self._owes_mark
@@ -240,10 +256,11 @@ class PartiallyActive(Scheme):
             self._digests.forget(link.key, min(one.needed for one in (of_copies, *of_copies.twins) if one.wanted))
         self._save()
 
-    def on_digests(self, link: OutletLink, window: int, told: list[Any]) -> None:
+    def on_digests(self, link: OutletLink, news: list[list[Any]]) -> None:
         if self._digests is not None:
-            self._digests.hear(link.key, window, link.to, told)
-            self._look_at_lag(window)
+            for window, told in news:
+                self._digests.hear(link.key, window, link.to, told)
+            self._look_at_lag(news[-1][0])
 
     def _look_at_lag(self, window: int) -> None:
         """The other copy has closed this window. Overtaken where this one is too far behind."""
@@ -329,7 +346,10 @@ class PartiallyActive(Scheme):
         return newest == self.bench.progress.epoch
 
     def _tell(self) -> None:
-        """Have senders let go of what a durable mark includes; who is down hears it later."""
+        """Have senders let go of what a durable mark includes; who is down hears it later. What they are to compare
+        they must hear before."""
+        for link in self._news if self._untold else ():
+            self._tell_news(link)
         for (reply, worker), number in [*self._untold.items()]:
             if self.bench.port.send(reply, worker, Block(Kind.REPLY, Epoch(0), meta={"needed": number})):
                 del self._untold[reply, worker]

@@ -13,7 +13,18 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.header import CARRIED
 from riprap.codec.ids import Epoch, WorkerId
-from riprap.engine.flow.digests import EARLY_MAX, POINTS_MAX, Digests, Trail, are_digests, points
+from riprap.engine.flow.digests import (
+    EARLY_MAX,
+    NEWS_MAX,
+    POINTS_MAX,
+    TELL_S,
+    DigestNews,
+    Digests,
+    Trail,
+    are_digests,
+    are_news,
+    points,
+)
 from riprap.engine.flow.layout import Layout
 
 B0, B1, C = WorkerId("b", 0), WorkerId("b", 0, 1), WorkerId("c", 0)
@@ -170,6 +181,23 @@ def test_what_no_receiver_tells_of_any_more_is_forgotten() -> None:
     one.digests.hear(LINK, 1, C, told[0])
     one.digests.hear(LINK, 2, C, told[1])
     assert one.compared == 1
+
+
+def test_windows_that_come_fast_are_told_of_together() -> None:
+    """The first at once; then those of TELL_S, or as many as a message takes."""
+    news, told, now = DigestNews(B0), [1, bytes(4)], 0.0
+    shared = []
+    for window in range(1, 12):
+        now = window * TELL_S / 3.9
+        news.add(window, told)
+        if news.due(now):
+            shared.append([number for number, _ in news.taken(now)])
+    assert shared == [[1], [2, 3, 4, 5], [6, 7, 8, 9]]
+    for window in range(12, 10 + NEWS_MAX - 1):
+        news.add(window, told)
+        assert not news.due(now)
+    news.add(10 + NEWS_MAX - 1, told)
+    assert news.due(now) and are_news(news.taken(now)) and news.taken(now) == []
 
 
 @pytest.mark.parametrize("blocks", [1, 2, POINTS_MAX - 1, POINTS_MAX, POINTS_MAX + 1, 3 * POINTS_MAX, 10**15])
