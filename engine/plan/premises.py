@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from riprap.configs.budget import stages_without_replicas
@@ -64,7 +65,9 @@ def _assumptions(shape: Shape, rates: StreamRates) -> Iterator[str]:
 def _left_out(shape: Shape) -> Iterator[str]:
     for edge in shape.edges:
         if edge.feedback:
-            yield f"{edge.name} runs back and carries nothing here: what it returns came forward before"
+            waits = edge.loop or edge.stale_windows < math.inf
+            stall = "; who waits for it stands still while a sender of it is down that has no replica" if waits else ""
+            yield f"{edge.name} runs back and carries nothing here: what it returns came forward before{stall}"
         elif edge.partitioning == "stripe":
             yield f"{edge.name} counts as full: what its code decodes without the lost tasks comes on top"
 
