@@ -10,7 +10,7 @@ from bench.afstream.jobs import Job, Outcome, run
 from bench.peers.checkpoints_jobs import KEYED, NONE, Measured, Stream, first_outputs_ms, rate_of
 from bench.peers.recovery_ours import WORDS as WORD_COUNT
 from bench.peers.recovery_ours import committed
-from bench.takeover import JOB
+from bench.takeover import Case
 
 CASES = {
     NONE: "{scheme: none}",
@@ -56,19 +56,23 @@ def run_killed(stream: Stream, scheme: str, kills: int) -> list[float | None]:
     return first_outputs_ms([committed([rows]) for rows in done.epochs], moments)
 
 
+def keyed_job(stream: Stream, scheme: str, rate: int, items: int, lines: Path) -> str:
+    """The topology of the job with a keyed state, as text; `lines` is its input, again and again."""
+    pace, batch = rate or "null", stream.items_an_output(rate)
+    return Case(scheme, is_destination=True).job(lines=lines, rate=pace, limit=items, batch=batch, keys=stream.size)
+
+
 def _run(stream: Stream, scheme: str, rate: int, items: int, faults: Sequence[str]) -> Outcome:
-    batch, pace = stream.items_an_output(rate), rate or "null"
     with tempfile.TemporaryDirectory(prefix="riprap-bench-") as folder:
         if stream.kind == KEYED:
             lines, job = Path(folder, "lines.txt"), Path(folder, "job.yaml")
             lines.write_text("x\n" * LINES)
-            job.write_text(
-                JOB.format(lines=lines, rate=pace, limit=items, batch=batch, keys=stream.size, scheme=scheme)
-            )
+            job.write_text(keyed_job(stream, scheme, rate, items, lines))
             done = run(Job(str(job), faults=faults))
         else:
             sets = [f"input.path={Path(stream.files[0]).parent}", "input.repeat=1000", f"input.limit={items}"]
-            sets += [f"input.rate={pace}", f"micro_batch={batch}", "stages.split.options.ascii=true"]
+            sets += [f"input.rate={rate or 'null'}", f"micro_batch={stream.items_an_output(rate)}"]
+            sets.append("stages.split.options.ascii=true")
             done = run(Job(WORD_COUNT, sets).under(scheme, *faults))
     if done.summary["items"] != items:
         raise RuntimeError(f"{done.summary['items']} items of {items}")

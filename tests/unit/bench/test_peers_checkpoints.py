@@ -1,13 +1,18 @@
 """The definitions of the bench of checkpoints, the same for Flink and Riprap, from made-up facts."""
 
+from pathlib import Path
+
 import pytest
 
 from bench.peers import checkpoints
 from bench.peers.checkpoints_flink import cases as of_flink
 from bench.peers.checkpoints_jobs import Measured, Stream, first_outputs_ms, keyed, rate_of
+from bench.peers.checkpoints_ours import CASES as OURS
+from bench.peers.checkpoints_ours import keyed_job
 from bench.peers.recovery_flink import INTERVAL, TUNED
 from bench.peers.recovery_times import Output
 from bench.rounds import Found
+from riprap.configs.loading import load
 
 
 def outputs(first: int, last: int, begin: float) -> list[Output]:
@@ -65,3 +70,13 @@ def test_a_kill_without_new_output_is_in_the_table() -> None:
     row = checkpoints.killed_row("Flink: aligned, 1 s", Found([[100.0, None], [300.0, 200.0]]))
 
     assert row == ["Flink", "aligned, 1 s", 200.0, 300.0, "3 of 4"]
+
+
+@pytest.mark.parametrize("rate", [0, 50_000])
+def test_our_job_can_be_run_at_full_speed_and_paced(rate: int, tmp_path: Path) -> None:
+    lines, job = tmp_path / "lines.txt", tmp_path / "job.yaml"
+    lines.write_text("x\n" * 1000)
+    job.write_text(keyed_job(keyed(100), OURS["aligned, 1 s"], rate, 1000, lines))
+    topology = load(job)
+    assert topology.scheme == "barrier" and topology.sinks == ("map",)
+    assert (topology.input.rate, topology.micro_batch) == ((rate, 1000) if rate else (None, 100_000))
