@@ -17,6 +17,7 @@ from riprap.backupserver import protocol
 from riprap.backupserver.body import unpack_body
 from riprap.backupserver.peer import SILENCE_S, is_near
 from riprap.backupserver.pieces import Bodies
+from riprap.backupserver.places import Unreadable, bodies_at
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
@@ -46,6 +47,7 @@ class CopyReader:
         return best
 
     def _read(self, context: zmq.Context[zmq.Socket[bytes]], address: str, of: str, above: int) -> RestorePoint:
+        question = {**self._who, "of": of, "above": max(0, above), "answer": ANSWER}
         sockets = [context.socket(zmq.DEALER) for _ in self._keys.servers]
         try:
             for socket, key in zip(sockets, self._keys.servers, strict=True):  # it has one of them
@@ -53,14 +55,15 @@ class CopyReader:
                 protocol.bound_frames(socket, protocol.PIECE_BYTES)
                 socket.setsockopt(zmq.LINGER, 0)
                 socket.connect(address)
-                socket.send(protocol.pack("read", **self._who, of=of, above=max(0, above), answer=ANSWER))
-            return next(self._answers(sockets, of), RestorePoint())
+                socket.send(protocol.pack("read", **question, here=is_near(address)))
+            return next(self._answers(sockets, question), RestorePoint())
         finally:
             for socket in sockets:
                 socket.close()
 
-    def _answers(self, sockets: Sequence[zmq.Socket[bytes]], of: str) -> Iterator[RestorePoint]:
-        """Those that come, as long as nobody is silent for too long."""
+    def _answers(self, sockets: Sequence[zmq.Socket[bytes]], question: dict[str, Any]) -> Iterator[RestorePoint]:
+        """Those that come, as long as nobody is silent for too long. Who names records that are not to be had is asked
+        to send them."""
         poller, bodies = zmq.Poller(), {socket: Bodies(ANSWER) for socket in sockets}
         for socket in sockets:
             poller.register(socket, zmq.POLLIN)
@@ -71,9 +74,11 @@ class CopyReader:
                 try:
                     message = protocol.unpack(frames.popleft().bytes)
                     if message["type"] != "piece":
-                        yield _point(message, bodies[socket], of)
+                        yield _point(message, bodies[socket], question["of"])
                         continue
                     bodies[socket].take(message, frames)
+                except Unreadable:
+                    socket.send(protocol.pack("read", **question))
                 except FrameError:
                     continue  # not one of our servers
                 deadline = time.monotonic() + SILENCE_S
@@ -89,9 +94,12 @@ def _point(message: dict[str, Any], bodies: Bodies, of: str) -> RestorePoint:
     """Whole, or nothing."""
     if message["type"] != "found" or message.get("of") != of:
         raise FrameError("not an answer")
-    records = []
-    about = message["records"]
-    for (kind, epoch, _, sequence, _), body in zip(about, bodies.whole([size for *_, size in about]), strict=True):
+    records, about = [], message["records"]
+    if "places" in message:
+        whole = bodies_at(message.get("directory"), of, about, message["places"])
+    else:
+        whole = bodies.whole([size for *_, size in about])
+    for (kind, epoch, _, sequence, _), body in zip(about, whole, strict=True):
         meta, arrays = unpack_body(body)
         records.append(Record(kind, epoch, sequence, meta, arrays))
     if message["dropped"]:

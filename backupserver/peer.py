@@ -12,6 +12,7 @@ import zmq
 
 from riprap.backupserver import protocol
 from riprap.backupserver.pieces import Bodies
+from riprap.backupserver.places import Unreadable, bodies_at
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import WorkerKeys
@@ -95,7 +96,8 @@ class Peer:
         self.fenced = False
         self.full = ""
         """The reason why it could not write the last records sent."""
-        self.fetch = is_near(address)  # records are wanted with the answer
+        self.fetch = self._reads = is_near(address)
+        """Records are wanted with the answer; and to be read where they stand, until that fails once."""
         self.checkpoint = 0  # of that checkpoint, if it is not 0
         self.answer: Answer | None = None
         self._opening = True
@@ -122,7 +124,7 @@ class Peer:
         self._asked = self._pings
         self._bodies = Bodies(self._asked)
         self._fetched = self.fetch
-        self._say("open", fetch=self.fetch, checkpoint=self.checkpoint, answer=self._asked)
+        self._say("open", fetch=self.fetch, here=self._reads, checkpoint=self.checkpoint, answer=self._asked)
 
     def is_giving(self, now: float) -> bool:
         """True while it may be sending its records."""
@@ -211,7 +213,12 @@ class Peer:
         elif kind == "opened":
             if protocol.number(message, "answer") != self._asked:
                 return  # it was asked again meanwhile
-            bodies = self._bodies.whole([size for *_, size in message["records"]])
+            try:
+                bodies = self._bodies_of(message)
+            except Unreadable:
+                self._reads = False
+                self.ask()
+                return
             self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
             self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
             self.answer = Answer(message, bodies, self._fetched)
@@ -225,6 +232,13 @@ class Peer:
             self.ask()
         elif kind == "pong":
             self._pong(message)
+
+    def _bodies_of(self, message: dict[str, Any]) -> list[memoryview]:
+        """The bodies of the records of an answer, sent before it or named by it."""
+        records = message["records"]
+        if "places" in message:
+            return bodies_at(message.get("directory"), self._name, records, message["places"])
+        return self._bodies.whole([size for *_, size in records])
 
     def _pong(self, message: dict[str, Any]) -> None:
         if self._opening:

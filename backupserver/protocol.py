@@ -1,13 +1,13 @@
 """The messages of clients and servers: a small msgpack map, and the bodies of records behind it, in frames.
 
 client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(answer, server, stalls, newest, stale,
-             checkpoint, answer)             records, dropped) | fenced(fence)
+             here, checkpoint, answer)       records, dropped, places?, directory?) | fenced(fence)
         save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
              incarnation, number, epoch,     | full(name, reason), nothing of it was kept
              kind, floor)
-        read(name, fence, of, above,         piece(answer, sizes)..., found(answer, of, records, dropped): the restore
-             answer)                         point of a copy of the same task, where its newest record is of a later
-                                             epoch than `above`; nobody is fenced
+        read(name, fence, of, above, here,   piece(answer, sizes)..., found(answer, of, records, dropped, places?,
+             answer)                         directory?): the restore point of a copy of the same task, where its newest
+                                             record is of a later epoch than `above`; nobody is fenced
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)
@@ -17,7 +17,8 @@ client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(ans
 sends to another server is the same record. Incarnations are told by their fences. `checkpoint` asks for the record of
 that one instead of the newest state, and those of checkpoints below `floor` are needed no more; 0 is none in both. A
 body is as many frames as it takes. Those of an answer come before it, in pieces (pieces.py), under the number that the
-client has given to its question; `records` says how many bytes each body has.
+client has given to its question; `records` says how many bytes each body has. Who is `here`, on the server's host, may
+be told where they stand instead, and is sent none (places.py).
 """
 
 from __future__ import annotations

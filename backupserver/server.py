@@ -7,7 +7,8 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import zmq
 
 from riprap.backupserver import protocol
 from riprap.backupserver.pieces import pieces_of
+from riprap.backupserver.places import PLACES_MAX, about, named
 from riprap.backupserver.record import KINDS, NAME_BYTES_MAX, Head
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.store import Store, job_of, task_of
@@ -63,6 +65,12 @@ def serve(listen: str, storage: str, durability: str, interval_ms: int) -> None:
             server.step(IDLE_MS)
     finally:
         server.close()
+
+
+class Wanted(Enum):
+    """The form in which a client wants the records that it asks for."""
+
+    NOTHING, PLACES, BODIES = range(3)
 
 
 class Save(NamedTuple):
@@ -197,14 +205,15 @@ class Server:
         elif kind == "open":
             self._commit(saves)  # what came before belongs to the restore point
             checkpoint, answer = (protocol.number(message, one, 0) for one in ("checkpoint", "answer"))
-            self._open(client, name, fence, bool(message.get("fetch")), checkpoint, answer)
+            wanted = _wanted(message) if message.get("fetch") else Wanted.NOTHING
+            self._open(client, name, fence, wanted, checkpoint, answer)
         elif kind == "read":
             of = protocol.text(message, "of", NAME_BYTES_MAX)
             above, answer = (protocol.number(message, one, 0) for one in ("above", "answer"))
             if task_of(of) != task_of(name):
                 raise FrameError(f"a request of {name[:80]!r} for the records of {of[:80]!r}, another task")
             self._commit(saves)
-            self._read(client, of, above, answer)
+            self._read(client, of, _wanted(message), above, answer)
         elif kind == "synced":
             stalls = protocol.number(message, "stalls")
             self._commit(saves)
@@ -275,7 +284,7 @@ class Server:
         else:
             self._send(client, "unknown", name=name)
 
-    def _open(self, client: bytes, name: str, fence: int, fetch: bool, checkpoint: int, answer: int) -> None:
+    def _open(self, client: bytes, name: str, fence: int, wanted: Wanted, checkpoint: int, answer: int) -> None:
         if fence < self.store.fence(name) or self._is_over(name):
             self._refuse(client, name, fence)
             return
@@ -289,38 +298,48 @@ class Server:
         self._synced.discard(name)
         self._writers[name] = client
         dropped: list[str] = []
-        records = self._restore(name, checkpoint, dropped) if fetch else iter(())
-        about = self._give(client, answer, records)
+        given = self._give(client, answer, wanted, name, checkpoint, dropped)
         self._send(
-            client, "opened", answer=answer, name=name, server=self.id, stalls=self.stalls, records=about,
-            newest=max(((fence, sequence) for _, _, fence, sequence, _ in about), default=(0, 0)),
+            client, "opened", answer=answer, name=name, server=self.id, stalls=self.stalls, **given,
+            newest=max(((fence, sequence) for _, _, fence, sequence, _ in given["records"]), default=(0, 0)),
             stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, *dropped))),
         )  # fmt: skip
 
-    def _read(self, client: bytes, of: str, above: int, answer: int) -> None:
+    def _read(self, client: bytes, of: str, wanted: Wanted, above: int, answer: int) -> None:
         """Another copy of the task asks. Nothing follows from it for the worker whose records they are."""
         dropped: list[str] = []
-        records = self.store.restore(of, dropped) if self.store.newest_epoch(of) > above else iter(())
-        about = self._give(client, answer, records)
-        self._send(client, "found", answer=answer, of=of, records=about, dropped="; ".join(dropped))
+        if self.store.newest_epoch(of) <= above:
+            wanted = Wanted.NOTHING
+        given = self._give(client, answer, wanted, of, 0, dropped)
+        self._send(client, "found", answer=answer, of=of, **given, dropped="; ".join(dropped))
 
-    def _restore(self, name: str, checkpoint: int, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
-        return self.store.parts(name, checkpoint, dropped) if checkpoint else self.store.restore(name, dropped)
+    def _give(
+        self, client: bytes, answer: int, wanted: Wanted, name: str, checkpoint: int, dropped: list[str]
+    ) -> dict[str, Any]:
+        """Name the records of a restore point, or send their bodies; the fields that tell the client of them."""
+        if wanted is Wanted.NOTHING:
+            return {"records": []}
+        folder, live = self.store.segments.storage.folder, self.store.live(name, checkpoint)
+        if wanted is Wanted.PLACES and folder and len(live) <= PLACES_MAX:
+            told, places = named(live)
+            return {"records": told, "places": places, "directory": folder}
+        restore = self.store.parts(name, checkpoint, dropped) if checkpoint else self.store.restore(name, dropped)
+        return {"records": self._send_bodies(client, answer, restore)}
 
-    def _give(self, client: bytes, answer: int, records: Iterator[tuple[Head, memoryview]]) -> list[list[Any]]:
+    def _send_bodies(self, client: bytes, answer: int, records: Iterator[tuple[Head, memoryview]]) -> list[list[Any]]:
         """Send the bodies of records, each once it has been read; what they are, each with its size."""
-        about: list[list[Any]] = []
+        told: list[list[Any]] = []
 
         def bodies() -> Iterator[memoryview]:
             for head, body in records:
-                about.append([head.kind, head.epoch, head.fence, head.sequence, len(body)])
+                told.append(about(head, len(body)))
                 yield body
 
         for sizes, frames in pieces_of(bodies()):
             self._router.send_multipart(
                 [client, protocol.pack("piece", answer=answer, sizes=sizes), *frames], copy=False
             )
-        return about
+        return told
 
     def _commit(self, saves: list[Save]) -> None:
         """Write a group, make it as durable as was asked, and acknowledge it; no group is left behind."""
@@ -384,3 +403,7 @@ class Server:
 
     def _send(self, client: bytes, kind: str, /, **fields: Any) -> None:
         self._router.send_multipart([client, protocol.pack(kind, **fields)])
+
+
+def _wanted(message: Mapping[str, Any]) -> Wanted:
+    return Wanted.PLACES if message.get("here") else Wanted.BODIES

@@ -9,6 +9,9 @@ from typing import Any, Protocol
 class Storage(Protocol):
     """Named segments of bytes. Errors of the medium are OSError."""
 
+    folder: str
+    """The directory that has segments as files, which others on this host may read; empty where there is none."""
+
     appends: bool
     """True when a segment can grow; otherwise each group of records becomes a segment of its own."""
 

@@ -31,6 +31,7 @@ class FsspecStorage:
     """A URL prefix; one server must own it, for object stores have no locks."""
 
     appends = False
+    folder = ""
 
     def __init__(self, url: str) -> None:
         try:

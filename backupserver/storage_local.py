@@ -24,6 +24,7 @@ class LocalStorage:
 
     def __init__(self, directory: str) -> None:
         self.directory = Path(directory)
+        self.folder = str(self.directory.absolute())
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)

@@ -114,13 +114,16 @@ class Store:
 
         A part may hold what has changed since the one before it.
         """
-        log = self.logs.get(name, WorkerLog())
-        newest = {part.head.epoch: part for _, part in sorted(log.checkpoints.items()) if part.head.epoch <= checkpoint}
-        for number in sorted(newest):
-            if part := self.segments.read(newest[number].place):
+        for entry in self._parts(name, checkpoint):
+            if part := self.segments.read(entry.place):
                 yield part
             else:
-                dropped.append(f"its part of checkpoint {number}")
+                dropped.append(f"its part of checkpoint {entry.head.epoch}")
+
+    def _parts(self, name: str, checkpoint: int) -> list[LiveRecord]:
+        log = self.logs.get(name, WorkerLog())
+        newest = {part.head.epoch: part for _, part in sorted(log.checkpoints.items()) if part.head.epoch <= checkpoint}
+        return [newest[number] for number in sorted(newest)]
 
     def restore(self, name: str, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
         """The newest whole state first, if there is one, then the items of later epochs in order; as `parts`."""
@@ -139,6 +142,15 @@ class Store:
                 yield item
             else:
                 dropped.append(f"an item of epoch {entry.head.epoch}")
+
+    def live(self, name: str, checkpoint: int = 0) -> list[LiveRecord]:
+        """The records that `parts`, or without a checkpoint `restore`, would read, where none is damaged."""
+        if checkpoint:
+            return self._parts(name, checkpoint)
+        log = self.logs.get(name, WorkerLog())
+        states = log.states[-1:]
+        least = states[0].head.epoch if states else 0
+        return [*states, *(log.items[key] for key in sorted(log.items) if log.items[key].head.epoch > least)]
 
     def newest_epoch(self, name: str) -> int:
         """The epoch of the newest record that `restore` would return; -1 for none."""
