@@ -72,7 +72,7 @@ def are_news(news: Any) -> bool:
 
 
 class DigestNews:
-    """What a receiver has to tell of the windows that have come on a link from one copy of a task."""
+    """The digests that a receiver has to tell, of windows that have come on a link from one copy of a task."""
 
     def __init__(self, sender: WorkerId) -> None:
         self.sender = sender
