@@ -39,7 +39,7 @@ edges:
   - {{from: map, to: count, partitioning: full}}
 fault_tolerance: {scheme}
 """
-EXACT, SHOWS = "", ", tentative_after_ms: 100"
+EXACT, SHOWS, AT_ONCE = "", ", tentative_after_ms: 100", ", tentative_after_ms: 1"
 IN_PLACE = SHOWS + ", reconcile: false"
 SCHEME = "{{scheme: partially_active, checkpoint_s: 2, replicate: [{replicas}]{shows}}}"
 
@@ -59,6 +59,7 @@ class Case(NamedTuple):
 CASES = {
     "both have a replica (PPA-1.0)": Case("map"),
     "one has a replica (PPA-0.5)": Case("map.1"),
+    "one has a replica, shown as soon as the death is known": Case("map.1", AT_ONCE),
     "one has a replica, nothing tentative (control)": Case("map.1", EXACT),
     "one has a replica, in place as in the paper": Case("map.1", IN_PLACE),
     "none has a replica (PPA-0)": Case(""),

@@ -5,8 +5,8 @@ out, and the end of a window carries the digests to the receiver. Who receives i
 sender, and these compare. Receivers do it because they have a way back to all copies, and copies have none to each
 other.
 
-A message of each window to each copy would cost more than all else that is done for a copy, so some windows are told
-of at once: what comes fast is compared TELL_S later at most, and what comes slowly as it comes.
+A message of each window would wake each copy for little, so windows that come fast are told of together: they are
+compared TELL_S later at most, and slow ones as they come.
 
 A digest goes on from the one of the block before it in the window, on the same link: so the last one is of all of them,
 and where few are told, the first that differs bounds the place. What a copy has not put out itself, from the beginning
