@@ -17,7 +17,7 @@ from riprap.backupserver import protocol
 from riprap.backupserver.body import unpack_body
 from riprap.backupserver.peer import SILENCE_S, is_near
 from riprap.backupserver.pieces import Bodies
-from riprap.backupserver.places import Unreadable, bodies_at
+from riprap.backupserver.places import Unreadable
 from riprap.backupserver.record import Record, RestorePoint
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
@@ -94,12 +94,8 @@ def _point(message: dict[str, Any], bodies: Bodies, of: str) -> RestorePoint:
     """Whole, or nothing."""
     if message["type"] != "found" or message.get("of") != of:
         raise FrameError("not an answer")
-    records, about = [], message["records"]
-    if "places" in message:
-        whole = bodies_at(message.get("directory"), of, about, message["places"])
-    else:
-        whole = bodies.whole([size for *_, size in about])
-    for (kind, epoch, _, sequence, _), body in zip(about, whole, strict=True):
+    records = []
+    for (kind, epoch, _, sequence, _), body in zip(message["records"], bodies.of(message, of), strict=True):
         meta, arrays = unpack_body(body)
         records.append(Record(kind, epoch, sequence, meta, arrays))
     if message["dropped"]:

@@ -12,7 +12,7 @@ import zmq
 
 from riprap.backupserver import protocol
 from riprap.backupserver.pieces import Bodies
-from riprap.backupserver.places import Unreadable, bodies_at
+from riprap.backupserver.places import Unreadable
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import WorkerKeys
@@ -214,7 +214,7 @@ class Peer:
             if protocol.number(message, "answer") != self._asked:
                 return  # it was asked again meanwhile
             try:
-                bodies = self._bodies_of(message)
+                bodies = self._bodies.of(message, self._name)
             except Unreadable:
                 self._reads = False
                 self.ask()
@@ -232,13 +232,6 @@ class Peer:
             self.ask()
         elif kind == "pong":
             self._pong(message)
-
-    def _bodies_of(self, message: dict[str, Any]) -> list[memoryview]:
-        """The bodies of the records of an answer, sent before it or named by it."""
-        records = message["records"]
-        if "places" in message:
-            return bodies_at(message.get("directory"), self._name, records, message["places"])
-        return self._bodies.whole([size for *_, size in records])
 
     def _pong(self, message: dict[str, Any]) -> None:
         if self._opening:

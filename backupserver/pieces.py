@@ -10,6 +10,7 @@ from typing import Any
 
 import zmq
 
+from riprap.backupserver.places import bodies_at
 from riprap.backupserver.protocol import PIECE_BYTES, frames_of, number
 from riprap.backupserver.record import BODY_BYTES_MAX
 from riprap.codec.errors import FrameError
@@ -78,6 +79,14 @@ class Bodies:
         if end == len(body):
             self._done.append(body)
             self._body = None
+
+    def of(self, message: dict[str, Any], name: str) -> list[memoryview]:
+        """Those of the records of an answer on a worker: sent before it, or named by it. FrameError as `whole`;
+        Unreadable."""
+        records = message["records"]
+        if "places" in message:
+            return bodies_at(message.get("directory"), name, records, message["places"])
+        return self.whole([size for *_, size in records])
 
     def whole(self, sizes: Sequence[Any]) -> list[memoryview]:
         """All of them, which are not held here any longer; FrameError when they are not of these sizes."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from riprap.backupserver.record import HEADER, TAIL, Head, check, read_header
+from riprap.backupserver.record import HEADER, TAIL, Head, read
 
 if TYPE_CHECKING:
     from riprap.backupserver.store import LiveRecord  # the server's alone
@@ -66,10 +66,7 @@ def _mapped(path: str) -> memoryview:
 
 
 def _body(data: memoryview, offset: int, length: int, name: str, told: Any) -> memoryview:
-    found = read_header(data, offset)
-    if found is None or found[0] is None or found[2] != length or offset + length > len(data):
-        raise Unreadable(f"no record of {length} bytes at {offset}")
-    whole = check(data[offset : offset + length], found[1])
-    if whole is None or whole[0] != name or about(found[0], len(whole[1])) != told:
+    found = read(data[offset : offset + length])
+    if found is None or found[0].name != name or about(found[0], len(found[1])) != told:
         raise Unreadable(f"damaged, or another record than {str(told)[:80]} of {name}, at {offset}")
-    return whole[1]
+    return found[1]

@@ -95,3 +95,12 @@ def check(record: memoryview, name_length: int) -> tuple[str, memoryview] | None
     if crc32c(content) != crc:
         return None
     return bytes(content[:name_length]).decode(errors="replace"), content[name_length:]
+
+
+def read(data: memoryview) -> tuple[Head, memoryview] | None:
+    """Head and body of a record that takes up all of the data; None when it does not, or is damaged."""
+    found = read_header(data, 0)
+    if found is None or found[0] is None or found[2] != len(data):
+        return None
+    whole = check(data, found[1])
+    return None if whole is None else (found[0]._replace(name=whole[0]), whole[1])

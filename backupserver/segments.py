@@ -180,14 +180,9 @@ class Segments:
     def read(self, place: Place) -> tuple[Head, memoryview] | None:
         """A record's head and body, None when it is damaged."""
         try:
-            data = memoryview(self.storage.read(place.segment, place.offset, place.length))
+            return records.read(memoryview(self.storage.read(place.segment, place.offset, place.length)))
         except OSError:
             return None
-        found = records.read_header(data, 0)
-        if found is None or found[0] is None or found[2] != len(data):
-            return None
-        whole = records.check(data, found[1])
-        return None if whole is None else (found[0]._replace(name=whole[0]), whole[1])
 
     def remove(self, name: str) -> None:
         """Delete a segment none of whose records are needed any more."""

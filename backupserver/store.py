@@ -39,6 +39,10 @@ class WorkerLog:
         fence = [self.fence_entry] if self.fence_entry else []
         return [*fence, *self.states, *self.items.values(), *self.checkpoints.values()]
 
+    def items_after(self, epoch: int) -> list[LiveRecord]:
+        """The items of later epochs, in order."""
+        return [item for _, item in sorted(self.items.items()) if item.head.epoch > epoch]
+
 
 def job_of(name: str) -> str:
     """The job of a worker's log."""
@@ -134,10 +138,7 @@ class Store:
                 yield state
                 break
             dropped.append(f"the state of epoch {entry.head.epoch}")
-        for key in sorted(log.items):
-            entry = log.items[key]
-            if entry.head.epoch <= least:
-                continue
+        for entry in log.items_after(least):
             if item := self.segments.read(entry.place):
                 yield item
             else:
@@ -150,7 +151,7 @@ class Store:
         log = self.logs.get(name, WorkerLog())
         states = log.states[-1:]
         least = states[0].head.epoch if states else 0
-        return [*states, *(log.items[key] for key in sorted(log.items) if log.items[key].head.epoch > least)]
+        return [*states, *log.items_after(least)]
 
     def newest_epoch(self, name: str) -> int:
         """The epoch of the newest record that `restore` would return; -1 for none."""

@@ -295,7 +295,7 @@ class PartiallyActiveOptions(Keeping):
         """Feedback that is taken whenever it comes, and what would need a window without it."""
         at = ("fault_tolerance", "scheme")
         for edge in shape.edges:
-            if edge.feedback and not edge.loop and edge.consistency == "asp":
+            if edge.is_free:
                 wrong = f"is partially_active, and {edge.name} feeds back under asp: no window says when that comes in"
                 fix = "set its consistency to bsp or ssp, or fault_tolerance.scheme to barrier"
                 yield Problem(at, wrong, "an exact scheme for that, or feedback that is awaited", fix)

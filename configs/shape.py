@@ -44,6 +44,11 @@ class StageEdge(EdgeSection):
         return math.inf if self.loop else {"bsp": 0.0, "asp": math.inf}.get(self.consistency, float(self.staleness))
 
     @property
+    def is_free(self) -> bool:
+        """True for feedback that is taken whenever it comes, in no window's place."""
+        return self.feedback and not self.loop and self.consistency == "asp"
+
+    @property
     def name(self) -> str:
         """`source->processor`, as statistics and the summary call it."""
         return f"{self.upstream}->{self.downstream}"

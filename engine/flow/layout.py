@@ -135,6 +135,11 @@ class Layout:
         back = [joint for joint in self.inputs if joint.feedback]
         return {link_key(joint.edge, worker): joint.stale_windows for joint in back for worker in joint.workers}
 
+    @cached_property
+    def unawaited(self) -> frozenset[LinkKey]:
+        """Those of them that nobody waits for: under ASP, and of loops, which end within their window."""
+        return frozenset(link for link, lead in self.leads.items() if lead == math.inf)
+
     def incoming(self) -> dict[Edge, tuple[WorkerId, ...]]:
         """The edges that end here, with the workers at their other end."""
         found = {joint.edge: joint.everybody for joint in self.inputs}

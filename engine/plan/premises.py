@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 from riprap.configs.budget import stages_without_replicas
@@ -15,6 +14,7 @@ from riprap.engine.plan.rates_file import assumed
 from riprap.operators.loading import load_operator
 
 EXCESS_TOLD = 1e-6
+STALL = "; who waits for it stands still while a sender of it is down that has no replica"
 
 
 def joins_of(topology: Topology, told: Mapping[str, bool]) -> frozenset[str]:
@@ -65,8 +65,7 @@ def _assumptions(shape: Shape, rates: StreamRates) -> Iterator[str]:
 def _left_out(shape: Shape) -> Iterator[str]:
     for edge in shape.edges:
         if edge.feedback:
-            waits = edge.loop or edge.stale_windows < math.inf
-            stall = "; who waits for it stands still while a sender of it is down that has no replica" if waits else ""
+            stall = "" if edge.is_free else STALL
             yield f"{edge.name} runs back and carries nothing here: what it returns came forward before{stall}"
         elif edge.partitioning == "stripe":
             yield f"{edge.name} counts as full: what its code decodes without the lost tasks comes on top"

@@ -94,7 +94,6 @@ class Approximate(Scheme):
         """True when the state was emptied since its last backup: nobody knows how far it was from what is durable."""
         self._refused = False
         self._pacing = Pacing(bench.port, bench.cpu_share, SAVE_EVERY_S if bench.layout.is_source else 0.0)
-        self._unawaited = {link for link, lead in bench.layout.leads.items() if lead == math.inf}
         self._set_limits()
 
     def _set_limits(self) -> None:
@@ -191,7 +190,7 @@ class Approximate(Scheme):
     def on_receive(self, entry: Entry) -> None:
         if entry.is_input:
             return
-        if entry.link in self._unawaited:
+        if entry.link in self.bench.layout.unawaited:
             self.bench.acknowledge(entry)
             return
         self._unsaved.append(entry)

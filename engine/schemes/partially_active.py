@@ -93,7 +93,7 @@ class PartiallyActive(Scheme):
             for joint in bench.layout.inputs
             for worker in joint.workers
         }
-        self._loops = frozenset(link for link, lead in bench.layout.leads.items() if lead == math.inf)
+        self._loops = bench.layout.unawaited
         """The links whose blocks have no turns: supersteps say the same in whatever order these come."""
         self._marks: deque[RestartPoint] = deque()
         """Those that are not durable, oldest first."""

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,20 @@ def graph(cli: Cli) -> Cli:
     return cli
 
 
-def deadly(graph: Cli, at: int, *replacements: tuple[str, str]) -> tuple[dict[str, Any], list[tuple[int, int]]]:
+NEVER = -1
+
+
+def completed(graph: Cli, file: str, *words: str) -> dict[str, Any]:
+    """The summary of a job, which must complete."""
+    ended = graph.answer("run", file, "--out", "out", "--json", *words)
+    assert ended.returncode == 0, ended.stderr
+    summary: dict[str, Any] = json.loads(ended.stdout)
+    return summary
+
+
+def deadly(
+    graph: Cli, at: int, *replacements: tuple[str, str], words: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[tuple[int, int]]]:
     """The summary of the job whose task 1 is killed in this superstep, and the supersteps that this task took."""
     (graph.directory / "deadly.py").write_text(DEADLY.replace("AT", str(at)))
     text = (graph.directory / "ranks.yaml").read_text().replace("pagerank:PageRank", "deadly:DeadlyRank")
@@ -75,10 +89,9 @@ def deadly(graph: Cli, at: int, *replacements: tuple[str, str]) -> tuple[dict[st
         assert old in text, old
         text = text.replace(old, new)
     (graph.directory / "deadly.yaml").write_text(text)
-    ended = graph.answer("run", "deadly.yaml", "--out", "out", "--json")
-    assert ended.returncode == 0, ended.stderr
+    summary = completed(graph, "deadly.yaml", *words)
     lines = (graph.directory / "steps").read_text().splitlines()
-    return json.loads(ended.stdout), [(int(window), int(step)) for window, step in map(str.split, lines)]
+    return summary, [(int(window), int(step)) for window, step in map(str.split, lines)]
 
 
 def values_of(summary: dict[str, Any], keys: str = "vertices") -> dict[int, float]:
@@ -119,13 +132,8 @@ def test_a_task_takes_its_supersteps_alone_again(graph: Cli, cluster: SharedClus
 def test_a_replica_goes_on_within_a_loop(graph: Cli, cluster: SharedCluster) -> None:
     """Its primary dies as soon as window 1 is announced, so in the loop of window 2, which takes half a second."""
     calm = cluster.job(graph.directory / "ranks.yaml", graph.directory / "calm")
-    (graph.directory / "deadly.py").write_text(DEADLY.replace("AT", "-1"))
-    job = JOB.replace("pagerank:PageRank", "deadly:DeadlyRank")
-    job = job.replace("scheme: barrier, interval_ms: 50", f"{ORDERED}, replicate: [rank]")
-    (graph.directory / "copied.yaml").write_text(job)
-    ended = graph.answer("run", "copied.yaml", "--out", "out", "--json", "--fault", "kill:rank.1@epoch=1")
-    assert ended.returncode == 0, ended.stderr
-    summary = json.loads(ended.stdout)
+    copied = ("scheme: barrier, interval_ms: 50", f"{ORDERED}, replicate: [rank]")
+    summary, _ = deadly(graph, NEVER, copied, words=("--fault", "kill:rank.1@epoch=1"))
     assert [one["worker"] for one in summary["failures"]] == ["rank.1"]
     assert [one["promoted"] for one in summary["replicas"]["takeovers"]] == ["rank.1~1"]
     assert values_of(summary) == values_of(calm)
@@ -204,9 +212,7 @@ def test_a_loop_without_supersteps_finds_the_shortest_paths_after_a_kill_in_its_
     paths = paths.replace(", options: {supersteps: 60, tolerance: 0.0}", "")
     paths = paths.replace("{scheme: barrier, interval_ms: 50}", f"{{scheme: {scheme}}}")
     (graph.directory / "paths.yaml").write_text(paths)
-    ended = graph.answer("run", "paths.yaml", "--out", "out", "--json", "--set", "input.bad_rows=keep")
-    assert ended.returncode == 0, ended.stderr
-    summary = json.loads(ended.stdout)
+    summary = completed(graph, "paths.yaml", "--set", "input.bad_rows=keep")
     assert (graph.directory / "killed").exists() and [one["worker"] for one in summary["failures"]] == ["rank.1"]
     edges = np.loadtxt(graph.directory / "edges.txt", int)
     ones = coo_matrix((np.ones(len(edges)), edges.T), (500, 500)).minimum(1)

@@ -107,7 +107,7 @@ def test_a_loop_without_supersteps_goes_wrong() -> None:
             assert not np.any(errors(_run("async_loop", ["b1"], seed, "control", "many")))
 
 
-def test_replicas_take_over_within_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replicas_take_over_within_a_loop() -> None:
     """On a slow wire a task seldom dies elsewhere, so that the tests above say something of that."""
     within = 0
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from test_backup_servers import WAIT_S, Cluster, await_that, state
 from test_backup_store import NAME, OTHER
@@ -16,13 +13,6 @@ from riprap.codec.trust.keys import WorkerKeys, own_authority
 from riprap.codec.trust.rotation import keyring
 
 COPY = f"{NAME}~1"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
 
 
 def reader(cluster: Cluster, name: str = COPY, holder: str = COPY, servers: tuple[int, ...] = (1,)) -> CopyReader:

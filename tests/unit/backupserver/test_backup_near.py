@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 from test_backup_servers import Cluster, await_that, state
 
 from riprap.backupserver import peer as peers
 from riprap.backupserver.peer import Answer, Peer, is_near
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,12 @@ from test_backup_copies import COPY, reader
 from test_backup_servers import Cluster, await_that, state
 from test_backup_store import NAME, OTHER
 
-from riprap.backupserver import peer as peers
 from riprap.backupserver.client import BackupClient
 from riprap.backupserver.pieces import Bodies
 from riprap.backupserver.places import Unreadable, bodies_at, named
 from riprap.backupserver.record import Head
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.store import Store
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -104,8 +95,7 @@ def test_where_the_segments_are_not_to_be_had_records_are_sent(
 ) -> None:
     """In another mount namespace there is nothing at that path, or something else."""
     saved(cluster, 1, 2)
-    given = peers.bodies_at
-    monkeypatch.setattr(peers, "bodies_at", lambda _, *rest: given("/nonexistent", *rest))
+    monkeypatch.setattr(f"{Bodies.__module__}.bodies_at", lambda _, *rest: bodies_at("/nonexistent", *rest))
     client = cluster.client(2)
     assert restored(client) == WHOLE and pieces
     client.save(*state(4))
@@ -135,7 +125,7 @@ def test_a_copy_reads_what_the_other_has_saved(
     def unreadable(*_: Any) -> list[memoryview]:
         raise Unreadable
 
-    monkeypatch.setattr("riprap.backupserver.copies.bodies_at", unreadable)
+    monkeypatch.setattr(f"{Bodies.__module__}.bodies_at", unreadable)
     _, sent = reader(cluster).newest([NAME], 1)
     assert sent.state is not None and sent.state.arrays[0].tolist() == [2.0] * 5 and pieces
 

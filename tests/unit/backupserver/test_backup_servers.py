@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +83,6 @@ class Cluster:
             client.close(0.0)
         for number in list(self.processes):
             self.kill(number)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
 
 
 def await_that(client: BackupClient, condition: Callable[[], bool]) -> None:
