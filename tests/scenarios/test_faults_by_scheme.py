@@ -37,6 +37,7 @@ LASTING = paced(600_000)
 SLOW_GRADIENT = """\
 import time
 
+from riprap.operators.learning.linear_prediction import LogisticRegression
 from riprap.operators.learning.logistic_regression import Gradient
 
 
@@ -50,6 +51,12 @@ class SlowGradient(Gradient):
 
 class SlowerGradient(SlowGradient):
     per_second = 80_000
+
+
+class SlowPrediction(LogisticRegression):
+    def process_linear(self, items):
+        time.sleep(len(items) / 100_000)
+        return super().process_linear(items)
 """
 STEADY = ("--set", "stages.processor.operator=slow_gradient:SlowGradient")
 """So that a fault comes before the end of the stream, and finds items under way, on any machine."""
@@ -346,7 +353,8 @@ def predictions(job: Job) -> np.ndarray:
 def test_hybrid_coded_computation_predicts_as_undisturbed_up_to_rounding(
     job: Job, predictions: np.ndarray, faults: list[str]
 ) -> None:
-    summary = job(HYBRID, *faults, words=A_MILLION, file="predict.yaml")
+    words = ("--set", "input.repeat=20", "--set", "stages.processor.operator=slow_gradient:SlowPrediction")
+    summary = job(HYBRID, *faults, words=words, file="predict.yaml")
     assert summary["items"] == len(predictions) == 1_000_000
     assert lacks(summary) == []
     np.testing.assert_allclose(np.load(summary["out"] / "output.npy"), predictions, rtol=1e-9, atol=1e-12)
