@@ -99,8 +99,9 @@ class BackupClient:
         self._thread.start()
         return point
 
-    def save(self, kind: str, epoch: int, meta: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> int:
-        """Take a record; returns its number, or 0 if the window is full. A state supersedes records up to its epoch."""
+    def save(self, kind: str, epoch: int, meta: Mapping[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
+        """Take a record; returns its number, or 0 if the window is full. A state supersedes records up to its epoch;
+        with any record, states and items of epochs below `since` are needed no more."""
         body = pack_body(meta, arrays)
         size = sum(map(len, body))
         with self._lock:
@@ -109,7 +110,7 @@ class BackupClient:
             self._sequence += 1
             self._waiting_bytes += size
             self._sizes.append((self._sequence, size))
-            self._keep(Saved(self._sequence, self._fence, self._sequence, kind, epoch, body, size, self._floor))
+            self._keep(Saved(self._sequence, self._fence, self._sequence, kind, epoch, body, size, self._floor, since))
             number = self._sequence
         os.eventfd_write(self._bell, 1)
         return number
@@ -177,6 +178,8 @@ class BackupClient:
     def _keep(self, saved: Saved) -> None:
         if saved.kind == "state":
             self._live = deque(one for one in self._live if one.epoch > saved.epoch and one.kind == "item")
+        if saved.since:
+            self._live = deque(one for one in self._live if one.kind == "checkpoint" or one.epoch >= saved.since)
         self._live.append(saved)
 
     def _await(self, timeout_s: float) -> None:

@@ -50,6 +50,8 @@ class Saved(NamedTuple):
     size: int
     floor: int = 0
     """Parts of checkpoints below this one are no longer needed."""
+    since: int = 0
+    """Nor are states and items of epochs below this one."""
 
 
 class Answer(NamedTuple):
@@ -160,7 +162,7 @@ class Peer:
             head = protocol.pack(
                 "save", name=self._name, fence=self._fence, seq=saved.sequence, incarnation=saved.incarnation,
                 number=saved.number,
-                epoch=saved.epoch, kind=saved.kind, floor=saved.floor,
+                epoch=saved.epoch, kind=saved.kind, floor=saved.floor, since=saved.since,
             )  # fmt: skip
             self._post([head, *protocol.frames_of(saved.body)])
             self.sent = saved.sequence

@@ -4,7 +4,7 @@ client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(ans
              here, checkpoint, answer)       records, dropped, places?, directory?) | fenced(fence)
         save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
              incarnation, number, epoch,     | full(name, reason), nothing of it was kept
-             kind, floor)
+             kind, floor, since)
         read(name, fence, of, above, here,   piece(answer, sizes)..., found(answer, of, records, dropped, places?,
              answer)                         directory?): the restore point of a copy of the same task, where its newest
                                              record is of a later epoch than `above`; nobody is fenced
@@ -15,10 +15,10 @@ client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(ans
 
 `seq` orders what one client sends; (`incarnation`, `number`) is the record's own: a record that a later incarnation
 sends to another server is the same record. Incarnations are told by their fences. `checkpoint` asks for the record of
-that one instead of the newest state, and those of checkpoints below `floor` are needed no more; 0 is none in both. A
-body is as many frames as it takes. Those of an answer come before it, in pieces (pieces.py), under the number that the
-client has given to its question; `records` says how many bytes each body has. Who is `here`, on the server's host, may
-be told where they stand instead, and is sent none (places.py).
+that one instead of the newest state, and those of checkpoints below `floor` are needed no more, nor states and items of
+epochs below `since`; 0 is none in all. A body is as many frames as it takes. Those of an answer come before it, in
+pieces (pieces.py), under the number that the client has given to its question; `records` says how many bytes each body
+has. Who is `here`, on the server's host, may be told where they stand instead, and is sent none (places.py).
 """
 
 from __future__ import annotations

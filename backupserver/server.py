@@ -36,6 +36,7 @@ SYNCING_MS = 50  # between two looks at a sync that something waits for
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
+NEEDED = ("floor", "since")
 FENCE_MAX = (1 << 62) - 1  # of a job that was forgotten, in which no incarnation may write
 OVER_MAX = 4096  # forgotten jobs whose last workers are kept out; they end within seconds
 Frames = Sequence[Any]
@@ -82,6 +83,8 @@ class Save(NamedTuple):
     body: Frames
     floor: int
     """The sender needs no parts of checkpoints below this one."""
+    since: int
+    """Nor states and items of epochs below this one."""
 
 
 class Server:
@@ -221,8 +224,8 @@ class Server:
                 self._synced.add(name)
         elif kind == "save":
             body = protocol.check_body(frames[2:])
-            sequence, floor = protocol.number(message, "seq"), protocol.number(message, "floor", 0)
-            save = Save(client, sequence, self._head(message, name, fence), body, floor)
+            sequence, *needed = protocol.number(message, "seq"), *(protocol.number(message, x, 0) for x in NEEDED)
+            save = Save(client, sequence, self._head(message, name, fence), body, *needed)
             if self._may_write(client, name, fence):
                 saves.append(save)
         else:
@@ -362,8 +365,9 @@ class Server:
         self.full = ""
         self.groups += 1
         self.records += len(saves)
+        since = {save.head.name: save.since for save in saves if save.since}
         for save in {save.head.name: save for save in saves}.values():  # the last of each acknowledges those before it
-            self.store.release(save.head.name, save.floor)
+            self.store.release(save.head.name, save.floor, since.get(save.head.name, 0))
             self._send(save.client, "saved", name=save.head.name, seq=save.sequence)
 
     def _say_full(self, error: OSError) -> None:

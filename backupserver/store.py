@@ -104,13 +104,21 @@ class Store:
             self._bytes[place.segment] += place.length
             self._index(LiveRecord(head, place))
 
-    def release(self, name: str, floor: int) -> None:
-        """A worker's parts of checkpoints below `floor` are no longer needed.
+    def release(self, name: str, floor: int, since: int = 0) -> None:
+        """A worker's parts of checkpoints below `floor` are no longer needed, nor its states and items of epochs below
+        `since`.
 
-        It is not written: after a restart the server knows them again, until the worker saves its next part.
+        It is not written: after a restart the server knows them again, until the worker saves its next record.
         """
-        parts = self.logs[name].checkpoints if name in self.logs else {}
-        self._release(parts.pop(key) for key in [key for key, part in parts.items() if part.head.epoch < floor])
+        if (log := self.logs.get(name)) is None:
+            return
+        self._release_below(log.checkpoints, floor)
+        self._release_below(log.items, since)
+        self._release(state for state in log.states if state.head.epoch < since)
+        log.states = [state for state in log.states if state.head.epoch >= since]
+
+    def _release_below(self, kept: dict[tuple[int, int], LiveRecord], epoch: int) -> None:
+        self._release(kept.pop(key) for key in [key for key, one in kept.items() if one.head.epoch < epoch])
 
     def parts(self, name: str, checkpoint: int, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
         """A worker's parts of checkpoints up to this one, the newest of each, in their order; each is read when it is

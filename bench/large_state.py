@@ -21,7 +21,7 @@ import numpy as np
 from bench.rounds import alternate, await_quiet
 from bench.runs import median, riprap, save, table
 from riprap.engine.run_directory.checkpoints import Checkpoint, read_checkpoints
-from riprap.engine.schemes.parts.chain import SLICES
+from riprap.engine.schemes.parts.copies import SLICES
 
 ENTRY_BYTES = 16
 INTERVAL_MS = 1000

@@ -31,6 +31,11 @@ class Boundary:
 class Port(Protocol):
     """All that a scheme may do to the outside world."""
 
+    @property
+    def author(self) -> tuple[str, int]:
+        """The author of the records that are saved: a name that this worker's incarnations have in common, and the
+        number of this one, which is larger than those of former ones."""
+
     def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
         """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full.
 
@@ -77,10 +82,11 @@ class Port(Protocol):
     def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
         """The blocks on a link that the peer has not acknowledged, oldest first."""
 
-    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         """Persist a record of this worker and return its number (1, 2, ...); 0, and nothing is taken, when too much is
-        under way. A "state" of an epoch supersedes all records of this and of earlier epochs; a "checkpoint" is kept
-        until it is released. The arrays must not change any more. `on_durable` tells when it is safe.
+        under way. A "state" of an epoch supersedes all records of this and of earlier epochs, and with any record those
+        of epochs below `since` are needed no more; a "checkpoint" is kept until it is released. The arrays must not
+        change any more. `on_durable` tells when it is safe.
         """
 
     def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:

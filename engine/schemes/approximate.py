@@ -175,7 +175,7 @@ class Approximate(Scheme):
         before = self.thresholds.after(former.failures, former.epoch)
         lacked = [self.thresholds.after(former.failures[:i], epoch) for i, epoch in enumerate(former.failures)]
         take_over(bench.progress, recovered, bench.operator.state)
-        self.recorder.go_on_from(recovered.version)
+        self.recorder.go_on_from(recovered)
         replayed = recovered.latest_run()
         bench.outlet.put_back(recovered.extras)
         self.lacks = Limits(0, 0, 0) if bench.layout.is_source else before

@@ -32,7 +32,7 @@ class MiniBatch(Scheme):
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, records)
         take_over(self.bench.progress, recovered, self.bench.operator.state)
-        self.recorder.go_on_from(recovered.version)
+        self.recorder.go_on_from(recovered)
         self.bench.outlet.put_back(recovered.extras)
         self.bench.operator.recovered(0.0, 0)
         return recovered.unprocessed()

@@ -52,10 +52,10 @@ class UpstreamBackup(Scheme):
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, [record for record in records if "version" in record.meta])
         take_over(self.bench.progress, recovered, self.bench.operator.state)
-        self.recorder.go_on_from(recovered.version)
+        self.recorder.go_on_from(recovered)
         self.bench.outlet.put_back(recovered.extras)
         self.bench.outlet.mute_put_out(recovered.extras)
-        sent = [record for record in records if "out" in record.meta]
+        sent = [record for record in records if "out" in record.meta and record.epoch >= recovered.since]
         self.bench.outlet.put_back_logged((link_of(r), block_of(r.meta["sent"], r.arrays)) for r in sent)
         self.bench.operator.recovered(0.0, 0)
         return []

@@ -23,8 +23,9 @@ class RecordStore(Protocol):
     def durable(self) -> int:
         """Everything saved up to this number is safe."""
 
-    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
-        """Take a record and return its number; 0, and nothing is taken, when too much is under way."""
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
+        """Take a record and return its number; 0, and nothing is taken, when too much is under way. States and items of
+        epochs below `since` are needed no more."""
 
     @property
     def full(self) -> str:
@@ -50,7 +51,7 @@ class NoStore:
     durable = 0
     full = ""
 
-    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         """Forget a record."""
         self.durable += 1
         return self.durable

@@ -60,6 +60,7 @@ class WorkerPort(OrdinaryWire, LinkPort):
         self.bytes_sent: Counter[str] = Counter()
         self.bytes_shared: Counter[str] = Counter()
         self.store: RecordStore = NoStore()
+        self.author = "", 0
         self.confirm_s = float("inf")
         """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
         self._by_frames = False
@@ -89,10 +90,10 @@ class WorkerPort(OrdinaryWire, LinkPort):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return self.lender.empty(shape, dtype)
 
-    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         own = [np.array(array) if is_borrowed(array) else array for array in arrays]
         self._check_current()
-        number = self.store.save(kind, epoch, meta, own)
+        number = self.store.save(kind, epoch, meta, own, since)
         if number:
             self._confirmation.save(number, time.monotonic())
             self.counts["records"] += 1

@@ -97,6 +97,12 @@ class State:
         """The same with all entries, so that no earlier backup is needed any more; the divergence is 0 after it."""
         return self.backup_state()
 
+    def copy_all(self) -> Backup | None:
+        """All entries, as arrays of its own, which count as no backup: the next one holds what it would have held. None
+        where a state knows no such copy; `backup_all` is made then, and the next backup too.
+        """
+        return None
+
     rolls = False
     """True when `backup_rolling` is there."""
 

@@ -65,6 +65,10 @@ class TrackedState(State):
             at = one.stop
         raise ValueError(f"the backups hold slices up to entry {at} only")
 
+    def copy_all(self) -> Backup:
+        """All entries, whatever has changed."""
+        return Backup(True, self._all_arrays())
+
     def backup_all(self) -> Backup:
         """All entries, so that no earlier backup is needed any more."""
         arrays = self._all_arrays()

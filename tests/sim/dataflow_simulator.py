@@ -165,9 +165,9 @@ class DataflowNode(Node):
         if len(self.links._up) + 1 >= len(self.sim.truth) - len(self.sim.unwanted):
             self.task.start()
 
-    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         plain = msgpack.unpackb(msgpack.packb(meta), strict_map_key=False)
-        return super().save(kind, epoch, plain, arrays)
+        return super().save(kind, epoch, plain, arrays, since)
 
     def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
         write_part(Path(directory), self.me, meta, arrays)

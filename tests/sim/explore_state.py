@@ -25,7 +25,8 @@ REFERENCES: dict[str, frozenset[str]] = {
     }),
     "answers": frozenset(("_layout", "_port", "_progress")),
     "scheme": frozenset({"bench", "_chain"}),
-    "chain": frozenset({"_state"}),
+    "chain": frozenset({"_state", "_copies"}),
+    "copies": frozenset({"_state"}),
     "receipts": frozenset({"_port"}),
     "outlet": frozenset(("layout", "port", "progress", "links", "scheme", "on_put", "_files", "_forward", "_back")),
     "link": frozenset({"joint", "to"}),
@@ -85,6 +86,7 @@ def _parts_of_task(node: Node) -> Iterator[Any]:
     yield _held("answers", task._answers)
     yield _held("scheme", scheme)
     yield _held("chain", scheme._chain)
+    yield _held("copies", scheme._chain._copies)
     yield _held("receipts", scheme.bench.receipts)
     yield _held("outlet", outlet)
     for key, link in outlet.links.items():

@@ -94,7 +94,11 @@ class Node(LinkPort):
     def report(self, event: str, **fields: Any) -> None:
         """Nobody asks."""
 
-    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+    @property
+    def author(self) -> tuple[str, int]:
+        return str(self.layout.me), self.life
+
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         assert kind == "checkpoint"
         self.unsaved.append(Record.of(int(epoch), meta, arrays))
         self.saves += 1

@@ -83,7 +83,11 @@ class Node(LinkPort):
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + n
 
-    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Any) -> int:
+    @property
+    def author(self) -> tuple[str, int]:
+        return str(self.me), self.life
+
+    def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Any, since: int = 0) -> int:
         if self.refuses():
             return 0
         self.saves += 1
@@ -91,7 +95,8 @@ class Node(LinkPort):
 
         def write() -> None:
             """The server goes on with what it got, whether the worker lives or not; its answer may find nobody."""
-            self.sim.disk.setdefault(self.me, []).append((self.life, *record))
+            kept = [one for one in self.sim.disk.get(self.me, ()) if one[1] == "checkpoint" or one[2].epoch >= since]
+            self.sim.disk[self.me] = [*kept, (self.life, *record)]
             self.written = number
             self.sim.at(self.sim.case.wire_s, self.guard(lambda: self.confirm(number)))
 

@@ -20,7 +20,7 @@ from test_dataflow_sim import CHECKPOINTS, EXACT, LOOPS, errors
 
 from riprap.controller.checkpointing import CHECKPOINTING
 from riprap.engine.flow.entry import Entry
-from riprap.engine.schemes.parts import chain
+from riprap.engine.schemes.parts import copies
 from riprap.operators.states.base import Sliced
 from riprap.operators.states.hash_map import HashMap
 from riprap.operators.states.tracked import TrackedState
@@ -136,9 +136,10 @@ def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
 )
 def test_large_states_are_saved_in_rounds_of_slices(scheme: str, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All states count as large, and none is saved whole but at first and when what was copied last is lost."""
-    monkeypatch.setattr(chain, "ROLLING_BYTES", 0)
-    monkeypatch.setattr(chain, "SLICES", 2)
-    monkeypatch.setattr(chain, "CHANGES_MAX", 1000)
+    monkeypatch.setattr(copies, "LARGE_BYTES", 0)
+    monkeypatch.setattr(copies, "ROUND_SHARE", 0)
+    monkeypatch.setattr(copies, "SLICES", 2)
+    monkeypatch.setattr(copies, "CHANGES_MAX", 1000)
     for state in (HashMap, ArrayState):
         monkeypatch.setattr(state, "_mostly_changed", lambda self: False)
     restored: list[int] = []

@@ -22,7 +22,7 @@ from riprap.codec.blocks import Block
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import WorkerId
 from riprap.engine.flow.task import Task
-from riprap.engine.schemes.parts import chain
+from riprap.engine.schemes.parts import copies
 from riprap.engine.schemes.parts.chain import BEGINNING, Chain
 from riprap.engine.worker.from_savepoint import beginning_of
 from riprap.operators.states import HashMap
@@ -155,9 +155,10 @@ def test_the_checkpoints_of_a_large_state_build_on_the_savepoint(
     scheme: str, shape: str, tasks: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All states count as large: no checkpoint holds all of one, and savepoints do."""
-    monkeypatch.setattr(chain, "ROLLING_BYTES", 0)
-    monkeypatch.setattr(chain, "SLICES", 3)
-    monkeypatch.setattr(chain, "CHANGES_MAX", 1000)
+    monkeypatch.setattr(copies, "LARGE_BYTES", 0)
+    monkeypatch.setattr(copies, "ROUND_SHARE", 0)
+    monkeypatch.setattr(copies, "SLICES", 3)
+    monkeypatch.setattr(copies, "CHANGES_MAX", 1000)
     for state in (HashMap, ArrayState):
         monkeypatch.setattr(state, "_mostly_changed", lambda self: False)
     restored: list[int] = []

@@ -111,7 +111,7 @@ def cases() -> Iterator[tuple[str, str]]:
         yield from zip(itertools.cycle(kind), FAULTS)
 
 
-@pytest.mark.parametrize(("scheme", "fault"), cases())
+@pytest.mark.parametrize(("scheme", "fault"), list(cases()))
 def test_the_model_is_that_of_an_undisturbed_run(scheme: str, fault: str) -> None:
     faulty = Case(EXACT[scheme], **FAULTS[fault])
     expected = undisturbed(scheme, faulty.pairs, faulty.micro_batch, faulty.items, faulty.block_bytes)

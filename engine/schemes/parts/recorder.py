@@ -1,8 +1,12 @@
 """The records of the persisting schemes: states, whole or in part, and blocks; and how they come back.
 
-Records of the backup server have an epoch, and a "state" supersedes the items up to its own. Blocks are numbered in the
-order of their receipt, so twice that number is the epoch of a saved block, and that of a whole state is twice the
-number of the last block that it includes: what it does not include survives it. Partial states lie between.
+Records of the backup server have an epoch, and a "state" supersedes the items up to its own, but states that are too
+large to be saved whole again and again are items too, and say since which epoch items are needed. Blocks are numbered
+in the order of their receipt, so twice that number is the epoch of a saved block, and that of a whole state is twice
+the number of the last block that it includes: what it does not include survives it. Partial states lie between. Each
+part builds on the record before it, of the same incarnation or of the one that was restored, back to a whole one, or to
+the first of a round of slices (parts/copies.py); what is not among those is of an incarnation that was cut off, and
+counts for nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,15 +23,38 @@ from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.port import Port
 from riprap.engine.flow.progress import WINDOW, LinkKey, TaskProgress, number_of
-from riprap.operators import returns
-from riprap.operators.states.base import Backup, State
+from riprap.engine.schemes.parts.copies import Copies, bytes_of, slice_fields, sliced
+from riprap.operators.states.base import Backup, Sliced, State
 
 Extras = Iterable[tuple[LinkKey, Block]]
 
-PARTS_MAX = 256
-PARTS_BYTES = 1 << 20
-"""Partial states are saved until they and the blocks saved since are larger than the last whole one and this, or more
-than those: only a whole one lets the backup server forget what came before."""
+
+class Serial(NamedTuple):
+    """A record's number among all of a task: later ones are larger."""
+
+    incarnation: int
+    version: int
+
+    @classmethod
+    def of(cls, record: Block) -> Serial:
+        """Records of former versions of Riprap do not tell incarnations apart."""
+        return cls(_author_of(record)[1], record.meta["version"])
+
+    def before(self, record: Block) -> Serial:
+        """The number of the record that this one builds on."""
+        return Serial(record.meta.get("builds_on", 0), self.version - 1)
+
+
+def _is_whole(record: Block) -> bool:
+    """True of one that builds on none; of former versions' records that is told by their kind."""
+    return record.meta.get("builds_on") == 0
+
+
+class Base(NamedTuple):
+    """A record that others build on. What is of epochs below `since` they do not need."""
+
+    serial: Serial
+    since: int
 
 
 class Recorder:
@@ -40,15 +67,16 @@ class Recorder:
         self, port: Port, progress: TaskProgress, state: State | None, notes: Callable[[], dict[str, Any]] = dict
     ) -> None:
         self.port, self.progress, self.state, self._notes = port, progress, state, notes
+        self._copies: Copies[Base] = Copies(state)
         self.state_number = 0
         """The record of the newest state."""
         self.size = 0
         """The bytes of the newest state or progress."""
-        self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray]]] = deque()
-        self._version = 0
-        self._whole_bytes, self._part_bytes, self._parts = -1, 0, 0
+        self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray], int]] = deque()
+        self._version = self._builds_on = 0
+        """The newest record, and the incarnation that has saved it."""
         self._written: set[tuple[LinkKey, int]] = set()
-        """Blocks not arrived that are in a record since the last whole one."""
+        """Blocks not arrived that are in a record which all later ones build on."""
 
     @property
     def full(self) -> bool:
@@ -72,11 +100,24 @@ class Recorder:
 
     def note_saved(self, size: int) -> None:
         """So many bytes more were saved that the next whole state supersedes."""
-        self._part_bytes += size
+        self._copies.note_more(size)
 
-    def go_on_from(self, version: int) -> None:
-        """A former incarnation has saved states up to this one."""
-        self._version = version
+    def go_on_from(self, recovered: Recovered) -> None:
+        """This was restored; the next record is a whole one, which supersedes all that was saved."""
+        self._version = recovered.version
+
+    def build_on(self, recovered: Recovered) -> None:
+        """The same, where nothing but states is saved: of a large one the next record holds the changes alone.
+
+        It is whole where the records are those of another copy, which this one's cannot build on.
+        """
+        self.go_on_from(recovered)
+        name, incarnation = recovered.author
+        if name != self.port.author[0] or recovered.base is None or not recovered.copies:
+            return
+        if self._copies.go_on(recovered.base, recovered.copies):
+            self._builds_on = incarnation
+            self._written = {(link, number_of(block)) for link, block in recovered.extras}
 
     def holds(self, link: LinkKey, block: Block) -> bool:
         """True when the newest record, durable or not, lets a new incarnation put this block out again."""
@@ -85,57 +126,64 @@ class Recorder:
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
         is all there is; before the first state is saved, that is saved with it, for it is worth nothing alone."""
-        if self.state is not None and self._whole_bytes < 0:
+        if self.state is not None and self._copies.base is None:
             self.save_state(extras)
             return
-        self._save(Backup(self.state is None and self._is_whole_due, ()), extras, "progress")
+        self._save(Sliced(Backup(self.state is None and self._copies.is_whole_due, ())), extras, "progress")
 
     def copy_state(self) -> Backup | None:
-        """All of the state, for something else than a record: the next record is a whole one. None without a state."""
+        """All of the state, for something else than a record; None without a state."""
         if self.state is None:
             return None
-        self._whole_bytes = -1
-        return returns.backup(self.state, "backup_all", self.state.backup_all(), Backup)
+        if (copied := self.state.copy_all()) is not None:
+            return copied
+        self._copies.lose()  # what it takes in is in no record
+        return self._copies.copy_whole().backup
 
     def save_state(self, extras: Extras) -> None:
         """Save the state, whole or in part, and all progress; `extras` are the blocks that have not arrived yet."""
         if self.state is None:
             self.save_progress(extras)
             return
-        method = "backup_all" if self._is_whole_due else "backup_state"
-        backup = returns.backup(self.state, method, getattr(self.state, method)(), Backup)
-        self._save(backup, extras, "state")
+        self._save(self._copies.copy(), extras, "state")
         self.port.count("state_backups")
 
-    @property
-    def _is_whole_due(self) -> bool:
-        much = self._part_bytes > max(self._whole_bytes, PARTS_BYTES)
-        return self._whole_bytes < 0 or self._parts >= PARTS_MAX or much
-
-    def _save(self, backup: Backup, extras: Extras, what: str) -> None:
+    def _save(self, found: Sliced, extras: Extras, what: str) -> None:
         self._version += 1
-        blocks, pending = self._unwritten(extras, backup.full)
-        meta: dict[str, Any] = {"progress": self.progress.pack(), "version": self._version, "what": what}
-        arrays, waiting = list(backup.arrays), []
+        full = found.backup.full
+        blocks, pending = self._unwritten(extras, full or self._copies.begins_round(found))
+        arrays, waiting = list(found.arrays), []
         for link, block in blocks:
             waiting.append([list(link), *fields_of(block), len(block.arrays)])
             arrays += block.arrays
-        meta |= {"state": len(backup.arrays), "extras": waiting, "types": [type_of(array) for array in arrays]}
-        meta["pending"] = [[list(link), number] for link, number in pending.items()]
-        meta["notes"] = self._notes()
+        meta: dict[str, Any] = {
+            "progress": self.progress.pack(), "version": self._version, "what": what, "notes": self._notes(),
+            "state": len(found.arrays), "slice": slice_fields(found), "extras": waiting,
+            "types": [type_of(array) for array in arrays],
+            "pending": [[list(link), number] for link, number in pending.items()],
+        }  # fmt: skip
         arrays = [plain(array) for array in arrays]
-        self.size = size = sum(array.nbytes for array in arrays)
-        if backup.full:
-            self._whole_bytes, self._part_bytes, self._parts = size, 0, 0
-        else:
-            self._part_bytes, self._parts = self._part_bytes + size, self._parts + 1
-        epoch = 2 * self.progress.included + (not backup.full)
-        self._waiting.append(("state" if backup.full else "item", Epoch(epoch), meta, arrays))
+        self.size = size = bytes_of(arrays)
+        kind = "state" if full and not self._copies.is_large_with(size) else "item"
+        epoch = Epoch(2 * self.progress.included + (kind == "item"))
+        meta, since = self._numbered(meta, found, size, epoch if kind == "item" else 0)
+        self._waiting.append((kind, epoch, meta, arrays, since))
         self.port.count("state_backup_bytes", size)
         self.retry()
 
+    def _numbered(self, meta: dict[str, Any], found: Sliced, size: int, since: int) -> tuple[dict[str, Any], int]:
+        """The fields with those of the record's number, and the epoch below which nothing is needed any more; `since` is
+        that, when the record is the oldest needed."""
+        author = self.port.author
+        own = Base(Serial(author[1], self._version), since)
+        self._copies.note(own, found, size - bytes_of(found.arrays))
+        base = self._copies.base or own
+        on, self._builds_on = (0 if found.backup.full else self._builds_on), author[1]
+        return meta | {"author": list(author), "builds_on": on, "base": list(base.serial)}, base.since
+
     def _unwritten(self, extras: Extras, whole: bool) -> tuple[list[tuple[LinkKey, Block]], dict[LinkKey, int]]:
-        """Of these blocks those that are in no record since the last whole one, and the first number of each link."""
+        """Of these blocks those that are in no record that this one builds on, and the first number of each link. A
+        whole one builds on none, and one that begins a round must do without those before it."""
         before, self._written = set() if whole else self._written, set()
         fresh: list[tuple[LinkKey, Block]] = []
         first: dict[LinkKey, int] = {}
@@ -195,44 +243,50 @@ class Recovered:
     """Records sorted out: backups of the state in their order, progress, extras, blocks by number."""
 
     def __init__(self, state: Block | None, records: Sequence[Block]) -> None:
-        self.backups: list[Backup] = []
+        self.copies: list[Sliced] = []
+        """The state is that of these."""
+        self.base: Base | None = None
+        """The oldest record that is needed."""
         self.progress: TaskProgress | None = None
         self._extras: dict[tuple[LinkKey, int], Block] = {}
         self.entries: list[Entry] = []
         self.version = 0
+        self.author = "", 0
+        """Of the newest record: the name of the worker and the number of the incarnation that saved it."""
         self.notes: dict[str, Any] = {}
         self._processed: dict[int, int] = {}  # up to where all was, when a block was saved
-        parts = [] if state is None else [(state, True)]
         for record in records:
-            if "version" in record.meta:
-                parts.append((record, False))
-            elif "number" in record.meta:
+            if "number" in record.meta:
                 self.entries.append(_entry(record))
                 self._processed[record.meta["number"]] = record.meta["included"]
-        for part, whole in sorted(parts, key=lambda pair: pair[0].meta["version"]):
-            self._take(part, whole)
+        parts = [record for record in records if "version" in record.meta]
+        for part in _chain(parts if state is None else [*parts, state], state):
+            if self.base is None:
+                self.base = Base(Serial.of(part), 0 if part is state else int(part.epoch))
+            self._take(part, part is state or _is_whole(part))
         self.entries.sort(key=lambda entry: entry.number)
 
     def _take(self, part: Block, whole: bool) -> None:
         arrays, count, before = restored(part), part.meta["state"], self.progress
-        if not whole and before is None:
-            return  # a part of a state that is not here
         self.version, self.progress = part.meta["version"], TaskProgress.unpack(part.meta["progress"])
-        self.notes = part.meta["notes"]
+        self.author, self.notes = _author_of(part), part.meta["notes"]
         if part.meta["what"] == "state":
-            self.backups = [*([] if whole else self.backups), Backup(whole, tuple(arrays[:count]))]
-        elif before is not None and self.backups:  # the state is still that of before
+            self.copies.append(sliced(arrays[:count], part.meta.get("slice", ()), whole))
+        elif before is not None and self.copies:  # the state is still that of before
             self.progress.included, self.progress.partial = before.included, before.partial
             self.progress.done, self.progress.heard = before.done, before.heard
             self.progress.feedback = before.feedback
-        if whole:
-            self._extras.clear()
         for link, *fields, width in part.meta["extras"]:
             block = block_of(fields, arrays[count : count + width])
             self._extras[tuple(link), number_of(block)] = block
             count += width
         first = {tuple(link): number for link, number in part.meta["pending"]}
         self._extras = {key: block for key, block in self._extras.items() if key[1] >= first.get(key[0], math.inf)}
+
+    @property
+    def since(self) -> int:
+        """Records of epochs below this one are superseded, though a server that was started again may have them."""
+        return 0 if self.base is None else self.base.since
 
     @property
     def extras(self) -> list[tuple[LinkKey, Block]]:
@@ -270,6 +324,27 @@ class Recovered:
         return [entry for i, entry in enumerate(entries) if i >= start or is_punctuation(entry.block)]
 
 
+def _author_of(record: Block) -> tuple[str, int]:
+    name, incarnation = record.meta.get("author", ("", 0))
+    return name, incarnation
+
+
+def _chain(parts: Sequence[Block], state: Block | None) -> list[Block]:
+    """The newest record that all is there of, behind all that it builds on; that begins with the whole state, or with a
+    round of slices."""
+    there = {Serial.of(record): record for record in parts}
+    for newest in sorted(there, reverse=True):
+        serial, chain = newest, [there[newest]]
+        base = tuple(chain[0].meta.get("base", ()))
+        while not (found := serial == base or chain[-1] is state or _is_whole(chain[-1])):
+            if (serial := serial.before(chain[-1])) not in there:
+                break
+            chain.append(there[serial])
+        if found:
+            return chain[::-1]
+    return []
+
+
 def is_punctuation(block: Block) -> bool:
     """True when a block closes a window, or was put out when its sender closed one."""
     return block.kind == Kind.PUNCTUATION or tuple(block.meta.get("cause", ())[:2]) == WINDOW
@@ -292,7 +367,6 @@ def take_over(progress: TaskProgress, recovered: Recovered, state: State | None)
         known = progress.heard.get(entry.link)
         if not entry.is_input and known is not None and number_of(entry.block) > known.at.number:
             known.note(entry.block)
-    if state is not None:
-        for backup in recovered.backups:
-            state.recover_state(backup)
+    if state is not None and recovered.copies:
+        state.recover_chain(recovered.copies)
     progress.failures.append(progress.epoch)

@@ -56,6 +56,7 @@ class FakePort:
         self.lives = {worker: Incarnation(1) for worker in joined}
         self.up = set(self.lives)
         self.stopped: set[WorkerId] = set()
+        self.author = str(layout.me), 1
         self.window = window
         self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
         self.sent: list[tuple[Edge, WorkerId, Block]] = []
@@ -89,9 +90,10 @@ class FakePort:
     def kept(self, edge: Edge, to: WorkerId) -> list[Block]:
         return [block for its_edge, its_to, block in self.sent if (its_edge, its_to) == (edge, to)]
 
-    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> int:
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         if self.full:
             return 0
+        self.saved = [record for record in self.saved if record[1] >= since]
         self.saved.append((kind, epoch, meta, tuple(arrays)))
         return len(self.saved)
 

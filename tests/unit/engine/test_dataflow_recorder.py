@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from dataflow_parts import DataflowPort, chain, data, entry, layout_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +14,10 @@ from hypothesis import strategies as st
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch
 from riprap.engine.flow.progress import WINDOW, At, Heard, TaskProgress
-from riprap.engine.schemes.parts import recorder as module
+from riprap.engine.schemes.parts import copies as module
+from riprap.engine.schemes.parts.copies import Copies
 from riprap.engine.schemes.parts.recorder import (
+    Serial,
     Recorder,
     Recovered,
     is_punctuation,
@@ -23,20 +27,43 @@ from riprap.engine.schemes.parts.recorder import (
     type_of,
 )
 from riprap.operators.states import HashMap
+from riprap.operators.states.base import State
 
 LAYOUT = layout_of(chain(("a", 1), ("b", 1), ("c", 1)), "b.0")
 LINK, OUT = (0, 0), (1, 0)
 
 
+class Log(DataflowPort):
+    """Keeps records as servers do: all that came, in its order, each with the epoch since which records are needed."""
+
+    def __init__(self) -> None:
+        super().__init__(LAYOUT)
+        self.log: list[tuple[tuple[str, Epoch, dict[str, Any], tuple[np.ndarray, ...]], int]] = []
+
+    def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
+        if number := super().save(kind, epoch, meta, arrays, since):
+            self.log.append(((kind, epoch, meta, tuple(arrays)), since))
+        return number
+
+    def lose(self, unseen: int) -> None:
+        """A server that the last records have not reached restores the next incarnation, and that sends what it got to
+        the server that has those."""
+        self.log += [(record, 0) for record in Shelf(self, unseen).records]
+
+
 class Shelf:
     """The backup server's documented rule: a state supersedes all items with an epoch up to its own."""
 
-    def __init__(self, port: DataflowPort) -> None:
-        self.port = port
+    def __init__(self, port: DataflowPort, unseen: int = 0) -> None:
+        self.records = list(port.saved)
+        if isinstance(port, Log):
+            self.records = []
+            for record, since in port.log[: len(port.log) - unseen]:
+                self.records = [one for one in self.records if one[1] >= since] + [record]
 
     def restore(self) -> tuple[Block | None, list[Block]]:
         records = [
-            (kind, Block(Kind.DATA, epoch, arrays=arrays, meta=meta)) for kind, epoch, meta, arrays in self.port.saved
+            (kind, Block(Kind.DATA, epoch, arrays=arrays, meta=meta)) for kind, epoch, meta, arrays in self.records
         ]
         states = [block for kind, block in records if kind == "state"]
         least = states[-1].epoch if states else 0
@@ -48,7 +75,7 @@ class Bench:
     """A recorder with a state, as a task would use it: entries come, are saved, are processed, in this order."""
 
     def __init__(self) -> None:
-        self.port, self.progress, self.state = DataflowPort(LAYOUT), TaskProgress(), HashMap()
+        self.port, self.progress, self.state = Log(), TaskProgress(), HashMap()
         self.recorder = Recorder(self.port, self.progress, self.state)
         self.waiting: list[Any] = []
         self.extras: list[tuple[tuple[int, int], Block]] = []
@@ -71,10 +98,32 @@ class Bench:
             self.extras = [*self.extras[-2:], (OUT, put_out)]  # what was put out before has arrived
             self.progress.sent[OUT] = At(made.number, made.number)
 
-    def restored(self) -> tuple[Recovered, TaskProgress, HashMap]:
-        recovered, progress, state = Recovered(*Shelf(self.port).restore()), TaskProgress(), HashMap()
+    def restored(self, unseen: int = 0) -> tuple[Recovered, TaskProgress, HashMap]:
+        recovered, progress, state = Recovered(*Shelf(self.port, unseen).restore()), TaskProgress(), HashMap()
         take_over(progress, recovered, state)
         return recovered, progress, state
+
+    def restart(self, unseen: int = 0, name: str = "b.0") -> None:
+        """A next incarnation, which goes on from what was saved. What it has received is in its state."""
+        recovered, self.progress, self.state = self.restored(unseen)
+        if unseen:
+            self.port.lose(unseen)
+        self.port.author = name, self.port.author[1] + 1
+        self.recorder = Recorder(self.port, self.progress, self.state)
+        self.recorder.build_on(recovered)
+        self.extras, self.waiting = list(recovered.extras), []
+        self.progress.received = self.progress.included
+
+    def save(self) -> None:
+        """One more block is in the state, and that is saved."""
+        self.receive(save=False)
+        self.process()
+        self.recorder.save_state(self.extras)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Of all records ever saved."""
+        return ["part" if meta["builds_on"] else "whole" for (_, _, meta, _), _ in self.port.log]
 
 
 def contents(state: HashMap) -> dict[int, float]:
@@ -114,6 +163,158 @@ def test_what_was_saved_last_comes_back(steps: list[str], parts_max: int) -> Non
     }
     assert progress.failures == [0], "the failure is counted"
     assert [(link, block.key) for link, block in recovered.extras] == [(link, b.key) for link, b in expected[2]]
+
+
+@pytest.fixture
+def partial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has changed is saved, however much it is."""
+    monkeypatch.setattr(HashMap, "_mostly_changed", lambda self: False)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch, partial: None) -> None:
+    """All states count as large, but none is sliced."""
+    monkeypatch.setattr(module, "LARGE_BYTES", 0)
+    monkeypatch.setattr(module, "ROUND_SHARE", 1e9)
+    monkeypatch.setattr(module, "CHANGES_MAX", 1000)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_large_state_builds_on_what_was_restored() -> None:
+    """Neither it nor what has not arrived is written once more."""
+    bench = Bench()
+    for _ in range(3):
+        bench.save()
+    for _ in range(2):
+        bench.restart()
+        bench.save()
+        bench.save()
+    assert bench.kinds == ["whole", *["part"] * 6]
+    assert [len(meta["extras"]) for _, _, meta, _ in bench.port.saved] == [1] * 7
+    assert [meta["builds_on"] for _, _, meta, _ in bench.port.saved] == [0, 1, 1, 1, 2, 2, 3]
+    recovered, progress, state = bench.restored()
+    assert contents(state) == contents(bench.state) and progress.included == 7
+    assert [block.key.row for _, block in recovered.extras] == [5, 6, 7]
+
+
+@pytest.mark.usefixtures("partial")
+def test_a_small_state_is_saved_whole_first() -> None:
+    bench = Bench()
+    bench.save()
+    bench.save()
+    bench.restart()
+    bench.save()
+    assert bench.kinds == ["whole", "part", "whole"]
+
+
+@pytest.mark.usefixtures("large")
+def test_nothing_builds_on_the_records_of_another_copy() -> None:
+    bench = Bench()
+    bench.save()
+    bench.restart(name="b.0~1")
+    bench.save()
+    assert bench.kinds == ["whole", "whole"]
+
+
+@pytest.mark.usefixtures("large")
+def test_parts_count_until_a_whole_state_is_due_whoever_saved_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PARTS_MAX", 1)
+    monkeypatch.setattr(module, "CHANGES_MAX", 4)
+    monkeypatch.setattr(Copies, "_is_in_round", False)
+    bench = Bench()
+    bench.state.add(np.arange(1000), np.ones(1000))
+    for _ in range(6):
+        bench.save()
+        bench.restart()
+    assert bench.kinds == ["whole", *["part"] * 4, "whole"]
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("more", [1, 3])
+def test_what_an_incarnation_saved_that_was_cut_off_counts_for_nothing(more: int) -> None:
+    """Its successor was restored by a server that had less, and has saved less than it since."""
+    bench = Bench()
+    for _ in range(2 + more):
+        bench.save()
+    bench.restart(unseen=more)
+    bench.save()
+    recovered, progress, state = bench.restored()
+    assert recovered.author == ("b.0", 2) and progress.included == 3
+    assert contents(state) == contents(bench.state) == {1: 1.0, 2: 2.0, 3: 3.0}
+
+
+@pytest.mark.usefixtures("partial")
+def test_parts_of_a_whole_state_that_is_damaged_are_left_out() -> None:
+    """The server falls back to the one before it."""
+    bench = Bench()
+    bench.save()
+    bench.save()
+    bench.recorder._copies.lose()
+    bench.save()
+    bench.save()
+    assert bench.kinds == ["whole", "part", "whole", "part"]
+    bench.port.log[2:3] = []
+    recovered, progress, _ = bench.restored()
+    assert recovered.version == 2 and progress.included == 2
+
+
+@pytest.mark.usefixtures("partial")
+def test_records_of_former_versions_come_back() -> None:
+    bench = Bench()
+    bench.save()
+    bench.save()
+    for _, _, meta, _ in bench.port.saved:
+        del meta["author"], meta["builds_on"]
+    assert contents(bench.restored()[2]) == {1: 1.0, 2: 2.0}
+    bench.restart()
+    bench.save()
+    assert contents(bench.restored()[2]) == contents(bench.state)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_round_of_slices_takes_the_place_of_a_whole_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is older is needed no more, what has not arrived is written once more, and nothing is ever saved whole."""
+    monkeypatch.setattr(module, "ROUND_SHARE", 0)
+    monkeypatch.setattr(module, "SLICES", 3)
+    bench = Bench()
+    for saved in range(1, 15):
+        bench.save()
+        assert contents(bench.restored()[2]) == contents(bench.state), f"record {saved}"
+    assert bench.kinds == ["whole", *["part"] * 13]
+    assert [meta["version"] for _, _, meta, _ in bench.port.saved] == [11, 12, 13, 14], "the last round, and behind it"
+    assert [len(meta["extras"]) for _, _, meta, _ in bench.port.saved] == [3, 1, 1, 3]
+    assert [block.key.row for _, block in bench.restored()[0].extras] == [12, 13, 14]
+
+
+@given(
+    st.lists(st.one_of(st.just("save"), st.just("whole"), st.integers(0, 4)), max_size=30),
+    st.sampled_from([2, 5, 256]), st.sampled_from([0, 1e9]),
+)  # fmt: skip
+def test_a_successor_goes_on_from_the_newest_that_it_can_see(
+    steps: list[str | int], parts_max: int, share: float
+) -> None:
+    """Numbers are restarts, before which so many of the newest records of the incarnation are lost on their way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PARTS_MAX", parts_max)
+        patch.setattr(module, "LARGE_BYTES", 0)
+        patch.setattr(module, "ROUND_SHARE", share)
+        patch.setattr(module, "SLICES", 2)
+        patch.setattr(HashMap, "_mostly_changed", lambda self: False)
+        patch.setattr(module, "CHANGES_MAX", 1000)
+        bench, own, saved = Bench(), 0, {Serial(0, 0): contents(HashMap())}
+        for step in steps:
+            if step == "save":
+                bench.save()
+                own += 1
+                saved[Serial(bench.port.author[1], bench.recorder._version)] = contents(bench.state)
+            elif step == "whole":
+                bench.recorder._copies.lose()
+            else:
+                unseen, own = min(int(step), own), 0
+                there = [Serial.of(Block(Kind.DATA, Epoch(1), meta=one[0][2])) for one in bench.port.log]
+                newest = max([Serial(0, 0), *there[: len(there) - unseen]])
+                bench.restart(unseen)
+                assert contents(bench.state) == saved[newest]
 
 
 def test_what_has_not_arrived_is_written_once_between_whole_states() -> None:
@@ -162,7 +363,7 @@ def test_a_partial_backup_whose_whole_one_is_lost_is_not_taken() -> None:
     state, items = Shelf(bench.port).restore()
     assert state is not None and len(items) >= 1
     recovered = Recovered(None, items)
-    assert recovered.progress is None and not recovered.backups
+    assert recovered.progress is None and not recovered.copies
 
 
 def test_punctuation_and_what_a_closed_window_put_out_is_never_left_out() -> None:
@@ -234,8 +435,14 @@ def test_structured_arrays_of_a_state_come_back_as_they_were() -> None:
     assert back[0].dtype == rows.dtype and back[0].tolist() == rows.tolist() and back[1].tolist() == [0, 1, 2]
 
 
-def test_behind_a_copied_state_the_next_record_is_whole() -> None:
-    """The copy takes in what had changed: a record of the changes since would leave it out."""
+@pytest.mark.parametrize(("copies", "kinds"), [(True, ["whole", "part"]), (False, ["whole", "whole"])])
+@pytest.mark.usefixtures("partial")
+def test_what_has_changed_is_saved_though_the_state_was_copied(
+    copies: bool, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state that can only be copied by a backup has taken that in then: the next record is whole."""
+    if not copies:
+        monkeypatch.setattr(HashMap, "copy_all", State.copy_all)
     bench = Bench()
     bench.state.add(np.arange(5), np.ones(5))
     bench.recorder.save_state(())
@@ -244,6 +451,7 @@ def test_behind_a_copied_state_the_next_record_is_whole() -> None:
     assert copied is not None and copied.full
     bench.state.add(np.array([4]), np.array([1.0]))
     bench.recorder.save_state(())
+    assert bench.kinds == kinds
     restored_state, copy = HashMap(), HashMap()
     copy.recover_state(copied)
     take_over(TaskProgress(), Recovered(*Shelf(bench.port).restore()), restored_state)
