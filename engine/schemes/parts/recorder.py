@@ -172,8 +172,8 @@ class Recorder:
         self.retry()
 
     def _numbered(self, meta: dict[str, Any], found: Sliced, size: int, since: int) -> tuple[dict[str, Any], int]:
-        """The fields with those of the record's number, and the epoch below which nothing is needed any more; `since` is
-        that, when the record is the oldest needed."""
+        """The fields with those of the record's number, and the epoch below which nothing is needed any more: `since`,
+        where the record is the oldest needed."""
         author = self.port.author
         own = Base(Serial(author[1], self._version), since)
         self._copies.note(own, found, size - bytes_of(found.arrays))

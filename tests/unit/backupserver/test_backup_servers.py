@@ -99,6 +99,10 @@ def state(epoch: int) -> tuple[str, int, dict[str, Any], list[np.ndarray]]:
     return "state", epoch, {"epoch": epoch}, [np.full(5, float(epoch))]
 
 
+def item(epoch: int) -> tuple[str, int, dict[str, Any], list[np.ndarray]]:
+    return "item", epoch, {}, [np.full(2, float(epoch))]
+
+
 def saved_at_two(cluster: Cluster) -> BackupClient:
     """A client of two servers, both of which have its state of epoch 1."""
     cluster.start(1)
@@ -391,6 +395,27 @@ def test_parts_of_checkpoints_are_kept_until_a_later_one_is_whole(cluster: Clust
     assert third.open(checkpoint=1).state is None, "released"
     newest = cluster.client(4).open(checkpoint=3)
     assert newest.state is not None and newest.state.arrays[0].tolist() == [33, 33, 33], "the later incarnation's"
+
+
+def test_what_came_before_an_epoch_is_needed_no_more_once_a_record_says_so(cluster: Cluster) -> None:
+    """States and items; parts of checkpoints have numbers of their own."""
+    cluster.start()
+    first = cluster.client(1)
+    first.open()
+    first.save(*state(2))
+    first.save(*part(1, 1))
+    for epoch in range(3, 7):
+        first.save(*item(epoch))
+    first.save(*item(7), since=5)
+    await_that(first, lambda: first.durable == 7)
+    recalled = first.recall(WAIT_S)
+    second = cluster.client(2)
+    for point in (recalled, second.open()):
+        assert point.state is None and [one.epoch for one in point.items] == [5, 6, 7]
+    second.save(*item(8))
+    await_that(second, lambda: second.durable == second._sequence)
+    again = cluster.client(3).open(checkpoint=1)
+    assert again.state is not None, "that part was not released"
 
 
 def test_parts_are_recalled_without_waiting_for_what_was_saved_since(cluster: Cluster) -> None:

@@ -193,6 +193,22 @@ def test_parts_without_end_take_bounded_space_once_they_are_released(tmp_path: P
     closed(again)
 
 
+def test_items_without_a_state_take_bounded_space_once_they_are_released(tmp_path: Path) -> None:
+    """As those of a large state, which is saved in slices: nothing of it supersedes what came before."""
+    store = Store(LocalStorage(str(tmp_path)), segment_bytes=4096)
+    save(store, "state", 1, 1)
+    for number in range(2, 2000):
+        save(store, "item", number, number)
+        if number % 10 == 0:
+            store.release(NAME, 0, since=number - 5)
+        store.compact()
+        store.segments.end_sync(wait=True)
+    assert found(store) == (None, [(number, number) for number in range(1985, 2000)])
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.segment")) < 4 * 4096
+    store.release(OTHER, 0, since=5)
+    closed(store)
+
+
 def test_states_without_end_take_bounded_space(tmp_path: Path) -> None:
     store = Store(LocalStorage(str(tmp_path)), segment_bytes=4096)
     for number in range(1, 3000):

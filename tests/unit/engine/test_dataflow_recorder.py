@@ -17,9 +17,9 @@ from riprap.engine.flow.progress import WINDOW, At, Heard, TaskProgress
 from riprap.engine.schemes.parts import copies as module
 from riprap.engine.schemes.parts.copies import Copies
 from riprap.engine.schemes.parts.recorder import (
-    Serial,
     Recorder,
     Recovered,
+    Serial,
     is_punctuation,
     plain,
     restored,
