@@ -55,7 +55,7 @@ class Committing(Scheme):
         recovered = Recovered(state, records)
         take_over(self.bench.progress, recovered, self.bench.operator.state)
         self._recorder.build_on(recovered)
-        if self.bench.journal is not None and state is not None:
+        if self.bench.journal is not None and recovered.progress is not None:
             self.bench.journal.resume(recovered.notes)
         self._durable = self.bench.progress.epoch
         return []
