@@ -57,8 +57,10 @@ def killed(stream: Stream, kills: int) -> dict[str, Callable[[], list[float | No
 
 
 def free_row(name: str, found: dict[str, Found[Measured]]) -> list[Any]:
-    """Medians of the rounds."""
+    """Medians of the rounds; of a case that never completed the reason."""
     system, case = name.split(": ")
+    if not found[name].done:
+        return [system, f"{case} ({'; '.join(found[name].failed)})", *["-"] * (len(FREE) - 2)]
     backend = checkpoints_flink.ROCKSDB if case.startswith(checkpoints_flink.ROCKSDB) else ""
     base = found[f"{system}: {backend}{NONE}"]
     mine = found[name]
@@ -101,7 +103,7 @@ def main() -> None:
     for stream in (streams[name]() for name in options.jobs):
         about = f"keyed state of {stream.size * 16 / 1e6:.0f} MB" if stream.kind == KEYED else "word count"
         done = alternate(about, freely(stream, seconds), lambda job: job(), rounds)
-        rows = [free_row(name, done) for name, case in done.items() if case.done]
+        rows = [free_row(name, done) for name in done]
         tables[f"{about}, at full speed: medians, and ratios within a round"] = table(FREE, rows)
         ended = alternate(f"{about}, kills", killed(stream, kills), lambda job: job(), min(rounds, 2), warm_up=False)
         rows = [killed_row(name, case) for name, case in ended.items()]

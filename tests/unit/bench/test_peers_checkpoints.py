@@ -66,6 +66,14 @@ def test_each_system_is_compared_with_itself_without_checkpoints() -> None:
     assert checkpoints.free_row("Flink: RocksDB, aligned, 1 s", found)[3].startswith("0.9 ")
 
 
+def test_a_case_that_never_completed_is_in_the_table_with_the_reason() -> None:
+    row = checkpoints.free_row(
+        "Flink: RocksDB, aligned, 1 s", {"Flink: RocksDB, aligned, 1 s": Found([None], ["slow"])}
+    )
+
+    assert row == ["Flink", "RocksDB, aligned, 1 s (slow)", *["-"] * 8]
+
+
 def test_a_kill_without_new_output_is_in_the_table() -> None:
     row = checkpoints.killed_row("Flink: aligned, 1 s", Found([[100.0, None], [300.0, 200.0]]))
 
