@@ -1,4 +1,4 @@
-"""How much of a task's state each of its copies holds: all of it, what has changed, or this and a slice of the rest.
+"""The part of a task's state that each of its copies holds: all of it, what has changed, or that and a slice of all.
 
 A small state is copied whole now and then, and its changes between. A large one is copied whole once. When the changes
 behind that are many, a round begins, in which each copy holds a slice of all entries too, in turn, so that nobody ever
