@@ -36,7 +36,6 @@ SYNCING_MS = 50  # between two looks at a sync that something waits for
 STALL_S = 1.5  # shorter than the silence after which clients go on without a server
 COMPACT_RETRY_S = 1.0
 RECEIVE_HWM = 1000
-NEEDED = ("floor", "since")
 FENCE_MAX = (1 << 62) - 1  # of a job that was forgotten, in which no incarnation may write
 OVER_MAX = 4096  # forgotten jobs whose last workers are kept out; they end within seconds
 Frames = Sequence[Any]
@@ -224,8 +223,9 @@ class Server:
                 self._synced.add(name)
         elif kind == "save":
             body = protocol.check_body(frames[2:])
-            sequence, *needed = protocol.number(message, "seq"), *(protocol.number(message, x, 0) for x in NEEDED)
-            save = Save(client, sequence, self._head(message, name, fence), body, *needed)
+            sequence = protocol.number(message, "seq")
+            floor, since = (protocol.number(message, one, 0) for one in ("floor", "since"))
+            save = Save(client, sequence, self._head(message, name, fence), body, floor, since)
             if self._may_write(client, name, fence):
                 saves.append(save)
         else:

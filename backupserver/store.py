@@ -112,10 +112,12 @@ class Store:
         """
         if (log := self.logs.get(name)) is None:
             return
-        self._release_below(log.checkpoints, floor)
-        self._release_below(log.items, since)
-        self._release(state for state in log.states if state.head.epoch < since)
-        log.states = [state for state in log.states if state.head.epoch >= since]
+        if floor:
+            self._release_below(log.checkpoints, floor)
+        if since:
+            self._release_below(log.items, since)
+            self._release(state for state in log.states if state.head.epoch < since)
+            log.states = [state for state in log.states if state.head.epoch >= since]
 
     def _release_below(self, kept: dict[tuple[int, int], LiveRecord], epoch: int) -> None:
         self._release(kept.pop(key) for key in [key for key, one in kept.items() if one.head.epoch < epoch])
@@ -254,7 +256,7 @@ class Store:
         self._release(ordered[:-STATES_KEPT])
         log.states = ordered[-STATES_KEPT:]
         if len(log.states) == STATES_KEPT:
-            self._trim(log, min(e.head.epoch for e in log.states))
+            self._release_below(log.items, min(e.head.epoch for e in log.states) + 1)
 
     def _index_end(self, entry: LiveRecord) -> None:
         job = entry.head.name
@@ -263,10 +265,6 @@ class Store:
         self._live[entry.place.segment] += entry.place.length
         for name in [name for name in self.logs if job_of(name) == job]:
             self._release(self.logs.pop(name).entries())
-
-    def _trim(self, log: WorkerLog, epoch: int) -> None:
-        over = [key for key, item in log.items.items() if item.head.epoch <= epoch]
-        self._release(log.items.pop(key) for key in over)
 
     def _forget(self, log: WorkerLog, entry: LiveRecord) -> None:
         """Leave a damaged record out, and note it."""

@@ -41,6 +41,7 @@ from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench, SavedPart, Scheme
 from riprap.engine.schemes.parts.chain import Chain
+from riprap.engine.schemes.parts.copies import bytes_of
 from riprap.engine.schemes.parts.recorder import block_of, fields_of, plain, restored, type_of
 from riprap.operators.outputs.transactional import TransactionalSink
 from riprap.operators.states.base import Sliced
@@ -286,7 +287,7 @@ class Barrier(Scheme):
             self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
             cut.whole = None
         meta, arrays = self._record(cut, cut.copy)
-        cut.nbytes = sum(array.nbytes for array in arrays)
+        cut.nbytes = bytes_of(arrays)
         cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
         if cut.saved_as:
             self._chain.note_saved(line.number, cut.copy)

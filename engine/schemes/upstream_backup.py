@@ -20,6 +20,7 @@ from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import INPUT, LinkKey
 from riprap.engine.flow.scheme import Bench, Scheme
+from riprap.engine.schemes.parts.copies import bytes_of
 from riprap.engine.schemes.parts.recorder import Recorder, Recovered, block_of, fields_of, plain, take_over
 from riprap.engine.schemes.parts.spool import Spool
 
@@ -86,7 +87,7 @@ class UpstreamBackup(Scheme):
             if not number:
                 return
             self.bench.port.count("item_backups", block.items)
-            size = sum(array.nbytes for array in arrays)
+            size = bytes_of(arrays)
             self.bench.port.count("item_backup_bytes", size)
             self.recorder.note_saved(size)
             self._unsaved.popleft()

@@ -95,8 +95,10 @@ class Node(LinkPort):
 
         def write() -> None:
             """The server goes on with what it got, whether the worker lives or not; its answer may find nobody."""
-            kept = [one for one in self.sim.disk.get(self.me, ()) if one[1] == "checkpoint" or one[2].epoch >= since]
-            self.sim.disk[self.me] = [*kept, (self.life, *record)]
+            disk = self.sim.disk.setdefault(self.me, [])
+            if since:
+                disk[:] = [one for one in disk if one[1] == "checkpoint" or one[2].epoch >= since]
+            disk.append((self.life, *record))
             self.written = number
             self.sim.at(self.sim.case.wire_s, self.guard(lambda: self.confirm(number)))
 

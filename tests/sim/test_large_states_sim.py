@@ -47,9 +47,9 @@ def test_nothing_is_copied_whole_once_more_when_a_task_has_started_again(monkeyp
         assert self not in restored
         return copy_whole(self)
 
-    def noting(self: Copies[Any], at: Any, found: Sliced, more_bytes: int = 0) -> None:
+    def noting(self: Copies[Any], at: Any, found: Sliced, more_bytes: int = 0) -> Any:
         built.extend([found] if self in restored else ())
-        note(self, at, found, more_bytes)
+        return note(self, at, found, more_bytes)
 
     monkeypatch.setattr(Copies, "go_on", going_on)
     monkeypatch.setattr(Copies, "copy_whole", refusing)

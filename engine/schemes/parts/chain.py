@@ -28,11 +28,9 @@ class Chain:
         """Of each checkpoint since the newest whole one: the oldest that it builds on."""
         self._last = 0
         """The newest checkpoint, or BEGINNING."""
-        self._savepoint_bytes = 0
 
     def begin(self, nbytes: int) -> None:
         """The state, of about so many bytes, is that of a savepoint: a large one need not be copied whole once more."""
-        self._savepoint_bytes = nbytes
         if self._copies.begin(BEGINNING, nbytes):
             self._last = BEGINNING
 
@@ -56,8 +54,7 @@ class Chain:
 
     def note_saved(self, number: int, found: Sliced) -> None:
         """A copy is taken, in the record of this checkpoint."""
-        base = self._copies.base
-        self._bases[number] = number if found.backup.full or base is None else base
+        self._bases[number] = number if found.backup.full else self._copies.base or 0
         self._last = number
         self._copies.note(number, found)
 
@@ -78,7 +75,7 @@ class Chain:
         if base == BEGINNING:
             for copy in copies:
                 self._state.recover_state(copy.backup)
-            is_large = self._copies.begin_behind(base, self._savepoint_bytes, copies)
+            is_large = self._copies.begin(base, self._copies.whole_bytes, copies)
         else:
             self._state.recover_chain(copies)
             is_large = self._copies.go_on(base, copies)

@@ -46,29 +46,29 @@ class Copies(Generic[N]):
         self._state = state
         self.base: N | None = None
         """The oldest record that the next one builds on; None: it must hold all of the state."""
-        self._whole_bytes = self._changed_bytes = self._changes = 0
+        self.whole_bytes = self._changed_bytes = self._changes = 0
         """Of the state when it was last all copied, and of all saved since; and how many copies these are."""
         self._place = 0
         """The next slice of the round; 0: there is no round under way."""
         self._round: Round[N] | None = None
         self._round_bytes = 0
         self._is_large = False
+        """It is for good, once it was."""
 
     def is_large_with(self, nbytes: int) -> bool:
-        """True when the state was large once, or is with so many bytes."""
-        self._is_large |= self._state is not None and self._state.rolls and nbytes >= LARGE_BYTES
-        return self._is_large
+        """True when the state is large, or would be with so many bytes."""
+        return self._is_large or (self._state is not None and self._state.rolls and nbytes >= LARGE_BYTES)
 
     @property
     def is_whole_due(self) -> bool:
         """True when the next copy is to hold all of the state."""
         times = CHANGES_MAX if self._is_large else 1
-        bound, most = max(times * self._whole_bytes, PARTS_BYTES), times * PARTS_MAX
+        bound, most = max(times * self.whole_bytes, PARTS_BYTES), times * PARTS_MAX
         return self.base is None or self._changed_bytes > bound or self._changes >= most
 
     @property
     def _is_in_round(self) -> bool:
-        many = self._changed_bytes >= ROUND_SHARE * self._whole_bytes or self._changes >= PARTS_MAX // 2
+        many = self._changed_bytes >= ROUND_SHARE * self.whole_bytes or self._changes >= PARTS_MAX // 2
         return self._is_large and (self._place > 0 or many)
 
     def copy_whole(self) -> Sliced:
@@ -97,19 +97,22 @@ class Copies(Generic[N]):
         """True of a copy, before it is noted, that all later ones may build on."""
         return found.slice is not None and self._place == 0
 
-    def note(self, at: N, found: Sliced, more_bytes: int = 0) -> None:
-        """A copy is taken, in this record, which holds so many bytes of other things."""
+    def note(self, at: N, found: Sliced, more_bytes: int = 0) -> N:
+        """A copy is taken, in this record, which holds so many bytes of other things; the oldest record that is needed
+        from now on."""
         nbytes = bytes_of(found.backup.arrays) + more_bytes
         if found.backup.full:
-            self.base, self._place = at, 0
-            self._whole_bytes, self._changed_bytes, self._changes = nbytes, 0, 0
-            self.is_large_with(nbytes)
-            return
+            self._place = 0
+            self.begin(at, nbytes)
+            self.base = at
+            return at
+        assert self.base is not None, "changes build on something"
         if self.begins_round(found):
             self._round, self._round_bytes = Round(at, self._changes, self._changed_bytes), 0
         self._changed_bytes, self._changes = self._changed_bytes + nbytes, self._changes + 1
         if found.slice is not None:
             self._note_slice(found.slice)
+        return self.base
 
     def note_more(self, nbytes: int) -> None:
         """So much was saved beside the copies that the next base makes needless."""
@@ -118,15 +121,17 @@ class Copies(Generic[N]):
     def _note_slice(self, one: Slice) -> None:
         self._place, self._round_bytes = (self._place + 1) % SLICES, self._round_bytes + bytes_of(one.arrays)
         if self._place == 0 and self._round is not None:
-            self.base, self._whole_bytes = self._round.begun, self._round_bytes
+            self.base, self.whole_bytes = self._round.begun, self._round_bytes
             self._changes -= self._round.changes
             self._changed_bytes -= self._round.changed_bytes
 
     # a new incarnation
-    def begin(self, base: N, nbytes: int) -> bool:
-        """The state, of about so many bytes, is what `base` names; True when it is too large to be copied whole now."""
-        self._whole_bytes = nbytes
-        if self.is_large_with(nbytes):
+    def begin(self, base: N, nbytes: int, changes: Sequence[Sliced] = ()) -> bool:
+        """The state, of about so many bytes, is what `base` names, and has changed since by these; True when it is too
+        large to be copied whole now."""
+        self.whole_bytes, self._is_large = nbytes, self.is_large_with(nbytes)
+        self._changes, self._changed_bytes = len(changes), sum(bytes_of(copy.backup.arrays) for copy in changes)
+        if self._is_large:
             self.base = base
         return self._is_large
 
@@ -134,13 +139,8 @@ class Copies(Generic[N]):
         """The state is that of these copies, the oldest of which `base` names; True as with `begin`."""
         first = copies[0].backup
         slices = [copy.slice for copy in copies[:SLICES] if copy.slice is not None]
-        whole_bytes = bytes_of(first.arrays) if first.full else sum(bytes_of(one.arrays) for one in slices)
-        return self.begin_behind(base, whole_bytes, copies[first.full :])
-
-    def begin_behind(self, base: N, nbytes: int, changes: Sequence[Sliced]) -> bool:
-        """As `begin`, where the state has changed since by these."""
-        self._changes, self._changed_bytes = len(changes), sum(bytes_of(copy.backup.arrays) for copy in changes)
-        return self.begin(base, nbytes)
+        nbytes = bytes_of(first.arrays) if first.full else sum(bytes_of(one.arrays) for one in slices)
+        return self.begin(base, nbytes, copies[first.full :])
 
 
 def bytes_of(arrays: Sequence[np.ndarray]) -> int:

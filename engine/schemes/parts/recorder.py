@@ -45,9 +45,9 @@ class Serial(NamedTuple):
         return Serial(record.meta.get("builds_on", 0), self.version - 1)
 
 
-def _is_whole(record: Block) -> bool:
-    """True of one that builds on none; of former versions' records that is told by their kind."""
-    return record.meta.get("builds_on") == 0
+def _is_whole(record: Block, state: Block | None) -> bool:
+    """True of one that builds on none; of former versions' records that is told by their kind, which `state` has."""
+    return record is state or record.meta.get("builds_on") == 0
 
 
 class Base(NamedTuple):
@@ -93,7 +93,7 @@ class Recorder:
         if entry.record:
             kind = "punctuation" if is_punctuation(block) else "item"
             self.port.count(f"{kind}_backups", block.items or 1)
-            size = sum(array.nbytes for array in arrays)
+            size = bytes_of(arrays)
             self.port.count("item_backup_bytes", size)
             self.note_saved(size)
         return bool(entry.record)
@@ -166,20 +166,14 @@ class Recorder:
         self.size = size = bytes_of(arrays)
         kind = "state" if full and not self._copies.is_large_with(size) else "item"
         epoch = Epoch(2 * self.progress.included + (kind == "item"))
-        meta, since = self._numbered(meta, found, size, epoch if kind == "item" else 0)
-        self._waiting.append((kind, epoch, meta, arrays, since))
+        name, incarnation = self.port.author
+        own = Base(Serial(incarnation, self._version), epoch if kind == "item" else 0)
+        base = self._copies.note(own, found, size - bytes_of(found.arrays))
+        meta |= {"author": [name, incarnation], "builds_on": 0 if full else self._builds_on, "base": list(base.serial)}
+        self._builds_on = incarnation
+        self._waiting.append((kind, epoch, meta, arrays, base.since))
         self.port.count("state_backup_bytes", size)
         self.retry()
-
-    def _numbered(self, meta: dict[str, Any], found: Sliced, size: int, since: int) -> tuple[dict[str, Any], int]:
-        """The fields with those of the record's number, and the epoch below which nothing is needed any more: `since`,
-        where the record is the oldest needed."""
-        author = self.port.author
-        own = Base(Serial(author[1], self._version), since)
-        self._copies.note(own, found, size - bytes_of(found.arrays))
-        base = self._copies.base or own
-        on, self._builds_on = (0 if found.backup.full else self._builds_on), author[1]
-        return meta | {"author": list(author), "builds_on": on, "base": list(base.serial)}, base.since
 
     def _unwritten(self, extras: Extras, whole: bool) -> tuple[list[tuple[LinkKey, Block]], dict[LinkKey, int]]:
         """Of these blocks those that are in no record that this one builds on, and the first number of each link. A
@@ -260,10 +254,11 @@ class Recovered:
                 self.entries.append(_entry(record))
                 self._processed[record.meta["number"]] = record.meta["included"]
         parts = [record for record in records if "version" in record.meta]
-        for part in _chain(parts if state is None else [*parts, state], state):
-            if self.base is None:
-                self.base = Base(Serial.of(part), 0 if part is state else int(part.epoch))
-            self._take(part, part is state or _is_whole(part))
+        chain = _chain(parts if state is None else [*parts, state], state)
+        if chain:
+            self.base = Base(Serial.of(chain[0]), 0 if chain[0] is state else int(chain[0].epoch))
+        for part in chain:
+            self._take(part, _is_whole(part, state))
         self.entries.sort(key=lambda entry: entry.number)
 
     def _take(self, part: Block, whole: bool) -> None:
@@ -336,7 +331,7 @@ def _chain(parts: Sequence[Block], state: Block | None) -> list[Block]:
     for newest in sorted(there, reverse=True):
         serial, chain = newest, [there[newest]]
         base = tuple(chain[0].meta.get("base", ()))
-        while not (found := serial == base or chain[-1] is state or _is_whole(chain[-1])):
+        while not (found := serial == base or _is_whole(chain[-1], state)):
             if (serial := serial.before(chain[-1])) not in there:
                 break
             chain.append(there[serial])

@@ -93,7 +93,6 @@ class FakePort:
     def save(self, kind: str, epoch: Epoch, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         if self.full:
             return 0
-        self.saved = [record for record in self.saved if record[1] >= since]
         self.saved.append((kind, epoch, meta, tuple(arrays)))
         return len(self.saved)
 

@@ -54,12 +54,10 @@ class Log(DataflowPort):
 class Shelf:
     """The backup server's documented rule: a state supersedes all items with an epoch up to its own."""
 
-    def __init__(self, port: DataflowPort, unseen: int = 0) -> None:
-        self.records = list(port.saved)
-        if isinstance(port, Log):
-            self.records = []
-            for record, since in port.log[: len(port.log) - unseen]:
-                self.records = [one for one in self.records if one[1] >= since] + [record]
+    def __init__(self, port: Log, unseen: int = 0) -> None:
+        self.records: list[tuple[str, Epoch, dict[str, Any], tuple[np.ndarray, ...]]] = []
+        for record, since in port.log[: len(port.log) - unseen]:
+            self.records = [one for one in self.records if one[1] >= since] + [record]
 
     def restore(self) -> tuple[Block | None, list[Block]]:
         records = [
@@ -281,8 +279,9 @@ def test_a_round_of_slices_takes_the_place_of_a_whole_state(monkeypatch: pytest.
         bench.save()
         assert contents(bench.restored()[2]) == contents(bench.state), f"record {saved}"
     assert bench.kinds == ["whole", *["part"] * 13]
-    assert [meta["version"] for _, _, meta, _ in bench.port.saved] == [11, 12, 13, 14], "the last round, and behind it"
-    assert [len(meta["extras"]) for _, _, meta, _ in bench.port.saved] == [3, 1, 1, 3]
+    kept = [meta for _, _, meta, _ in Shelf(bench.port).records]
+    assert [meta["version"] for meta in kept] == [11, 12, 13, 14], "the last round, and behind it"
+    assert [len(meta["extras"]) for meta in kept] == [3, 1, 1, 3]
     assert [block.key.row for _, block in bench.restored()[0].extras] == [12, 13, 14]
 
 
