@@ -26,6 +26,7 @@ cdef extern from "entries.h" nogil:
     const double NO_LINE, NO_PROMISE
     void entries_draw(Entries *entries, double line, double part, int integer)
     void entries_settle_listed(Entries *entries)
+    void entries_take(Entries *entries, const int64_t *indexes, const Cell *values, int64_t n)
     void entries_settle(Entries *entries)
     double entries_divergence(const Entries *entries, int kind)
 
@@ -53,6 +54,7 @@ cdef extern from "keys.h" nogil:
     int map_update(Keys *keys, Entries *entries, const Batch *batch, const Cell *amounts, int64_t n, int64_t *done,
                    double theta, int assign, int integer, int kind)
     int keys_add(Keys *keys, const Batch *batch, int64_t n, int64_t *done, int64_t counted, double theta)
+    int map_take(Keys *keys, Entries *entries, const Batch *batch, const Cell *values, int64_t n, int64_t *done)
     int keys_find(const Keys *keys, const Batch *batch, int64_t n, int64_t *indexes)
     void keys_gather(const Keys *keys, const int64_t *indexes, int64_t n, uint8_t *bytes, const int64_t *offsets)
     void keys_rehash(const Keys *keys, const uint64_t *old, int64_t count)
@@ -152,14 +154,26 @@ cdef class Cells:
             with nogil:
                 entries_replace(&self.at, <const Cell *>&values[0], self.kind)
 
-    def fill(self, values, size_t room):
-        """Hold these values alone, all of them saved, with room for more."""
-        cdef size_t count = len(values)
+    def fill(self, parts, size_t room):
+        """Hold the values of these arrays alone, all of them saved, with room for more."""
+        cdef size_t count = sum(map(len, parts))
         room = max(count, room)
-        unchanged = np.zeros(room, np.uint8)
-        self.hold(grown(values, room, count), grown(values, room, count), unchanged, np.empty(room, np.int64))
+        values, saved = np.empty(room, self.values_.dtype), np.empty(room, self.values_.dtype)
+        np.concatenate(parts, out=values[:count])
+        saved[:count] = values[:count]
+        self.hold(values, saved, np.zeros(room, np.uint8), np.empty(room, np.int64))
         self.at.count, self.at.listed = count, 0
         self.settle()
+
+    def take(self, const int64_t[::1] indexes, const double[::1] values):
+        """Set entries, where none has changed since the last backup, to what a later one holds: none has changed then.
+
+        Indexes must be in range.
+        """
+        assert indexes.shape[0] == values.shape[0] and self.at.listed == 0
+        if indexes.shape[0]:
+            with nogil:
+                entries_take(&self.at, &indexes[0], <const Cell *>&values[0], indexes.shape[0])
 
     def draw_line(self, double most, double promised):
         """Of divergence maximum: do not count as changed what differs by at most `most` from the last backup, unless it
@@ -324,6 +338,23 @@ cdef class KeyTable:
             if why == NO_ROOM:
                 self.make_room()
         return self.applied(why, done, &batch)
+
+    def take_over(self, Cells cells, keys, values):
+        """Set the cells of these keys, where none has changed since the last backup, to what a later one holds: none has
+        changed then. ValueError at a malformed key, with those before it set."""
+        cdef Batch batch
+        cdef int64_t n = self.batch(keys, &batch), done = 0
+        cdef int why = NO_ROOM
+        assert len(values) == n and values.dtype == cells.values_.dtype and cells.at.listed == 0
+        cdef Cell *later = <Cell *>address(values)
+        while why == NO_ROOM:
+            if len(cells.values_) < self.at.room:
+                cells.grow(self.at.room)
+            with nogil:
+                why = map_take(&self.at, &cells.at, &batch, later, n, &done)
+            if why == NO_ROOM:
+                self.make_room()
+        self.applied(why, done, &batch)
 
     def update(self, Cells cells, keys, amounts, double theta, bint assign):
         """Number of items applied to the cells of their keys: up to the one that exceeds theta.

@@ -69,15 +69,6 @@ def keys_at(keys: Keys, places: np.ndarray) -> Keys:
     return taken(*keys, places) if is_pair(keys) else keys[places]
 
 
-def keys_joined(parts: Sequence[Keys]) -> Keys:
-    """Keys of one form, one behind the other: one part at least."""
-    if not is_pair(parts[0]):
-        return np.concatenate(parts)
-    data = np.concatenate([part[0] for part in parts])
-    lengths = np.concatenate([np.diff(part[1]) for part in parts])
-    return data, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
 def places_in(keys: Keys, groups: range) -> np.ndarray:
     """The places of the keys of these key groups."""
     if isinstance(keys, np.ndarray):

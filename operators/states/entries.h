@@ -200,6 +200,16 @@ static void entries_settle_listed(Entries *entries)
     entries->rest = 0.0;
 }
 
+/* Set entries that nothing has changed since they were saved to what was saved later. Indexes must be in range. */
+static void entries_take(Entries *entries, const int64_t *indexes, const Cell *values, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            entries_prefetch(entries, indexes[i + AHEAD]);
+        entries->values[indexes[i]] = entries->saved[indexes[i]] = values[i];
+    }
+}
+
 /* All entries were saved: the divergence counts from here. */
 static void entries_settle(Entries *entries)
 {

@@ -17,7 +17,6 @@ from riprap.operators.states.checks import (
     count_of,
     key_column,
     keys_at,
-    keys_joined,
     places_in,
     saved_arrays,
     saved_keys,
@@ -46,7 +45,7 @@ class HashMap(CellsState):
         self._dtype = VALUES[one_of("values", values, tuple(VALUES))]
         self.relative = _promise(relative, divergence)
         self._packed = key == "bytes"
-        self._table, self._cells = self._fresh()
+        self._table, self._cells = filled(self._packed), Cells(0, self.divergence, self._dtype)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -82,12 +81,8 @@ class HashMap(CellsState):
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
         parts = [self._checked(backup.arrays) for backup in backups]
         chosen = [places_in(keys, groups) for keys, _ in parts]
-        keys = keys_joined([keys_at(keys, places) for (keys, _), places in zip(parts, chosen, strict=True)])
-        values = np.concatenate([values[places] for (_, values), places in zip(parts, chosen, strict=True)])
-        self.recover_state(Backup(True, flat(keys, values)))
-
-    def _fresh(self, keys: int = 0) -> tuple[KeyTable, Cells]:
-        return KeyTable(self._packed, secrets.randbits(64), keys), Cells(0, self.divergence, self._dtype)
+        at = zip(parts, chosen, strict=True)
+        self._recover([flat(keys_at(keys, places), values[places]) for (keys, values), places in at])
 
     def _update(self, keys: Keys, amounts: Any, assign: bool) -> int:
         values = column(amounts, self._dtype, "values")
@@ -106,10 +101,6 @@ class HashMap(CellsState):
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
         return flat(self._table.part(start, stop), self._cells.values[start:stop].copy())
 
-    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
-        parts = [self._checked(arrays) for arrays in slices]
-        return flat(keys_joined([keys for keys, _ in parts]), np.concatenate([values for _, values in parts]))
-
     def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[Keys, np.ndarray]:
         (values,) = saved_arrays(arrays[-1:], [self._dtype])
         keys = saved_keys(arrays[:-1], self._packed)
@@ -117,17 +108,14 @@ class HashMap(CellsState):
             raise ValueError(f"the backup has {count_of(keys)} keys for {len(values)} values")
         return keys, values
 
-    def _load(self, arrays: Sequence[np.ndarray]) -> None:
-        keys, values = self._checked(arrays)
-        table, cells = self._fresh(len(values))
-        table.add(keys, 0, math.inf)
-        if len(table) != len(values):
-            raise ValueError("the backup has a key twice")
-        cells.fill(values, table.room)
-        self._table, self._cells = table, cells
+    def _load(self, parts: Sequence[Arrays]) -> None:
+        checked = [self._checked(arrays) for arrays in parts]
+        table = filled(self._packed, [keys for keys, _ in checked])
+        self._cells.fill([values for _, values in checked], table.room)
+        self._table = table
 
-    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
-        self._table.update(self._cells, *self._checked(arrays), math.inf, True)
+    def _merge(self, arrays: Arrays) -> None:
+        self._table.take_over(self._cells, *self._checked(arrays))
 
     def _empty(self) -> None:
         self._table.clear()
@@ -141,6 +129,17 @@ def _promise(relative: float, divergence: str) -> float:
     if relative < math.inf and divergence != "maximum":
         raise ValueError(f"relative needs the divergence maximum, not {divergence}, which is not of single keys")
     return relative
+
+
+def filled(packed: bool, parts: Sequence[Keys] = ()) -> KeyTable:
+    """A table of all these keys. ValueError where one is there twice."""
+    count = sum(map(count_of, parts))
+    table = KeyTable(packed, secrets.randbits(64), count)
+    for keys in parts:
+        table.add(keys, 0, math.inf)
+    if len(table) != count:
+        raise ValueError("the backup has a key twice")
+    return table
 
 
 def flat(keys: Keys, *others: np.ndarray) -> Arrays:

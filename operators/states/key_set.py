@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Sequence
 
 import numpy as np
 
-from riprap.operators.states._kernels import KeyTable
 from riprap.operators.states.base import Backup
-from riprap.operators.states.checks import Keys, count_of, key_column, keys_at, keys_joined, places_in, saved_keys
-from riprap.operators.states.hash_map import KINDS, flat
+from riprap.operators.states.checks import Keys, key_column, keys_at, places_in, saved_keys
+from riprap.operators.states.hash_map import KINDS, filled, flat
 from riprap.operators.states.tracked import Arrays, TrackedState, one_of
 
 
@@ -25,7 +23,7 @@ class KeySet(TrackedState):
         self.key = one_of("key", key, KINDS)
         self.divergence = one_of("divergence", divergence, ("cardinality",))
         self._packed = key == "bytes"
-        self._table = self._fresh()
+        self._table = filled(self._packed)
         self._saved = 0
 
     def __len__(self) -> int:
@@ -61,10 +59,7 @@ class KeySet(TrackedState):
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
         parts = [saved_keys(backup.arrays, self._packed) for backup in backups]
-        self.recover_state(Backup(True, flat(keys_joined([keys_at(keys, places_in(keys, groups)) for keys in parts]))))
-
-    def _fresh(self, keys: int = 0) -> KeyTable:
-        return KeyTable(self._packed, secrets.randbits(64), keys)
+        self._recover([flat(keys_at(keys, places_in(keys, groups))) for keys in parts])
 
     def _mostly_changed(self) -> bool:
         return self._saved == 0
@@ -84,19 +79,13 @@ class KeySet(TrackedState):
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
         return flat(self._table.part(start, stop))
 
-    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
-        return flat(keys_joined([saved_keys(arrays, self._packed) for arrays in slices]))
+    def _load(self, parts: Sequence[Arrays]) -> None:
+        self._table = filled(self._packed, [saved_keys(arrays, self._packed) for arrays in parts])
+        self._settle()
 
-    def _load(self, arrays: Sequence[np.ndarray]) -> None:
-        keys = saved_keys(arrays, self._packed)
-        table = self._fresh(count_of(keys))
-        table.add(keys, 0, math.inf)
-        if len(table) != count_of(keys):
-            raise ValueError("the backup has a key twice")
-        self._table = table
-
-    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
+    def _merge(self, arrays: Arrays) -> None:
         self._table.add(saved_keys(arrays, self._packed), 0, math.inf)
+        self._settle()
 
     def _settle(self) -> None:
         self._saved = len(self._table)

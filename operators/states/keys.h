@@ -247,6 +247,34 @@ static int map_update(Keys *keys, Entries *entries, const Batch *batch, const Ce
 #undef LOOP
 }
 
+INLINE int take_loop(Keys *keys, Entries *entries, const Batch *batch, const Cell *values, int64_t n, int64_t *done,
+                     int packed)
+{
+    Wave wave;
+    int why = DONE;
+    while (*done < n && (why = wave_next(&wave, keys, entries, batch, *done, n, packed)) == DONE) {
+        for (int64_t i = 0; i < wave.count; i++) {
+            int64_t at = wave_find(&wave, keys, batch, i, packed);
+            if (at < 0) {
+                at = wave_insert(&wave, keys, batch, i, packed);
+                entries->changed[at] = 0;
+            }
+            entries->values[at] = entries->saved[at] = values[*done + i];
+        }
+        entries->count = entries->counted = keys->count;
+        *done += wave.count;
+    }
+    return why;
+}
+
+/* Set entries that nothing has changed since they were saved to what was saved later, from item *done on; *done counts the
+ * items taken. */
+static int map_take(Keys *keys, Entries *entries, const Batch *batch, const Cell *values, int64_t n, int64_t *done)
+{
+    return keys->packed ? take_loop(keys, entries, batch, values, n, done, 1)
+                        : take_loop(keys, entries, batch, values, n, done, 0);
+}
+
 INLINE int add_loop(Keys *keys, const Batch *batch, int64_t n, int64_t *done, int64_t counted, double theta, int packed)
 {
     Wave wave;

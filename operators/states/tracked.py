@@ -48,12 +48,17 @@ class TrackedState(State):
     def recover_chain(self, backups: Sequence[Sliced]) -> None:
         """Take in a full backup, or a round of slices; then the changes."""
         if not backups[0].backup.full:
-            self.recover_state(self._round(backups))
+            self._recover(self._round(backups))
         for one in backups:
             self.recover_state(one.backup)
 
-    def _round(self, backups: Sequence[Sliced]) -> Backup:
-        """The first round of slices as a full backup. Each entry's last change is behind its slice, or in none."""
+    def _recover(self, parts: Sequence[Arrays]) -> None:
+        """Take in all entries, in parts one behind the other; none has changed then."""
+        self._load(parts)
+        self._due_whole = False
+
+    def _round(self, backups: Sequence[Sliced]) -> list[Arrays]:
+        """The first round of slices, all entries. Each one's last change is behind its slice, or in none."""
         found: list[Arrays] = []
         at = 0
         for _, one in backups:
@@ -61,7 +66,7 @@ class TrackedState(State):
                 break
             found.append(one.arrays)
             if one.stop == one.total:
-                return Backup(True, self._joined(found))
+                return found
             at = one.stop
         raise ValueError(f"the backups hold slices up to entry {at} only")
 
@@ -83,13 +88,11 @@ class TrackedState(State):
         """
         arrays = tuple(backup.arrays)
         if backup.full:
-            self._load(arrays)
+            self._recover([arrays])
         elif self._due_whole or self._has_changed():
             raise ValueError("a partial backup can only be taken in after the full one and those between them")
         else:
             self._merge(arrays)
-        self._settle()
-        self._due_whole = False
 
     @property
     def cleared(self) -> bool:
@@ -115,16 +118,15 @@ class TrackedState(State):
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
         raise NotImplementedError
 
-    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
-        raise NotImplementedError
-
     def _count(self) -> int:
         raise NotImplementedError
 
-    def _load(self, arrays: Sequence[np.ndarray]) -> None:
+    def _load(self, parts: Sequence[Arrays]) -> None:
+        """Hold the entries of these parts, all saved. ValueError where one is malformed, and nothing is done."""
         raise NotImplementedError
 
-    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
+    def _merge(self, arrays: Arrays) -> None:
+        """Set entries, of which none has changed, to what was saved later. ValueError as above."""
         raise NotImplementedError
 
     def _settle(self) -> None:

@@ -81,20 +81,18 @@ class ArrayState(CellsState):
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
         return (self._cells.values[start:stop].copy(),)
 
-    def _joined(self, slices: Sequence[Arrays]) -> Arrays:
-        return (np.concatenate([saved_arrays(arrays, [np.float64])[0] for arrays in slices]),)
-
-    def _load(self, arrays: Sequence[np.ndarray]) -> None:
-        if len(arrays) == 2:
-            indexes, found = self._entries(arrays)
+    def _load(self, parts: Sequence[Arrays]) -> None:
+        if len(parts[0]) == 2:
+            indexes, found = self._entries(parts[0])
             values = np.zeros(len(self._cells))
             values[indexes] = found
         else:
-            (values,) = saved_arrays(arrays, [np.float64])
+            values = np.concatenate([saved_arrays(arrays, [np.float64])[0] for arrays in parts])
         self._cells.replace(values)
+        self._settle()
 
-    def _merge(self, arrays: Sequence[np.ndarray]) -> None:
-        self._cells.update(*self._entries(arrays), math.inf, True)
+    def _merge(self, arrays: Arrays) -> None:
+        self._cells.take(*self._entries(arrays))
 
     def _entries(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Indexes and values of a backup; ValueError when they are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from riprap.operators.states import HashMap, KeySet, Matrix, Vector
 from riprap.operators.states.base import Sliced, State
 from riprap.operators.states.checks import Keys, pack_keys
+from riprap.operators.states.hash_map import DIVERGENCES, KINDS
 from riprap.operators.states.tracked import TrackedState
 
 ROOM = 200
@@ -70,6 +72,42 @@ def test_a_round_of_slices_and_what_follows_is_the_state(
         again = make()
         again.recover_chain(backups[begin:])
         assert content(again) == truth
+
+
+def amounts_of(state: TrackedState, numbers: list[int]) -> None:
+    """Further updates, after which entries are apart from what was saved by more, by less, or not at all."""
+    update(state, numbers)
+    if not isinstance(state, KeySet):
+        keys = keys_of(state, np.array(numbers[::2], np.int64))
+        state.add(keys, -1 - np.array(numbers[::2], np.int64) % 7)  # type: ignore[attr-defined]
+
+
+MEASURED: dict[str, Callable[[], TrackedState]] = {
+    "set": KeySet,
+    **{f"vector, {name}": partial(Vector, ROOM, name) for name in Vector.DIVERGENCES},
+    **{f"map of {key}, {name}": partial(HashMap, key, name) for key in KINDS for name in DIVERGENCES},
+}
+
+
+@pytest.mark.parametrize("make", MEASURED.values(), ids=MEASURED)
+@settings(max_examples=30, deadline=None)
+@given(steps=Steps, later=st.lists(st.integers(0, ROOM - 1), min_size=1, max_size=20), line=st.sampled_from([0.0, 3.0]))
+def test_what_was_restored_goes_on_as_what_was_saved(
+    make: Callable[[], TrackedState], steps: list[list[int]], later: list[int], line: float
+) -> None:
+    state, again = make(), make()
+    update(state, [1, 2, 3])
+    chain = [Sliced(state.backup_all())]
+    for numbers in steps:
+        update(state, numbers)
+        chain.append(Sliced(state.backup_state()))
+    again.recover_chain(chain)
+    assert again.state_divergence() == state.state_divergence() == 0
+    for one in state, again:
+        one.save_above = line
+        amounts_of(one, later)
+    assert again.state_divergence() == state.state_divergence()
+    assert [a.tolist() for a in again.backup_state().arrays] == [a.tolist() for a in state.backup_state().arrays]
 
 
 def test_a_slice_is_a_part_of_what_there_was_at_the_beginning_of_its_round() -> None:
