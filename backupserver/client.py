@@ -7,7 +7,9 @@ once it has acknowledged them.
 Restore rule: a server that the former incarnation's client brought in sync, in the same process, and that has not stood
 still since, has every acknowledged record, so its answer is enough. Any other may have missed some while it was away,
 so all servers must answer then, and the newest answer counts: whichever server was in sync at the end is among them.
-What the rule cannot see is a server that ran, but could not be reached by the former incarnation.
+What the rule cannot see is a server that ran, but could not be reached by the former incarnation. What that had saved
+elsewhere is cut off then: it counts no more, on whichever server it comes to light, for this incarnation went on
+without it.
 
 Records come from a server of this host where there is one, else from one that is sure to have all, and from all others
 only where that is not enough: a state need not cross the network so often as there are servers, nor at all where each
@@ -30,7 +32,7 @@ import zmq
 
 from riprap.backupserver.body import pack_body, unpack_body
 from riprap.backupserver.peer import CALM_PING_S, PING_S, SILENCE_S, Answer, Peer, Saved
-from riprap.backupserver.record import Record, RestorePoint
+from riprap.backupserver.record import Origin, Record, RestorePoint
 from riprap.codec.errors import FrameError, RiprapError
 from riprap.codec.trust.keys import WorkerKeys
 
@@ -62,6 +64,7 @@ class BackupClient:
         self._peers = [Peer(self._context, address, name, fence, keys) for address in servers]
         self._live: deque[Saved] = deque()  # what a server must have: the newest state, the items behind it, or parts
         self._floor = self._checkpoint = 0
+        self._origins: list[Origin] = []  # of this and former incarnations; none where a checkpoint's part is restored
         self._sequence = 0
         self._waiting_bytes = 0
         self._sizes: deque[tuple[int, int]] = deque()
@@ -200,7 +203,7 @@ class BackupClient:
                 peer.hear()
                 self.fenced |= peer.fenced
                 if peer.answer is not None:
-                    peer.bring_up(self._after(0))
+                    peer.bring_up(self._after(0), self._origins)
                 peer.send(self._after(peer.sent))
                 patience_s = SILENCE_S if self._others_in_sync(peer) else PATIENCE_S
                 peer.watch(now, patience_s + self._waiting_bytes / SLOWEST_BYTES_S)
@@ -264,10 +267,11 @@ class BackupClient:
                 items.append(record)
             else:
                 state = record
+        self._origins = [] if self._checkpoint else chosen.origins_with(self._fence)
         for peer in self._peers:
             peer.fetch = False
             if peer.answer is not None:
-                peer.bring_up(self._after(0), self._sequence if peer.answer is chosen else 0)
+                peer.bring_up(self._after(0), self._origins, self._sequence if peer.answer is chosen else 0)
         said = "; ".join(filter(None, dropped))
         return _chain(parts, self._checkpoint, said) if self._checkpoint else RestorePoint(state, items, said)
 

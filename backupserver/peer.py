@@ -13,6 +13,7 @@ import zmq
 from riprap.backupserver import protocol
 from riprap.backupserver.pieces import Bodies
 from riprap.backupserver.places import Unreadable
+from riprap.backupserver.record import Origin
 from riprap.codec.errors import FrameError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.keys import WorkerKeys
@@ -71,6 +72,10 @@ class Answer(NamedTuple):
     def dropped(self) -> str:
         """The records that were damaged there."""
         return str(self.fields["dropped"])
+
+    def origins_with(self, fence: int) -> list[Origin]:
+        """Those that the server knows, and that of this incarnation, which goes on from its records."""
+        return [*protocol.origins(self.fields, fence), Origin(fence, *self.fields["newest"])]
 
     @property
     def rank(self) -> tuple[tuple[int, ...], bool]:
@@ -145,10 +150,14 @@ class Peer:
                 continue  # not one of our servers
             self._unanswered_at, self._in_doubt = float("inf"), False
 
-    def bring_up(self, live: Sequence[Saved], known: int = 0) -> None:
-        """Send a server that was opened all live records after the first `known`, which it has itself."""
+    def bring_up(self, live: Sequence[Saved], origins: Sequence[Origin], known: int = 0) -> None:
+        """Send a server that was opened all live records after the first `known`, which it has itself, and before them
+        the origins of this and former incarnations: it may have records that none of these knew of.
+        """
         self.answer, self.away, self.in_sync = None, False, False
         self.acked = self.sent = known
+        if origins:
+            self._say("origins", origins=origins)
         self.send(live)
         self._say("synced", stalls=self._stalls)
 

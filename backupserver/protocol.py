@@ -1,13 +1,14 @@
 """The messages of clients and servers: a small msgpack map, and the bodies of records behind it, in frames.
 
-client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(answer, server, stalls, newest, stale,
-             here, checkpoint, answer)       records, dropped, places?, directory?) | fenced(fence)
+client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(answer, server, stalls, newest, origins,
+             here, checkpoint, answer)       stale, records, dropped, places?, directory?) | fenced(fence)
         save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
              incarnation, number, epoch,     | full(name, reason), nothing of it was kept
              kind, floor, since)
         read(name, fence, of, above, here,   piece(answer, sizes)..., found(answer, of, records, dropped, places?,
              answer)                         directory?): the restore point of a copy of the same task, where its newest
                                              record is of a later epoch than `above`; nobody is fenced
+        origins(name, fence, origins)        (records of incarnations behind what later ones went on from do not count)
         synced(name, fence, stalls)          (the client has brought this server up to date)
         ping(name, fence, ping)              pong(ping, server, stalls, synced)
         status()                             status(...)
@@ -29,7 +30,7 @@ from typing import Any
 import msgpack
 import zmq
 
-from riprap.backupserver.record import BODY_BYTES_MAX
+from riprap.backupserver.record import BODY_BYTES_MAX, ORIGINS_KEPT, Origin
 from riprap.codec.errors import FrameError
 
 HEAD_BYTES_MAX = 1 << 22
@@ -95,6 +96,23 @@ def text(message: dict[str, Any], name: str, bytes_max: int) -> str:
     if not isinstance(value, str) or not 0 < len(value.encode()) <= bytes_max:
         raise FrameError(f"{name} is {str(value)[:80]!r}, not a short text")
     return value
+
+
+def origins(message: dict[str, Any], fence: int) -> list[Origin]:
+    """The origins of incarnations up to this one; FrameError."""
+    told = message.get("origins")
+    if not isinstance(told, list) or len(told) > ORIGINS_KEPT + 1:
+        raise FrameError(f"origins are {str(told)[:80]}, not a list of at most {ORIGINS_KEPT + 1}")
+    try:
+        found = [Origin(*one) for one in told]
+    except TypeError as error:
+        raise FrameError(f"an origin is not made of {', '.join(Origin._fields)}: {error}") from error
+    for origin in found:
+        for name, value in origin._asdict().items():
+            number({name: value}, name)
+        if origin.by > fence:
+            raise FrameError(f"an origin is of incarnation {origin.by}, after {fence}")
+    return found
 
 
 def number(message: dict[str, Any], name: str, default: int | None = None) -> int:

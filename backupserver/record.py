@@ -24,6 +24,8 @@ HEADER = struct.Struct("<2sBxHxxQqqqI")
 TAIL = struct.Struct("<I")
 NAME_BYTES_MAX = 512
 BODY_BYTES_MAX = 1 << 31
+ORIGINS_KEPT = 16
+"""Of a worker: what was cut off by incarnations before the last so many is overwritten long since."""
 KINDS = ("state", "item", "fence", "forget", "checkpoint")
 
 
@@ -61,6 +63,14 @@ class Head(NamedTuple):
     fence: int
     sequence: int
     epoch: int
+
+
+class Origin(NamedTuple):
+    """The incarnation `by` went on from the records up to this one, by (fence, sequence): (0, 0) is none."""
+
+    by: int
+    fence: int
+    sequence: int
 
 
 def pack(head: Head, body: Sequence[Any]) -> list[Any]:

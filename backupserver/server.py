@@ -17,7 +17,7 @@ import zmq
 from riprap.backupserver import protocol
 from riprap.backupserver.pieces import pieces_of
 from riprap.backupserver.places import PLACES_MAX, about, named
-from riprap.backupserver.record import KINDS, NAME_BYTES_MAX, Head
+from riprap.backupserver.record import KINDS, NAME_BYTES_MAX, Head, Origin
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.store import Store, job_of, task_of
 from riprap.codec.errors import ConfigError, FrameError
@@ -216,6 +216,11 @@ class Server:
                 raise FrameError(f"a request of {name[:80]!r} for the records of {of[:80]!r}, another task")
             self._commit(saves)
             self._read(client, of, _wanted(message), above, answer)
+        elif kind == "origins":
+            origins = protocol.origins(message, fence)
+            self._commit(saves)
+            if self._may_write(client, name, fence):
+                self._go_on_from(name, origins)
         elif kind == "synced":
             stalls = protocol.number(message, "stalls")
             self._commit(saves)
@@ -304,9 +309,17 @@ class Server:
         given = self._give(client, answer, wanted, name, checkpoint, dropped)
         self._send(
             client, "opened", answer=answer, name=name, server=self.id, stalls=self.stalls, **given,
+            origins=self.store.origins(name),
             newest=max(((fence, sequence) for _, _, fence, sequence, _ in given["records"]), default=(0, 0)),
             stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, *dropped))),
         )  # fmt: skip
+
+    def _go_on_from(self, name: str, origins: Sequence[Origin]) -> None:
+        try:
+            self.store.go_on_from(name, origins)
+            self._make_durable()
+        except OSError as error:
+            self._say_full(error)
 
     def _read(self, client: bytes, of: str, wanted: Wanted, above: int, answer: int) -> None:
         """Another copy of the task asks. Nothing follows from it for the worker whose records they are."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from riprap.backupserver.record import Head
+from riprap.backupserver.record import ORIGINS_KEPT, Head, Origin
 from riprap.backupserver.segments import SEGMENT_BYTES, Place, Segments, number_of
 from riprap.backupserver.storage import Storage
 
@@ -26,18 +26,33 @@ class LiveRecord(NamedTuple):
 
 @dataclass
 class WorkerLog:
-    """The live records of one worker. `items` and `checkpoints` by (fence, sequence); states the oldest first."""
+    """The live records of one worker. `items` and `checkpoints` by (fence, sequence); states the oldest first.
+
+    `fences` by incarnation: the newest one's, and those of others that tell an origin.
+    """
 
     fence: int = 0
-    fence_entry: LiveRecord | None = None
+    fences: dict[int, LiveRecord] = field(default_factory=dict)
     states: list[LiveRecord] = field(default_factory=list)
     items: dict[tuple[int, int], LiveRecord] = field(default_factory=dict)
     checkpoints: dict[tuple[int, int], LiveRecord] = field(default_factory=dict)
 
     def entries(self) -> list[LiveRecord]:
         """All live records."""
-        fence = [self.fence_entry] if self.fence_entry else []
-        return [*fence, *self.states, *self.items.values(), *self.checkpoints.values()]
+        return [*self.fences.values(), *self.states, *self.items.values(), *self.checkpoints.values()]
+
+    def is_cut_off(self, head: Head) -> bool:
+        """True of a state or an item that a later incarnation knew nothing of when it went on."""
+        if head.fence >= self.fence:
+            return False
+        key = (head.fence, head.sequence)
+        return any(head.fence < origin.by and key > (origin.fence, origin.sequence) for origin in self.origins)
+
+    @property
+    def origins(self) -> list[Origin]:
+        """All that are told, the oldest first."""
+        told = (_origin(entry.head) for _, entry in sorted(self.fences.items()))
+        return [origin for origin in told if origin is not None]
 
     def items_after(self, epoch: int) -> list[LiveRecord]:
         """The items of later epochs, in order."""
@@ -47,6 +62,11 @@ class WorkerLog:
 def job_of(name: str) -> str:
     """The job of a worker's log."""
     return name.rpartition("/")[0]
+
+
+def _origin(fence: Head) -> Origin | None:
+    """The origin that a fence tells; None where it was written before that was known."""
+    return Origin(fence.fence, fence.epoch - 1, fence.sequence) if fence.epoch else None
 
 
 def task_of(name: str) -> str:
@@ -64,7 +84,7 @@ class Store:
         self._live: Counter[str] = Counter()
         self._forgotten: dict[str, LiveRecord] = {}  # jobs, with the record that says so
         self._dead: dict[str, int] = {}  # segments, with how many groups there were when the last record in them died
-        for head, place in self.segments.scan():
+        for head, place in sorted(self.segments.scan(), key=lambda one: one[0].kind != "fence"):  # they say what counts
             self._bytes[place.segment] += place.length
             self._index(LiveRecord(head, place))
         self.damage = "; ".join(self.segments.damage)
@@ -97,6 +117,17 @@ class Store:
         """
         self.logs.setdefault(name, WorkerLog()).fence = fence
         self.append([(Head("fence", name, fence, 0, 0), [])])
+
+    def origins(self, name: str) -> list[Origin]:
+        """Those of a worker's incarnations."""
+        return self.logs.get(name, WorkerLog()).origins
+
+    def go_on_from(self, name: str, origins: Sequence[Origin]) -> None:
+        """What there is of a worker's former incarnations behind one's origin counts no more. OSError when that cannot
+        be written."""
+        known = self.origins(name)
+        new = [Head("fence", name, one.by, one.sequence, one.fence + 1) for one in origins if one not in known]
+        self.append([(head, []) for head in new])
 
     def append(self, group: Sequence[tuple[Head, Sequence[Any]]]) -> None:
         """Append records; OSError leaves everything as it was."""
@@ -237,10 +268,9 @@ class Store:
         log = self.logs.setdefault(head.name, WorkerLog())
         log.fence = max(log.fence, head.fence)  # an incarnation that saved something was begun
         if head.kind == "fence":
-            if head.fence == log.fence:
-                self._release(filter(None, [log.fence_entry]))
-                log.fence_entry = entry
-                self._live[entry.place.segment] += entry.place.length
+            self._index_fence(log, entry)
+            return
+        if head.kind != "checkpoint" and log.is_cut_off(head):
             return
         self._live[entry.place.segment] += entry.place.length
         key = (head.fence, head.sequence)
@@ -257,6 +287,21 @@ class Store:
         log.states = ordered[-STATES_KEPT:]
         if len(log.states) == STATES_KEPT:
             self._release_below(log.items, min(e.head.epoch for e in log.states) + 1)
+
+    def _index_fence(self, log: WorkerLog, entry: LiveRecord) -> None:
+        """What a fence says of its incarnation's origin is kept as long as records may be there that it cuts off."""
+        known = log.fences.get(entry.head.fence)
+        if known is not None and _origin(entry.head) is None and _origin(known.head) is not None:
+            return
+        log.fences[entry.head.fence] = entry
+        self._live[entry.place.segment] += entry.place.length
+        self._release(filter(None, [known]))
+        named = [fence for fence, one in sorted(log.fences.items()) if _origin(one.head) is not None]
+        kept = {log.fence, *named[-ORIGINS_KEPT:]}
+        self._release(log.fences.pop(fence) for fence in sorted(set(log.fences) - kept))
+        self._release(state for state in log.states if log.is_cut_off(state.head))
+        log.states = [state for state in log.states if not log.is_cut_off(state.head)]
+        self._release(log.items.pop(key) for key in [key for key, one in log.items.items() if log.is_cut_off(one.head)])
 
     def _index_end(self, entry: LiveRecord) -> None:
         job = entry.head.name

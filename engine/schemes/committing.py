@@ -54,7 +54,7 @@ class Committing(Scheme):
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, records)
         take_over(self.bench.progress, recovered, self.bench.operator.state)
-        self._recorder.build_on(recovered)
+        self._recorder.go_on_from(recovered)
         if self.bench.journal is not None and recovered.progress is not None:
             self.bench.journal.resume(recovered.notes)
         self._durable = self.bench.progress.epoch

@@ -357,7 +357,7 @@ class PartiallyActive(Scheme):
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, [record for record in records if "version" in record.meta])
         take_over(self.bench.progress, recovered, self._state)
-        self.recorder.build_on(recovered)
+        self.recorder.go_on_from(recovered)
         self.bench.outlet.put_back(recovered.extras)
         self.bench.operator.recovered(self.lacks.theta, 0)
         self._safe = self.bench.progress.epoch

@@ -1,10 +1,11 @@
-"""A state of 19 MB under `partially_active`, with real processes: who starts again saves slices and changes of it."""
+"""A state of 19 MB, with real processes: who starts again saves slices and changes of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 from shared_cluster import SharedCluster
 
 from riprap.engine.schemes.parts.copies import LARGE_BYTES
@@ -53,16 +54,23 @@ stages:
   keep: {{operator: "large:Keep", parallelism: 1}}
 edges:
   - {{from: read, to: keep, partitioning: full}}
-fault_tolerance: {{scheme: partially_active, checkpoint_s: 0.02}}
 """
+SCHEMES = {
+    "partially_active": "{scheme: partially_active, checkpoint_s: 0.02}",
+    "mini_batch": "{scheme: mini_batch}",
+    "upstream_backup": "{scheme: upstream_backup}",
+}
 FAULTS = ("kill:keep.0@30%", "kill:keep.0@70%", "kill:keep.0@90%")
 
 
-def test_a_large_state_is_copied_whole_once_however_often_its_task_dies(cluster: SharedCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_large_state_is_copied_whole_once_however_often_its_task_dies(
+    scheme: str, cluster: SharedCluster, tmp_path: Path
+) -> None:
     for folder in (tmp_path, cluster.directory):
         (folder / "large.py").write_text(MODULE)
     (tmp_path / "beats.txt").write_text("x\n" * (ITEMS // 5))
-    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "job.yaml").write_text(f"{JOB}fault_tolerance: {SCHEMES[scheme]}\n")
     specs = [word for fault in FAULTS for word in ("--fault", fault)]
     summary = cluster.job(tmp_path / "job.yaml", tmp_path / "out", *specs)
     assert len(summary["failures"]) == 3 and summary["items"] == ITEMS

@@ -1,4 +1,4 @@
-"""Scheme `partially_active` with states that are too large to be copied whole: slices of them, and what has changed."""
+"""Schemes with states that are too large to be copied whole: slices of them, and what has changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from dataflow_simulator import DataflowSimulation, run_or_replay
+from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
+from pairs import chosen
+from test_dataflow_sim import CASES, EXACT, FAULTS, errors, run
 from test_partially_active_sim import DEEP, FAULTS_OF_COPIES, FIRST, SEEDS, _case, _replicated, _states, _truth
 
 from riprap.codec.ids import WorkerId
@@ -31,6 +33,19 @@ def test_the_result_is_the_same_whoever_dies(fault: str) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = _replicated(seed, fault, **FAULTS_OF_COPIES[fault])
         assert _states(simulation)[WorkerId("d", 0)] == _truth(), f"seed {seed}"
+
+
+WITH_BLOCKS = [(scheme, shape) for scheme, shape in CASES if scheme in ("mini_batch", "upstream_backup")]
+"""Which save blocks beside states."""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "shape", "fault"), chosen([(*case, fault) for case in WITH_BLOCKS for fault in FAULTS])
+)
+def test_each_item_is_counted_once_whoever_dies(scheme: str, shape: str, fault: str) -> None:
+    for seed in range(FIRST, FIRST + SEEDS):
+        simulation = run(DataflowCase(EXACT[scheme], shape, **FAULTS[fault]), seed, f"{scheme}-{shape}-{fault}")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
 
 
 def test_nothing_is_copied_whole_once_more_when_a_task_has_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,15 +103,10 @@ class Recorder:
         self._copies.note_more(size)
 
     def go_on_from(self, recovered: Recovered) -> None:
-        """This was restored; the next record is a whole one, which supersedes all that was saved."""
+        """This was restored. Of a large state the next record holds the changes alone; of others it is a whole one,
+        which supersedes all that was saved, and so it is where the records are those of another copy, which this one's
+        cannot build on."""
         self._version = recovered.version
-
-    def build_on(self, recovered: Recovered) -> None:
-        """The same, where nothing but states is saved: of a large one the next record holds the changes alone.
-
-        It is whole where the records are those of another copy, which this one's cannot build on.
-        """
-        self.go_on_from(recovered)
         name, incarnation = recovered.author
         if name != self.port.author[0] or recovered.base is None or not recovered.copies:
             return

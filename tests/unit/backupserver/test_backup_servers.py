@@ -206,7 +206,9 @@ def test_commits_are_grouped_and_synced_as_was_asked(cluster: Cluster) -> None:
         await_that(client, lambda client=client: client.durable == 400)
         status = cluster.ask(number)
         assert 0 < status["groups"] < 400 and status["records"] <= 400
-        assert status["syncs"] == (status["groups"] + 1 if durability == "always" else 0), "and one for the fence"
+        assert status["syncs"] == (status["groups"] + 2 if durability == "always" else 0), (
+            "the fence's and its origin's"
+        )
 
 
 def test_an_older_life_can_neither_write_nor_read(cluster: Cluster) -> None:
@@ -264,6 +266,35 @@ def test_a_server_that_may_have_missed_something_is_not_trusted_alone(cluster: C
     cluster.start(2)
     point = cluster.client(2, 1, 2).open()
     assert point.state is not None and point.state.epoch == 2, "the newest of all answers"
+
+
+def test_what_an_incarnation_saved_where_the_next_one_could_not_look_is_cut_off(cluster: Cluster) -> None:
+    """It comes to light when that server is back, and must not be taken for what was saved since."""
+    client = saved_at_two(cluster)
+    cluster.kill(2)
+    client.save(*item(5))
+    client.save(*state(7))
+    await_that(client, lambda: client.durable == 3)
+    client.close(0.0)
+    cluster.kill(1)
+    cluster.start(2)
+    second = cluster.client(2, 2)
+    assert second.open().state.epoch == 1  # type: ignore[union-attr]
+    second.save(*item(6))
+    await_that(second, lambda: second.durable == second._sequence)
+    second.close(0.0)
+    cluster.start(1)
+    third = cluster.client(3, 1, 2)
+    assert [one.epoch for one in third.open().items] == [6]
+    await_that(third, lambda: all(peer.in_sync for peer in third._peers))
+    third.close(0.0)
+    cluster.kill(2)
+    for incarnation in (4, 5):  # the second time from its log alone
+        point = cluster.client(incarnation, 1).open()
+        assert point.state is not None and point.state.epoch == 1
+        assert [one.epoch for one in point.items] == [6]
+        cluster.kill(1)
+        cluster.start(1)
 
 
 def test_servers_that_are_not_there_are_named_at_the_deadline(cluster: Cluster) -> None:

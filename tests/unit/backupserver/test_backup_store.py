@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riprap.backupserver.body import DTYPES, pack_body, unpack_body
-from riprap.backupserver.record import Head
+from riprap.backupserver.protocol import origins
+from riprap.backupserver.record import ORIGINS_KEPT, Head, Origin
 from riprap.backupserver.storage import open_storage
 from riprap.backupserver.storage_local import LocalStorage
 from riprap.backupserver.store import Store
@@ -132,6 +133,18 @@ class Model:
         self.states: dict[tuple[int, int], int] = {}
         self.items: dict[tuple[int, int], int] = {}
 
+    def cut(self, number: int) -> tuple[int, int]:
+        """Without the newest so many records; the newest that is left."""
+        kept = [(0, 0), *sorted([*self.states, *self.items])][:-number] or [(0, 0)]
+        self.states = {key: epoch for key, epoch in self.states.items() if key in kept}
+        self.items = {key: epoch for key, epoch in self.items.items() if key in kept}
+        return kept[-1]
+
+    def records(self) -> list[tuple[str, tuple[int, int], int]]:
+        """All that there are, in their order."""
+        states = [("state", key, epoch) for key, epoch in self.states.items()]
+        return sorted([*states, *(("item", key, epoch) for key, epoch in self.items.items())], key=lambda one: one[1])
+
     def found(self) -> Found:
         state = self.states[max(self.states)] if self.states else None
         kept = sorted(key for key, epoch in self.items.items() if epoch > (state or 0))
@@ -139,7 +152,9 @@ class Model:
 
 
 ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["state", "item", "item", "begin", "reopen", "compact", "sync"]), st.integers(1, 3)),
+    st.tuples(
+        st.sampled_from(["state", "item", "item", "begin", "cut", "reopen", "compact", "sync"]), st.integers(1, 3)
+    ),
     max_size=60,
 )
 
@@ -155,6 +170,13 @@ def test_random_histories_agree_with_a_dictionary(tmp_path_factory: pytest.TempP
         if action == "begin":
             fences[name] += number
             store.append([(Head("fence", name, fences[name], 0, 0), [])])
+        elif action == "cut":
+            fences[name] += 1
+            store.begin_incarnation(name, fences[name])
+            origin = models[name].cut(number)
+            store.go_on_from(name, [Origin(fences[name], *origin)])
+            for kind, key, epoch in models[name].records():
+                save(store, kind, epoch, key[1], name, key[0])
         elif action == "reopen":
             closed(store)
             store = Store(LocalStorage(folder), segment_bytes=600)
@@ -175,6 +197,40 @@ def test_random_histories_agree_with_a_dictionary(tmp_path_factory: pytest.TempP
             assert found(store, one) == model.found()
             assert store.fence(one) in (0, fences[one])
     closed(store)
+
+
+def test_what_was_cut_off_stays_so_in_whatever_order_the_log_is_read(tmp_path: Path) -> None:
+    """Also where what says so was moved behind later records, and where the state to go on from had been dropped."""
+    store = Store(LocalStorage(str(tmp_path)), segment_bytes=600)
+    for epoch in range(1, 5):
+        save(store, "state", epoch, epoch)
+    save(store, "item", 9, 5)
+    store.begin_incarnation(NAME, 2)
+    store.go_on_from(NAME, [Origin(2, 1, 1)])
+    assert found(store) == (None, []), "the client sends what it went on from"
+    save(store, "state", 1, 1)
+    save(store, "item", 2, 1, fence=2)
+    for _ in range(3):
+        store.append([(entry.head, []) for entry in store.logs[NAME].fences.values()])
+        assert found(store) == (1, [(2, 1)])
+        closed(store)
+        store = Store(LocalStorage(str(tmp_path)), segment_bytes=600)
+        assert found(store) == (1, [(2, 1)])
+    for fence in range(3, 40):
+        store.begin_incarnation(NAME, fence)
+        store.go_on_from(NAME, [Origin(fence, 2, 1)])
+    assert len(store.logs[NAME].fences) == ORIGINS_KEPT
+    closed(store)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [None, 5, [5], [[1, 1]], [[1, 1, 1, 1]], [[2, -1, 1]], [[2, 1, "1"]], [[2, 1, 1.0]], [[4, 1, 1]], [[1, 0, 0]] * 18],
+)
+def test_origins_that_are_none_are_malformed(told: object) -> None:
+    with pytest.raises(FrameError):
+        origins({"origins": told}, 3)
+    assert origins({"origins": [[3, 1, 7]]}, 3) == [Origin(3, 1, 7)]
 
 
 def test_parts_without_end_take_bounded_space_once_they_are_released(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Bench:
             self.port.lose(unseen)
         self.port.author = name, self.port.author[1] + 1
         self.recorder = Recorder(self.port, self.progress, self.state)
-        self.recorder.build_on(recovered)
+        self.recorder.go_on_from(recovered)
         self.extras, self.waiting = list(recovered.extras), []
         self.progress.received = self.progress.included
 
