@@ -32,9 +32,8 @@ class Port(Protocol):
     """All that a scheme may do to the outside world."""
 
     @property
-    def author(self) -> tuple[str, int]:
-        """The author of the records that are saved: a name that this worker's incarnations have in common, and the
-        number of this one, which is larger than those of former ones."""
+    def author(self) -> str:
+        """The name under which this worker's incarnations save their records."""
 
     def send(self, edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
         """Put a block on a link. False, and nothing is sent, when the peer is down or the link's window is full.

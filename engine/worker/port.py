@@ -60,7 +60,7 @@ class WorkerPort(OrdinaryWire, LinkPort):
         self.bytes_sent: Counter[str] = Counter()
         self.bytes_shared: Counter[str] = Counter()
         self.store: RecordStore = NoStore()
-        self.author = "", 0
+        self.author = ""
         self.confirm_s = float("inf")
         """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
         self._by_frames = False

@@ -132,7 +132,7 @@ class Worker:
         store, saved = open_store(
             servers, names[0], fence, self._keys, deadline_s, self.network.wake, checkpoint, names[1:]
         )
-        self.port.store, self.port.author = store, (names[0], fence)
+        self.port.store, self.port.author = store, names[0]
         self.port.confirm_s = topology.cluster.stall_timeout_s
         if not self._is_first:
             self._take_over(saved, began, checkpoint)

@@ -5,8 +5,7 @@ large to be saved whole again and again are items too, and say since which epoch
 in the order of their receipt, so twice that number is the epoch of a saved block, and that of a whole state is twice
 the number of the last block that it includes: what it does not include survives it. Partial states lie between. Each
 part builds on the record before it, of the same incarnation or of the one that was restored, back to a whole one, or to
-the first of a round of slices (parts/copies.py); what is not among those is of an incarnation that was cut off, and
-counts for nothing.
+the first of a round of slices (parts/copies.py).
 """
 
 from __future__ import annotations
@@ -29,31 +28,15 @@ from riprap.operators.states.base import Backup, Sliced, State
 Extras = Iterable[tuple[LinkKey, Block]]
 
 
-class Serial(NamedTuple):
-    """A record's number among all of a task: later ones are larger."""
-
-    incarnation: int
-    version: int
-
-    @classmethod
-    def of(cls, record: Block) -> Serial:
-        """Records of former versions of Riprap do not tell incarnations apart."""
-        return cls(_author_of(record)[1], record.meta["version"])
-
-    def before(self, record: Block) -> Serial:
-        """The number of the record that this one builds on."""
-        return Serial(record.meta.get("builds_on", 0), self.version - 1)
-
-
 def _is_whole(record: Block, state: Block | None) -> bool:
     """True of one that builds on none; of former versions' records that is told by their kind, which `state` has."""
     return record is state or record.meta.get("builds_on") == 0
 
 
 class Base(NamedTuple):
-    """A record that others build on. What is of epochs below `since` they do not need."""
+    """A record that others build on, by its version. What is of epochs below `since` they do not need."""
 
-    serial: Serial
+    version: int
     since: int
 
 
@@ -74,7 +57,7 @@ class Recorder:
         """The bytes of the newest state or progress."""
         self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray], int]] = deque()
         self._version = self._builds_on = 0
-        """The newest record, and the incarnation that has saved it."""
+        """The number of the newest record among all that a task's incarnations save, and of the one to build on."""
         self._written: set[tuple[LinkKey, int]] = set()
         """Blocks not arrived that are in a record which all later ones build on."""
 
@@ -106,12 +89,11 @@ class Recorder:
         """This was restored. Of a large state the next record holds the changes alone; of others it is a whole one,
         which supersedes all that was saved, and so it is where the records are those of another copy, which this one's
         cannot build on."""
-        self._version = recovered.version
-        name, incarnation = recovered.author
-        if name != self.port.author[0] or recovered.base is None or not recovered.copies:
+        self._version = recovered.latest
+        if recovered.author != self.port.author or recovered.base is None or not recovered.copies:
             return
         if self._copies.go_on(recovered.base, recovered.copies):
-            self._builds_on = incarnation
+            self._builds_on = recovered.version
             self._written = {(link, number_of(block)) for link, block in recovered.extras}
 
     def holds(self, link: LinkKey, block: Block) -> bool:
@@ -161,11 +143,10 @@ class Recorder:
         self.size = size = bytes_of(arrays)
         kind = "state" if full and not self._copies.is_large_with(size) else "item"
         epoch = Epoch(2 * self.progress.included + (kind == "item"))
-        name, incarnation = self.port.author
-        own = Base(Serial(incarnation, self._version), epoch if kind == "item" else 0)
+        own = Base(self._version, epoch if kind == "item" else 0)
         base = self._copies.note(own, found, size - bytes_of(found.arrays))
-        meta |= {"author": [name, incarnation], "builds_on": 0 if full else self._builds_on, "base": list(base.serial)}
-        self._builds_on = incarnation
+        builds_on, self._builds_on = 0 if full else self._builds_on, self._version
+        meta |= {"author": self.port.author, "builds_on": builds_on, "base": base.version}
         self._waiting.append((kind, epoch, meta, arrays, base.since))
         self.port.count("state_backup_bytes", size)
         self.retry()
@@ -239,9 +220,10 @@ class Recovered:
         self.progress: TaskProgress | None = None
         self._extras: dict[tuple[LinkKey, int], Block] = {}
         self.entries: list[Entry] = []
-        self.version = 0
-        self.author = "", 0
-        """Of the newest record: the name of the worker and the number of the incarnation that saved it."""
+        self.version = self.latest = 0
+        """Of the newest record that all is there of, and of the newest of all."""
+        self.author = ""
+        """The worker that saved the newest record."""
         self.notes: dict[str, Any] = {}
         self._processed: dict[int, int] = {}  # up to where all was, when a block was saved
         for record in records:
@@ -249,9 +231,11 @@ class Recovered:
                 self.entries.append(_entry(record))
                 self._processed[record.meta["number"]] = record.meta["included"]
         parts = [record for record in records if "version" in record.meta]
-        chain = _chain(parts if state is None else [*parts, state], state)
+        parts += [] if state is None else [state]
+        self.latest = max((part.meta["version"] for part in parts), default=0)
+        chain = _chain(parts, state)
         if chain:
-            self.base = Base(Serial.of(chain[0]), 0 if chain[0] is state else int(chain[0].epoch))
+            self.base = Base(chain[0].meta["version"], 0 if chain[0] is state else int(chain[0].epoch))
         for part in chain:
             self._take(part, _is_whole(part, state))
         self.entries.sort(key=lambda entry: entry.number)
@@ -259,7 +243,7 @@ class Recovered:
     def _take(self, part: Block, whole: bool) -> None:
         arrays, count, before = restored(part), part.meta["state"], self.progress
         self.version, self.progress = part.meta["version"], TaskProgress.unpack(part.meta["progress"])
-        self.author, self.notes = _author_of(part), part.meta["notes"]
+        self.author, self.notes = part.meta.get("author", ""), part.meta["notes"]
         if part.meta["what"] == "state":
             self.copies.append(sliced(arrays[:count], part.meta.get("slice", ()), whole))
         elif before is not None and self.copies:  # the state is still that of before
@@ -314,22 +298,29 @@ class Recovered:
         return [entry for i, entry in enumerate(entries) if i >= start or is_punctuation(entry.block)]
 
 
-def _author_of(record: Block) -> tuple[str, int]:
-    name, incarnation = record.meta.get("author", ("", 0))
-    return name, incarnation
+def _base_of(record: Block) -> int | None:
+    """The version of the oldest record that this one builds on."""
+    base = record.meta.get("base")
+    return int(base[-1]) if isinstance(base, list) else base  # for a while it stood behind an incarnation
+
+
+def _before(record: Block) -> int:
+    """The version of the record that this one builds on."""
+    tells = isinstance(record.meta.get("base"), int)
+    return int(record.meta["builds_on"] if tells else record.meta["version"] - 1)
 
 
 def _chain(parts: Sequence[Block], state: Block | None) -> list[Block]:
     """The newest record that all is there of, behind all that it builds on; that begins with the whole state, or with a
     round of slices."""
-    there = {Serial.of(record): record for record in parts}
+    there = {record.meta["version"]: record for record in parts}
     for newest in sorted(there, reverse=True):
-        serial, chain = newest, [there[newest]]
-        base = tuple(chain[0].meta.get("base", ()))
-        while not (found := serial == base or _is_whole(chain[-1], state)):
-            if (serial := serial.before(chain[-1])) not in there:
+        version, chain = newest, [there[newest]]
+        base = _base_of(chain[0])
+        while not (found := version == base or _is_whole(chain[-1], state)):
+            if (version := _before(chain[-1])) not in there:
                 break
-            chain.append(there[serial])
+            chain.append(there[version])
         if found:
             return chain[::-1]
     return []

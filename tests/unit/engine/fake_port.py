@@ -56,7 +56,7 @@ class FakePort:
         self.lives = {worker: Incarnation(1) for worker in joined}
         self.up = set(self.lives)
         self.stopped: set[WorkerId] = set()
-        self.author = str(layout.me), 1
+        self.author = str(layout.me)
         self.window = window
         self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
         self.sent: list[tuple[Edge, WorkerId, Block]] = []
