@@ -95,8 +95,8 @@ class Node(LinkPort):
         """Nobody asks."""
 
     @property
-    def author(self) -> tuple[str, int]:
-        return str(self.layout.me), self.life
+    def author(self) -> str:
+        return str(self.layout.me)
 
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Sequence[np.ndarray], since: int = 0) -> int:
         assert kind == "checkpoint"

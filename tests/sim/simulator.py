@@ -84,8 +84,8 @@ class Node(LinkPort):
         self.counts[name] = self.counts.get(name, 0) + n
 
     @property
-    def author(self) -> tuple[str, int]:
-        return str(self.me), self.life
+    def author(self) -> str:
+        return str(self.me)
 
     def save(self, kind: str, epoch: int, meta: dict[str, Any], arrays: Any, since: int = 0) -> int:
         if self.refuses():
