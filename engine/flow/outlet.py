@@ -346,9 +346,10 @@ class Outlet:
         """Restore a former incarnation's output; each receiver says what of it has come."""
         for key, block in pending:
             for link in (self.links[key], *self.links[key].twins):
-                if link.wanted:
-                    link.waiting.append(block)
-                    link.may_part = True
+                if not link.wanted:
+                    continue
+                link.waiting.append(block)
+                link.may_part = True
                 if block.kind != Kind.DATA:
                     link.last = block
 

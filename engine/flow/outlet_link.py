@@ -111,6 +111,7 @@ class OutletLink:
     def end(self) -> None:
         """Its receiver is not to run any more."""
         self.wanted = self.placed = False
+        self.last = None
         self.waiting.clear()
         self.held.clear()
 
