@@ -220,7 +220,7 @@ class Server:
             origins = protocol.origins(message, fence)
             self._commit(saves)
             if self._may_write(client, name, fence):
-                self._go_on_from(name, origins)
+                self._go_on_from(client, name, origins)
         elif kind == "synced":
             stalls = protocol.number(message, "stalls")
             self._commit(saves)
@@ -314,12 +314,12 @@ class Server:
             stale=self._stale.get(name, True), dropped="; ".join(filter(None, (self.store.damage, *dropped))),
         )  # fmt: skip
 
-    def _go_on_from(self, name: str, origins: Sequence[Origin]) -> None:
+    def _go_on_from(self, client: bytes, name: str, origins: Sequence[Origin]) -> None:
         try:
             self.store.go_on_from(name, origins)
             self._make_durable()
         except OSError as error:
-            self._say_full(error)
+            self._shut_out(error, {name: client})
 
     def _read(self, client: bytes, of: str, wanted: Wanted, above: int, answer: int) -> None:
         """Another copy of the task asks. Nothing follows from it for the worker whose records they are."""
@@ -369,11 +369,7 @@ class Server:
             self.store.append([(save.head, [frame.buffer for frame in save.body]) for save in saves])
             self._make_durable()
         except OSError as error:
-            self._say_full(error)
-            for name, client in {save.head.name: save.client for save in saves}.items():
-                self._synced.discard(name)
-                self._writers.pop(name, None)  # what follows would leave a gap
-                self._send(client, "full", name=name, reason=self.full)
+            self._shut_out(error, {save.head.name: save.client for save in saves})
             return
         self.full = ""
         self.groups += 1
@@ -382,6 +378,14 @@ class Server:
         for save in {save.head.name: save for save in saves}.values():  # the last of each acknowledges those before it
             self.store.release(save.head.name, save.floor, since.get(save.head.name, 0))
             self._send(save.client, "saved", name=save.head.name, seq=save.sequence)
+
+    def _shut_out(self, error: OSError, clients: Mapping[str, bytes]) -> None:
+        """Tell workers, by their names, that nothing of theirs was kept: what follows would leave a gap."""
+        self._say_full(error)
+        for name, client in clients.items():
+            self._synced.discard(name)
+            self._writers.pop(name, None)
+            self._send(client, "full", name=name, reason=self.full)
 
     def _say_full(self, error: OSError) -> None:
         if not self.full:

@@ -123,11 +123,12 @@ class Store:
         return self.logs.get(name, WorkerLog()).origins
 
     def go_on_from(self, name: str, origins: Sequence[Origin]) -> None:
-        """What there is of a worker's former incarnations behind one's origin counts no more. OSError when that cannot
-        be written."""
+        """Cut off what there is of a worker's former incarnations behind one's origin. OSError when that cannot be
+        written."""
         known = self.origins(name)
         new = [Head("fence", name, one.by, one.sequence, one.fence + 1) for one in origins if one not in known]
-        self.append([(head, []) for head in new])
+        if new:
+            self.append([(head, []) for head in new])
 
     def append(self, group: Sequence[tuple[Head, Sequence[Any]]]) -> None:
         """Append records; OSError leaves everything as it was."""
@@ -289,7 +290,7 @@ class Store:
             self._release_below(log.items, min(e.head.epoch for e in log.states) + 1)
 
     def _index_fence(self, log: WorkerLog, entry: LiveRecord) -> None:
-        """What a fence says of its incarnation's origin is kept as long as records may be there that it cuts off."""
+        """Keep an origin as long as records may be there that it cuts off."""
         known = log.fences.get(entry.head.fence)
         if known is not None and _origin(entry.head) is None and _origin(known.head) is not None:
             return
