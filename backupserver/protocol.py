@@ -108,8 +108,8 @@ def origins(message: dict[str, Any], fence: int) -> list[Origin]:
     except TypeError as error:
         raise FrameError(f"an origin is not made of {', '.join(Origin._fields)}: {error}") from error
     for origin in found:
-        for name, value in origin._asdict().items():
-            number({name: value}, name)
+        for name in origin._fields:
+            number(origin._asdict(), name)
         if origin.by > fence:
             raise FrameError(f"an origin is of incarnation {origin.by}, after {fence}")
     return found

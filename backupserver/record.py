@@ -72,6 +72,10 @@ class Origin(NamedTuple):
     fence: int
     sequence: int
 
+    def cuts_off(self, record: tuple[int, int]) -> bool:
+        """True of one of a former incarnation, by (fence, sequence), that it did not know."""
+        return record[0] < self.by and record > (self.fence, self.sequence)
+
 
 def pack(head: Head, body: Sequence[Any]) -> list[Any]:
     """A record as the buffers that go to disk."""

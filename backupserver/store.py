@@ -43,10 +43,8 @@ class WorkerLog:
 
     def is_cut_off(self, head: Head) -> bool:
         """True of a state or an item that a later incarnation knew nothing of when it went on."""
-        if head.fence >= self.fence:
-            return False
         key = (head.fence, head.sequence)
-        return any(head.fence < origin.by and key > (origin.fence, origin.sequence) for origin in self.origins)
+        return head.fence < self.fence and any(origin.cuts_off(key) for origin in self.origins)
 
     @property
     def origins(self) -> list[Origin]:
@@ -291,18 +289,18 @@ class Store:
 
     def _index_fence(self, log: WorkerLog, entry: LiveRecord) -> None:
         """Keep an origin as long as records may be there that it cuts off."""
-        known = log.fences.get(entry.head.fence)
-        if known is not None and _origin(entry.head) is None and _origin(known.head) is not None:
+        known, origin = log.fences.get(entry.head.fence), _origin(entry.head)
+        if known is not None and origin is None and _origin(known.head) is not None:
             return
         log.fences[entry.head.fence] = entry
         self._live[entry.place.segment] += entry.place.length
         self._release(filter(None, [known]))
-        named = [fence for fence, one in sorted(log.fences.items()) if _origin(one.head) is not None]
-        kept = {log.fence, *named[-ORIGINS_KEPT:]}
+        kept = {log.fence, *(one.by for one in log.origins[-ORIGINS_KEPT:])}
         self._release(log.fences.pop(fence) for fence in sorted(set(log.fences) - kept))
-        self._release(state for state in log.states if log.is_cut_off(state.head))
-        log.states = [state for state in log.states if not log.is_cut_off(state.head)]
-        self._release(log.items.pop(key) for key in [key for key, one in log.items.items() if log.is_cut_off(one.head)])
+        if origin is not None:
+            self._release(state for state in log.states if log.is_cut_off(state.head))
+            log.states = [state for state in log.states if not log.is_cut_off(state.head)]
+            self._release(log.items.pop(key) for key in [key for key in log.items if origin.cuts_off(key)])
 
     def _index_end(self, entry: LiveRecord) -> None:
         job = entry.head.name

@@ -87,7 +87,8 @@ class ArrayState(CellsState):
             values = np.zeros(len(self._cells))
             values[indexes] = found
         else:
-            values = np.concatenate([saved_arrays(arrays, [np.float64])[0] for arrays in parts])
+            slices = [saved_arrays(arrays, [np.float64])[0] for arrays in parts]
+            values = np.concatenate(slices) if len(slices) > 1 else slices[0]
         self._cells.replace(values)
         self._settle()
 

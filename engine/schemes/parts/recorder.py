@@ -231,7 +231,8 @@ class Recovered:
                 self.entries.append(_entry(record))
                 self._processed[record.meta["number"]] = record.meta["included"]
         parts = [record for record in records if "version" in record.meta]
-        parts += [] if state is None else [state]
+        if state is not None:
+            parts.append(state)
         self.latest = max((part.meta["version"] for part in parts), default=0)
         chain = _chain(parts, state)
         if chain:

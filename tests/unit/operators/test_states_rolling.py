@@ -74,7 +74,7 @@ def test_a_round_of_slices_and_what_follows_is_the_state(
         assert content(again) == truth
 
 
-def amounts_of(state: TrackedState, numbers: list[int]) -> None:
+def change_further(state: TrackedState, numbers: list[int]) -> None:
     """Further updates, after which entries are apart from what was saved by more, by less, or not at all."""
     update(state, numbers)
     if not isinstance(state, KeySet):
@@ -105,7 +105,7 @@ def test_what_was_restored_goes_on_as_what_was_saved(
     assert again.state_divergence() == state.state_divergence() == 0
     for one in state, again:
         one.save_above = line
-        amounts_of(one, later)
+        change_further(one, later)
     assert again.state_divergence() == state.state_divergence()
     assert [a.tolist() for a in again.backup_state().arrays] == [a.tolist() for a in state.backup_state().arrays]
 
