@@ -101,10 +101,10 @@ def test_a_loop_begins_from_a_savepoint(shape: str, tmp_path: Path) -> None:
 
 
 def test_a_loop_without_supersteps_goes_wrong() -> None:
-    """The control, which is refused (engine/run/kinds/dataflow.py)."""
-    with pytest.raises(AssertionError):
-        for seed in range(20):
-            assert not np.any(errors(_run("async_loop", ["b1"], seed, "control", "many")))
+    """The control, which is refused (engine/run/kinds/dataflow.py). Under other seeds copies may happen to agree."""
+    for seed in (16, 17, 18):
+        with pytest.raises(AssertionError, match=r"copies of b1\.\d differ"):
+            _run("async_loop", ["b1"], seed, "control", "many")
 
 
 def test_replicas_take_over_within_a_loop() -> None:
