@@ -209,13 +209,13 @@ class Store:
         for name in [name for name, groups in self._dead.items() if groups <= self.segments.synced]:
             self._drop(name)
         sealed = [name for name in self._bytes if name != self.segments.active and name not in self._dead]
+        self._dead.update((name, self.segments.appended) for name in sealed if not self._live[name])
+        if self._dead:  # before anything is copied: on a full disk there may be no room for that, until these are gone
+            self.segments.begin_sync()
         for name in sealed:
             if 0 < self._live[name] < min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES):
                 self._rewrite(name)
                 break
-        self._dead.update((name, self.segments.appended) for name in sealed if not self._live[name])
-        if self._dead:
-            self.segments.begin_sync()
 
     def _forget_what_is_gone(self) -> None:
         """A job's end need not be remembered when no segment is left that its records may be in."""

@@ -1,0 +1,56 @@
+"""The disk of a backup server, when it is short of something: what is dead makes room, and what lives stays."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from test_backup_store import NAME, OTHER, closed, found, save
+
+from riprap.backupserver.storage_local import LocalStorage
+from riprap.backupserver.store import Store
+
+
+class Small(LocalStorage):
+    """A disk that has room for so many bytes."""
+
+    room = 1 << 40
+
+    def append(self, name: str, buffers: Sequence[Any], at: int) -> None:
+        used = sum(path.stat().st_size for path in self.directory.glob("*.segment"))
+        if used + sum(map(len, buffers)) > self.room:
+            raise OSError(errno.ENOSPC, "no space left")
+        super().append(name, buffers, at)
+
+
+def compact(store: Store) -> OSError | None:
+    """As a server does, again and again; the error, if there was one."""
+    try:
+        store.compact()
+    except OSError as error:
+        return error
+    finally:
+        store.segments.sync()
+    return None
+
+
+def test_what_is_dead_is_deleted_though_there_is_no_room_to_copy_what_lives(tmp_path: Path) -> None:
+    storage = Small(str(tmp_path))
+    store = Store(storage, segment_bytes=4000)
+    for number in range(1, 9):
+        save(store, "item", 9, number, OTHER)
+    for number in range(1, 60):
+        save(store, "state", number, number)
+    storage.room = sum(path.stat().st_size for path in tmp_path.glob("*.segment")) + 600
+    for number in range(60, 63):
+        save(store, "state", number, number)
+    assert compact(store), "the items that live in the first segment have no room elsewhere"
+    assert compact(store) is None
+    assert compact(store) is None
+    for number in range(63, 400):
+        save(store, "state", number, number)
+        compact(store)
+    assert found(store, NAME) == (399, []) and len(found(store, OTHER)[1]) == 8
+    closed(store)
