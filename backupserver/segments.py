@@ -178,11 +178,15 @@ class Segments:
         self.storage.close()
 
     def read(self, place: Place) -> tuple[Head, memoryview] | None:
-        """A record's head and body, None when it is damaged."""
+        """A record's head and body, None when it is damaged, or cannot be read."""
         try:
-            return records.read(memoryview(self.storage.read(place.segment, place.offset, place.length)))
+            return self.read_now(place)
         except OSError:
             return None
+
+    def read_now(self, place: Place) -> tuple[Head, memoryview] | None:
+        """A record's head and body, None when it is damaged. OSError where it cannot be read, and may be whole."""
+        return records.read(memoryview(self.storage.read(place.segment, place.offset, place.length)))
 
     def remove(self, name: str) -> None:
         """Delete a segment none of whose records are needed any more."""

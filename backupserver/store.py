@@ -82,6 +82,7 @@ class Store:
         self._live: Counter[str] = Counter()
         self._forgotten: dict[str, LiveRecord] = {}  # jobs, with the record that says so
         self._dead: dict[str, int] = {}  # segments, with how many groups there were when the last record in them died
+        self._unread: dict[str, int] = {}  # segments that could not be read, with the number of the newest one then
         for head, place in sorted(self.segments.scan(), key=lambda one: one[0].kind != "fence"):  # they say what counts
             self._bytes[place.segment] += place.length
             self._index(LiveRecord(head, place))
@@ -213,8 +214,8 @@ class Store:
         if self._dead:  # before anything is copied: on a full disk there may be no room for that, until these are gone
             self.segments.begin_sync()
         for name in sealed:
-            if 0 < self._live[name] < min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES):
-                self._rewrite(name)
+            most = min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES)
+            if 0 < self._live[name] < most and self._rewrite(name):
                 break
 
     def _forget_what_is_gone(self) -> None:
@@ -233,7 +234,22 @@ class Store:
             "segments": len(self._bytes),
         }
 
-    def _rewrite(self, name: str) -> None:
+    def _rewrite(self, name: str) -> bool:
+        """Copy the live records of a segment. False where one cannot be read now, which may be whole nevertheless: they
+        all stay, until another segment has been begun."""
+        if self._unread.get(name) == self.segments.newest:
+            return False
+        try:
+            moved = self._living(name)
+        except OSError:
+            self._unread[name] = self.segments.newest
+            return False
+        if moved:
+            self.append([(head, [body]) for head, body in moved])
+        return True
+
+    def _living(self, name: str) -> list[tuple[Head, memoryview]]:
+        """The live records of a segment, but for those that are damaged. OSError where one cannot be read."""
         moved = [(entry.head, memoryview(b"")) for entry in self._forgotten.values() if entry.place.segment == name]
         for log in self.logs.values():
             for entry in log.entries():
@@ -243,19 +259,19 @@ class Store:
                         moved.append(whole)
                     else:
                         self._forget(log, entry)
-        if moved:
-            self.append([(head, [body]) for head, body in moved])
+        return moved
 
     def _whole(self, entry: LiveRecord) -> tuple[Head, memoryview] | None:
-        """A record, None when it is damaged; a fence is all in its head."""
+        """A record, None when it is damaged; a fence is all in its head. OSError where it cannot be read."""
         if entry.head.kind == "fence":
             return entry.head, memoryview(b"")
-        return self.segments.read(entry.place)
+        return self.segments.read_now(entry.place)
 
     def _drop(self, name: str) -> None:
         self.segments.remove(name)
         del self._bytes[name], self._dead[name]
         self._live.pop(name, None)
+        self._unread.pop(name, None)
 
     def _index(self, entry: LiveRecord) -> None:
         head = entry.head

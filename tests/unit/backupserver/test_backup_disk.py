@@ -25,6 +25,17 @@ class Small(LocalStorage):
         super().append(name, buffers, at)
 
 
+class Unreadable(LocalStorage):
+    """A disk, or what is between, that gives nothing for a while."""
+
+    is_down = False
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        if self.is_down:
+            raise OSError(errno.EIO, "input/output error")
+        return super().read(name, offset, length)
+
+
 def compact(store: Store) -> OSError | None:
     """As a server does, again and again; the error, if there was one."""
     try:
@@ -53,4 +64,22 @@ def test_what_is_dead_is_deleted_though_there_is_no_room_to_copy_what_lives(tmp_
         save(store, "state", number, number)
         compact(store)
     assert found(store, NAME) == (399, []) and len(found(store, OTHER)[1]) == 8
+    closed(store)
+
+
+def test_what_could_not_be_read_for_a_while_is_not_given_up(tmp_path: Path) -> None:
+    storage = Unreadable(str(tmp_path))
+    store = Store(storage, segment_bytes=2000)
+    save(store, "state", 7, 1)
+    for number in range(1, 30):
+        save(store, "state", number, number, OTHER)
+    storage.is_down = True
+    for _ in range(3):
+        assert compact(store) is None
+    storage.is_down = False
+    for number in range(30, 60):
+        save(store, "state", number, number, OTHER)
+        compact(store)
+    assert found(store, NAME) == (7, []) and not store.damage
+    assert store.statistics()["segments"] < 4, "it was copied when it could be read"
     closed(store)
