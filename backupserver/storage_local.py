@@ -15,6 +15,7 @@ from riprap.codec.files import no_space
 LOCK = "lock"
 SUFFIX = ".segment"
 BUFFERS_MAX = 512  # of one writev(2); IOV_MAX is 1024
+OPEN_MAX = 8  # segments
 
 
 class LocalStorage:
@@ -68,7 +69,11 @@ class LocalStorage:
         if self._has_new:
             self._has_new = False
             self._sync_names()
-        os.fdatasync(self._fd(name))
+        fd = os.open(self.directory / name, os.O_RDWR)  # its own: this thread owns no other
+        try:
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
 
     def _sync_names(self) -> None:
         folder = os.open(self.directory, os.O_RDONLY)
@@ -98,6 +103,8 @@ class LocalStorage:
     def _fd(self, name: str) -> int:
         fd = self._open.get(name)
         if fd is None:
+            while len(self._open) >= OPEN_MAX:
+                os.close(self._open.pop(next(iter(self._open))))
             fd = self._open[name] = os.open(self.directory / name, os.O_RDWR | os.O_CREAT, 0o644)
             self._has_new = True
         return fd

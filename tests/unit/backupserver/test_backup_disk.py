@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,4 +83,14 @@ def test_what_could_not_be_read_for_a_while_is_not_given_up(tmp_path: Path) -> N
         compact(store)
     assert found(store, NAME) == (7, []) and not store.damage
     assert store.statistics()["segments"] < 4, "it was copied when it could be read"
+    closed(store)
+
+
+def test_a_log_of_many_segments_takes_few_descriptors(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    store = Store(LocalStorage(str(tmp_path)), segment_bytes=1)
+    for number in range(1, 100):
+        save(store, "item", number, number)
+    store.segments.sync()
+    assert store.statistics()["segments"] == 99 and len(os.listdir("/proc/self/fd")) < before + 20
     closed(store)
