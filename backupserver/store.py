@@ -78,7 +78,7 @@ class Store:
     def __init__(self, storage: Storage, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.segments = Segments(storage, segment_bytes)
         self.logs: dict[str, WorkerLog] = {}
-        self._bytes: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter(dict.fromkeys(storage.names(), 0))  # of whole records, in each segment
         self._live: Counter[str] = Counter()
         self._forgotten: dict[str, LiveRecord] = {}  # jobs, with the record that says so
         self._dead: dict[str, int] = {}  # segments, with how many groups there were when the last record in them died

@@ -94,3 +94,20 @@ def test_a_log_of_many_segments_takes_few_descriptors(tmp_path: Path) -> None:
     store.segments.sync()
     assert store.statistics()["segments"] == 99 and len(os.listdir("/proc/self/fd")) < before + 20
     closed(store)
+
+
+def test_a_segment_that_holds_nothing_whole_is_deleted(tmp_path: Path) -> None:
+    """As the server leaves one that is killed while it writes the first record, or has just begun it."""
+    store = Store(LocalStorage(str(tmp_path)))
+    save(store, "state", 1, 1)
+    closed(store)
+    (segment,) = tmp_path.glob("*.segment")
+    for number, size in ((2, 60), (3, 0)):
+        (tmp_path / f"{number:012d}.segment").write_bytes(segment.read_bytes()[:size])
+    store = Store(LocalStorage(str(tmp_path)))
+    assert "a torn tail" in store.damage
+    for epoch in (2, 3, 4):
+        save(store, "state", epoch, epoch)
+        compact(store)
+    assert sorted(path.stem[-1] for path in tmp_path.glob("*.segment")) == ["4"] and found(store) == (4, [])
+    closed(store)
