@@ -10,7 +10,8 @@ client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(ans
                                              record is of a later epoch than `above`; nobody is fenced
         origins(name, fence, origins)        (records of incarnations behind what later ones went on from do not count)
         synced(name, fence, stalls)          (the client has brought this server up to date)
-        ping(name, fence, ping)              pong(ping, server, stalls, synced)
+        ping(name, fence, ping)              pong(ping, server, stalls, synced), and behind it unknown(name) |
+                                             fenced(fence) to who may not save
         status()                             status(...)
         forget(job)                          forgot(job): nothing is kept of its workers, who are fenced
 

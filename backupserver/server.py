@@ -204,6 +204,7 @@ class Server:
         if kind == "ping":
             number = protocol.number(message, "ping")
             self._send(client, "pong", ping=number, server=self.id, stalls=self.stalls, synced=name in self._synced)
+            self._may_write(client, name, fence)  # a connection that was cut may have lost the last of what was saved
         elif kind == "open":
             self._commit(saves)  # what came before belongs to the restore point
             checkpoint, answer = (protocol.number(message, one, 0) for one in ("checkpoint", "answer"))
