@@ -58,6 +58,8 @@ class Recorder:
         self._waiting: deque[tuple[str, Epoch, dict[str, Any], Sequence[np.ndarray], int]] = deque()
         self._version = self._builds_on = 0
         """The number of the newest record among all that a task's incarnations save, and of the one to build on."""
+        self._goes_on_from_another = False
+        """Another copy's records were restored: the next one must supersede all that this one's incarnations saved."""
         self._written: set[tuple[LinkKey, int]] = set()
         """Blocks not arrived that are in a record which all later ones build on."""
 
@@ -90,6 +92,7 @@ class Recorder:
         which supersedes all that was saved, and so it is where the records are those of another copy, which this one's
         cannot build on."""
         self._version = recovered.latest
+        self._goes_on_from_another = recovered.author not in ("", self.port.author)
         if recovered.author != self.port.author or recovered.base is None or not recovered.copies:
             return
         if self._copies.go_on(recovered.base, recovered.copies):
@@ -141,7 +144,8 @@ class Recorder:
         }  # fmt: skip
         arrays = [plain(array) for array in arrays]
         self.size = size = bytes_of(arrays)
-        kind = "state" if full and not self._copies.is_large_with(size) else "item"
+        is_state = full and (self._goes_on_from_another or not self._copies.is_large_with(size))
+        self._goes_on_from_another, kind = False, "state" if is_state else "item"
         epoch = Epoch(2 * self.progress.included + (kind == "item"))
         own = Base(self._version, epoch if kind == "item" else 0)
         base = self._copies.note(own, found, size - bytes_of(found.arrays))

@@ -212,6 +212,29 @@ def test_nothing_builds_on_the_records_of_another_copy() -> None:
 
 
 @pytest.mark.usefixtures("large")
+def test_what_was_taken_from_another_copy_counts_before_all_that_this_one_had_saved() -> None:
+    """Also at a server that was started again, which has what was released: it may be more than the other had saved."""
+    bench, other = Bench(), Bench()
+    other.port.author = "b.0~1"
+    for _ in range(5):
+        bench.save()
+    for _ in range(12):
+        other.receive(save=False)
+        other.process()
+    other.save()
+    recovered, bench.progress, bench.state = other.restored()
+    bench.recorder = Recorder(bench.port, bench.progress, bench.state)
+    bench.recorder.go_on_from(recovered)
+    for _ in range(3):
+        bench.progress.received = bench.progress.included
+        bench.save()
+        bench.port.log = [(record, 0) for record, _ in bench.port.log]
+        _, progress, state = bench.restored()
+        assert (contents(state), progress.included) == (contents(bench.state), bench.progress.included)
+    assert bench.kinds == ["whole", *["part"] * 4, "whole", "part", "part"]
+
+
+@pytest.mark.usefixtures("large")
 def test_parts_count_until_a_whole_state_is_due_whoever_saved_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PARTS_MAX", 1)
     monkeypatch.setattr(module, "CHANGES_MAX", 4)
