@@ -155,7 +155,11 @@ class Approximate(Scheme):
         self._set_theta()
 
     def _save_progress(self) -> None:
-        """Save progress without the state, which must be no further than theta from the durable one."""
+        """Save progress without the state, which must be no further than theta from the durable one; with it where a
+        state is to be saved anyway."""
+        if self.recorder.needs_state:
+            self._save_state()
+            return
         self._closing = self._turn
         self._save(self.recorder.save_progress)
 
@@ -316,8 +320,11 @@ class Approximate(Scheme):
     def _guards(self, link: LinkKey, block: Block) -> bool:
         """True when a new incarnation would put this out again. It is saved, unless it is."""
         if not self.recorder.holds(link, block) and not self.recorder.full:
-            self.recorder.save_progress(self._pending())
-            self._set_theta()
+            if self.recorder.needs_state:
+                self._save_state()
+            else:
+                self.recorder.save_progress(self._pending())
+                self._set_theta()
         return self.recorder.holds(link, block) and self._is_durable
 
     def on_sender_lost(self, link: LinkKey) -> None:

@@ -68,6 +68,11 @@ class Recorder:
         """True when a state waits for room in the store."""
         return bool(self._waiting)
 
+    @property
+    def needs_state(self) -> bool:
+        """True when progress is not saved alone: nothing is saved yet that it could build on."""
+        return self.state is not None and self._copies.base is None
+
     def save_block(self, entry: Entry) -> bool:
         """Save a received block; False when the store has no room."""
         block = entry.block
@@ -106,7 +111,7 @@ class Recorder:
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
         is all there is; before the first state is saved, that is saved with it, for it is worth nothing alone."""
-        if self.state is not None and self._copies.base is None:
+        if self.needs_state:
             self.save_state(extras)
             return
         self._save(Sliced(Backup(self.state is None and self._copies.is_whole_due, ())), extras, "progress")

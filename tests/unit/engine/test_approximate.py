@@ -451,6 +451,19 @@ def test_a_block_larger_than_gamma_leaves_alone_once_it_is_durable() -> None:
     assert len(table.port.sent) == 2 and not table.outlet.blocked
 
 
+def test_a_first_state_that_is_saved_for_such_a_block_is_not_taken_for_durable() -> None:
+    table = Table()
+    table.receive(20)
+    table.process(by=49.0)
+    table.send(11)
+    assert table.saved() == ["state"] and table.acknowledged() == [1]
+    table.receive(20)
+    table.process(by=99.0)
+    assert table.acknowledged() == [1], "148 from what is durable, which is nothing"
+    table.make_durable()
+    assert table.acknowledged() == [1, 3]
+
+
 def test_blocks_larger_than_gamma_to_two_receivers_leave() -> None:
     table = Table()
     table.outlet.begin(Epoch(1), IN, 1)
