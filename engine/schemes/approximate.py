@@ -110,16 +110,20 @@ class Approximate(Scheme):
             state.share = self.limits.share * TRIGGER
 
     def _look(self) -> None:
-        """Make the backup that is due. Kernels stop at the item only when theta is near: what a block does beyond it is
-        not acknowledged before it is durable, so the bound holds wherever they stop."""
+        """Make the backup that is due, for theta or for what was saved behind the last one. Kernels stop at the item
+        only when theta is near: what a block does beyond it is not acknowledged before it is durable, so the bound
+        holds wherever they stop."""
         state = self.bench.operator.state
-        if state is None or not self._may_save():
+        if (state is None and not self.recorder.needs_base) or not self._may_save():
+            return
+        if state is None:
+            self._save_progress()
             return
         if self.bench.layout.is_source:
             self._save_state()
             return
         state.theta = self.limits.theta * TRIGGER
-        if state.exceeded:
+        if state.exceeded or self.recorder.needs_base:
             self._save_state()
         elif state.state_divergence() <= state.theta * NEAR:
             state.theta = math.inf

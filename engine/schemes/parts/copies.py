@@ -62,9 +62,18 @@ class Copies(Generic[N]):
     @property
     def is_whole_due(self) -> bool:
         """True when the next copy is to hold all of the state."""
+        return self.base is None or self._is_overdue
+
+    @property
+    def is_base_due(self) -> bool:
+        """True when so much was saved that a copy is to be made for the servers to forget some of it."""
+        return self._is_overdue or self._is_in_round
+
+    @property
+    def _is_overdue(self) -> bool:
         times = CHANGES_MAX if self._is_large else 1
         bound, most = max(times * self.whole_bytes, PARTS_BYTES), times * PARTS_MAX
-        return self.base is None or self._changed_bytes > bound or self._changes >= most
+        return self._changed_bytes > bound or self._changes >= most
 
     @property
     def _is_in_round(self) -> bool:

@@ -69,9 +69,15 @@ class Recorder:
         return bool(self._waiting)
 
     @property
+    def needs_base(self) -> bool:
+        """True when so much was saved that all of the state is to be saved anew, in one record or in slices: nothing
+        else lets the servers forget what came before."""
+        return self._copies.is_base_due
+
+    @property
     def needs_state(self) -> bool:
-        """True when progress is not saved alone: nothing is saved yet that it could build on."""
-        return self.state is not None and self._copies.base is None
+        """True when progress is not to be saved alone: nothing is saved yet that it could build on, or too much."""
+        return self.state is not None and (self._copies.base is None or self.needs_base)
 
     def save_block(self, entry: Entry) -> bool:
         """Save a received block; False when the store has no room."""
@@ -111,7 +117,7 @@ class Recorder:
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
         is all there is; before the first state is saved, that is saved with it, for it is worth nothing alone."""
-        if self.needs_state:
+        if self.state is not None and self._copies.base is None:
             self.save_state(extras)
             return
         self._save(Sliced(Backup(self.state is None and self._copies.is_whole_due, ())), extras, "progress")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from dataflow_parts import DataflowPort, chain, data, layout_of, no_files, topology
 
 from riprap.codec.blocks import Block, Key, Kind
@@ -17,6 +18,7 @@ from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.progress import INPUT, WINDOW, Heard, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
+from riprap.engine.schemes.parts.copies import PARTS_MAX
 from riprap.engine.schemes.parts.pacing import RECORD_S
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.states import Number
@@ -48,9 +50,12 @@ def loop(**consistency: Any) -> Topology:
 class Table:
     """A task's parts with the scheme on them; the test does what the task would."""
 
-    def __init__(self, of: Topology | None = None, me: str = "b.0", **options: Any) -> None:
+    def __init__(self, of: Topology | None = None, me: str = "b.0", has_state: bool = True, **options: Any) -> None:
         self.layout = layout_of(of or chain(("a", 1), ("b", 1), ("c", 2)), me)
         self.port, self.progress, self.operator = DataflowPort(self.layout), TaskProgress(), Sum()
+        self.has_state = has_state
+        if not has_state:
+            del self.operator.state
         self.outlet = Outlet(self.layout, self.port, self.progress, no_files())
         self.inbox: list[Entry] = []
         self.options = options
@@ -77,10 +82,11 @@ class Table:
         """The oldest block, or feedback, is processed and changes the state by so much; what comes of it has left."""
         entry = entry or self.inbox.pop(0)
         assert self.scheme.may_process(entry)
-        self.operator.state.add(np.array([by]))
+        if self.has_state:
+            self.operator.state.add(np.array([by]))
         if entry.block.kind != Kind.FEEDBACK:
             self.progress.included = entry.number
-        if self.operator.state.exceeded:
+        if self.has_state and self.operator.state.exceeded:
             self.scheme.on_crossed()
         self.scheme.on_processed(entry)
         self.scheme.on_left()
@@ -101,6 +107,10 @@ class Table:
         """What each record is: "state", "progress" (both of them whole or in part), or "block"."""
         return [meta.get("what", "block") for _, _, meta, _ in self.port.saved]
 
+    def kept(self) -> int:
+        """The number of records that servers keep: the newest whole one, and all behind it."""
+        return [kind for kind, *_ in reversed(self.port.saved)].index("state") + 1
+
     def make_durable(self, seconds: float = 1.0) -> None:
         """All that was saved is durable, and some time has passed."""
         self.port.clock += seconds
@@ -120,7 +130,7 @@ class Table:
             record = Block(Kind.DATA, epoch, arrays=arrays, meta=meta)
             (states if kind == "state" else items).append(record)
         least = states[-1].epoch if states else 0
-        table = Table(**self.options)
+        table = Table(has_state=self.has_state, **self.options)
         newer = [record for record in items if record.epoch > least]
         table.replayed = table.scheme.restore(states[-1] if states else None, newer)
         table.port.saved[:0] = self.port.saved
@@ -325,6 +335,23 @@ def test_many_windows_cost_one_backup() -> None:
     table.make_durable(seconds=PAUSE_S)
     table.make_durable()
     assert len(table.port.saved) == 2 and table.acknowledged() == list(range(1, 31))
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_what_is_kept_is_bounded_though_the_state_hardly_changes(urgent: bool, has_state: bool) -> None:
+    """Progress, and blocks where the sender presses; a state that never comes near theta releases them nevertheless."""
+    table = Table(has_state=has_state)
+    for epoch in range(1, 4 * PARTS_MAX):
+        table.receive(1000, urgent=urgent)
+        table.process()
+        table.receive(0, Kind.PUNCTUATION, urgent=urgent)
+        table.process()
+        table.scheme.on_window(epoch)
+        table.scheme.on_alarm()
+        table.make_durable(seconds=2 * PAUSE_S)
+    assert table.kept() <= 2 * PARTS_MAX < len(table.port.saved)
+    assert table.life_after().progress.received >= 4 * PARTS_MAX
 
 
 def test_what_is_put_out_at_the_end_of_a_window_is_acknowledged_like_punctuation() -> None:
