@@ -84,7 +84,11 @@ class Copies(Generic[N]):
         """All of the state."""
         if self._state is None:
             return Sliced(Backup(True, ()))
-        return Sliced(self._checked("backup_all", self._state.backup_all()))
+        found = self._checked("backup_all", self._state.backup_all())
+        if not found.full:
+            remedy = "Define it beside a backup_state that leaves out what has not changed."
+            raise returns.wrong(self._state, "backup_all", found, "Backup(True, ...), with all of the state", remedy)
+        return Sliced(found)
 
     def copy(self) -> Sliced:
         """The state in the next record: all of it, the changes, or these and a slice."""

@@ -24,7 +24,7 @@ from riprap.operators.adapters.stages import ITEMS, LINEAR
 from riprap.operators.base import Sink
 from riprap.operators.dataflow import Items
 from riprap.operators.returns import WrongReturn
-from riprap.operators.states.base import State
+from riprap.operators.states.base import Backup, State
 
 HERE = re.escape(str(Path(__file__)))
 
@@ -170,6 +170,22 @@ def test_what_a_state_saves() -> None:
     port = DataflowPort(layout_of(chain(("a", 1), ("b", 1)), "a.0"))
     with pytest.raises(WrongReturn, match=r"^WrongBackup.backup_all returned a list of 1; expected a Backup"):
         Recorder(port, TaskProgress(), WrongBackup()).save_state([])
+    assert not port.saved
+
+
+class PartialBackups(State):
+    def state_divergence(self) -> float:
+        return 0.0
+
+    def backup_state(self) -> Backup:
+        return Backup(False, (np.zeros(3),))
+
+
+def test_what_a_state_saves_as_all_of_it() -> None:
+    """Taken for that, changes would be what a savepoint holds, or what a next incarnation begins with."""
+    port = DataflowPort(layout_of(chain(("a", 1), ("b", 1)), "a.0"))
+    with pytest.raises(WrongReturn, match=r"^PartialBackups.backup_all returned .*; expected Backup\(True, \.\.\.\)"):
+        Recorder(port, TaskProgress(), PartialBackups()).save_state([])
     assert not port.saved
 
 
