@@ -91,6 +91,7 @@ class Pass(Moment):
             injection.order_faults(self)
             job.grant(self.now)
             self._checkpoint()
+        if job.phase in ACTIVE:  # a job ends for one reason
             recovery.check_deadlines(self)
 
     def _stopping(self) -> None:
@@ -217,7 +218,7 @@ class Pass(Moment):
             job.unsettled.clear()
         elif coordinator.is_late(now) and (late := coordinator.abort(now, failed=True)):
             self._checkpoint_failed(late, coordinator, rows.keys() - late.saved)
-        if number := coordinator.trigger(durable, now, job.at_end):
+        if job.may_trigger and (number := coordinator.trigger(durable, now, job.at_end)):
             self.log_checkpoint("triggered", checkpoint=number)
 
     def _checkpoint_failed(self, late: Pending, coordinator: Coordinator, missing: Collection[str]) -> None:
