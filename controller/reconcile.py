@@ -37,6 +37,7 @@ class Pass(Moment):
     def run(self) -> list[Log]:
         """Decide until nothing changes any more; a phase is left at most once in a step, so five steps do."""
         job = self.job
+        self._log_checkpoint()
         for _ in range(5):
             phase = job.phase
             if phase is Phase.SUBMITTED:
@@ -52,6 +53,18 @@ class Pass(Moment):
                 injection.note_faults_that_never_came(self)
         job.refresh_view()
         return self.logs
+
+    def _log_checkpoint(self) -> None:
+        """Log the checkpoint that is durably decided, in whatever phase: the workers are told of it, and drop what they
+        have saved before, so the job goes on from there when it is resumed."""
+        job, durable = self.job, self.job.durable
+        if durable is None or durable.phase in TERMINAL or job.durable_marks.completed <= job.checkpoint_logged:
+            return
+        job.checkpoint_logged = job.durable_marks.completed
+        self.log_checkpoint("completed", checkpoint=job.checkpoint_logged, **job.checkpoint_fields)
+        if savepoint := job.checkpoint_fields.get("savepoint"):
+            self.log_savepoint(savepoint, job.checkpoint_logged)
+        job.checkpoint_fields = {}
 
     def _submitted(self) -> None:
         timeout_s = self.job.spec.limits.startup_timeout_s
@@ -195,19 +208,13 @@ class Pass(Moment):
             job.move(Phase.RECOVERING, self.now)
 
     def _checkpoint(self) -> None:
-        """Trigger checkpoints, decide about the one under way, and log the one that is durably decided."""
+        """Trigger checkpoints, and decide about the one under way; end a job that was to end with the last."""
         job, coordinator, now = self.job, self.job.checkpoints, self.now
         if coordinator is None:
             return
         durable = job.durable_marks
-        if durable.completed > job.checkpoint_logged:
-            job.checkpoint_logged = durable.completed
-            self.log_checkpoint("completed", checkpoint=durable.completed, **job.checkpoint_fields)
-            if savepoint := job.checkpoint_fields.get("savepoint"):
-                self.log_savepoint(savepoint, durable.completed)
-            if job.ends_with == durable.completed and job.phase in (Phase.RUNNING, Phase.RECOVERING):
-                job.move(Phase.CANCELLING, now)
-            job.checkpoint_fields = {}
+        if job.ends_with and job.ends_with == durable.completed:
+            job.move(Phase.CANCELLING, now)
         coordinator.reserve()
         if not job.may_trigger:
             return

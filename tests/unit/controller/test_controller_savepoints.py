@@ -1,0 +1,82 @@
+"""Checkpoints and savepoints of a job that ends meanwhile, and those that it ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_controller_core import TOPOLOGY, Driver
+
+from riprap.controller.actions import Action, Log
+from riprap.controller.record import JobRecord
+from riprap.controller.reports import UP
+
+BARRIER = {"scheme": "barrier", "interval_ms": 1000, "min_pause_ms": 0, "timeout_ms": 60_000, "tolerated_failures": 3}
+
+
+class LoggingDriver(Driver):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        self.logs: list[Log] = []
+        super().__init__(topology={**TOPOLOGY, "fault_tolerance": BARRIER})
+        self.hear(source_0={"state": UP}, sink_0={"state": UP})
+
+    def take(self, actions: list[Action]) -> None:
+        self.logs += [action for action in actions if isinstance(action, Log)]
+        super().take(actions)
+
+    def logged(self, event: str) -> list[tuple[str, int]]:
+        """The folder and the checkpoint of each such event."""
+        return [(log.run_dir, log.fields["checkpoint"]) for log in self.logs if log.event == event]
+
+    def decide(self) -> JobRecord:
+        """Have all parts of checkpoint 1 saved; the record that says so, which is not confirmed."""
+        self.now += 1.0
+        self.hear()
+        self.confirm = False
+        self.hear(source_0={"checkpoint": 1}, sink_0={"checkpoint": 1})
+        record = self.persists[-1].record
+        assert record.checkpoints is not None and record.checkpoints.completed == 1
+        return record
+
+    def confirm_write(self, record: JobRecord) -> None:
+        self.take(self.core.persisted("job", record, self.now))
+
+    @property
+    def told(self) -> Any:
+        """The checkpoint in the last view."""
+        return self.sent[-1]["jobs"]["job"]["view"]["checkpoint"]
+
+
+@pytest.mark.parametrize("phase", ["CANCELLING", "FAILED"])
+def test_a_checkpoint_that_workers_are_told_of_is_logged_though_the_job_ends(phase: str) -> None:
+    """They commit with it and drop the one before, so an attempt that went back to that one would repeat or fail."""
+    driver = LoggingDriver()
+    record = driver.decide()
+    if phase == "FAILED":
+        driver.hear(source_0={"error": "boom"})
+    else:
+        driver.take(driver.core.cancel("c", "job", driver.now))
+    assert driver.status["phase"] == phase and driver.told == [1, 0]
+    driver.confirm_write(record)
+    assert driver.told == [0, 1]
+    assert driver.logged("completed") == [("/run", 1)]
+
+
+def test_a_job_that_failed_durably_with_a_checkpoint_tells_nobody_of_it() -> None:
+    driver = LoggingDriver()
+    record = driver.decide()
+    driver.take(driver.core.persist_failed("job", driver.now))
+    driver.hear(source_0={"error": "boom"})
+    failed = driver.persists[-1].record
+    assert (failed.phase, failed.checkpoints) == ("FAILED", record.checkpoints)
+    driver.confirm_write(failed)
+    assert not driver.logged("completed") and "job" not in driver.sent[-1]["jobs"]
+
+
+def test_a_job_goes_on_after_any_other_savepoint() -> None:
+    driver = LoggingDriver()
+    driver.take(driver.core.savepoint("s", "job", "/save", False, driver.now))
+    driver.confirm_write(driver.decide())
+    assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "RUNNING"
