@@ -90,8 +90,8 @@ class LedJob:
         """The newest checkpoint that this leader has logged as whole."""
         self.checkpoint_fields: dict[str, Any] = {}
         """The log entry of the checkpoint that is decided and not durable yet."""
-        self.ends_with = 0
-        """The checkpoint that the job ends with, once that is durable; 0 for none."""
+        self.parting = record.parting
+        """The directory of the savepoint that the job ends with, once that is durable; empty for none."""
         self.replicas = spec.replicas if record.replicas is None else record.replicas
         """Those that are to run (replicas.py)."""
         copied = {worker.primary for worker in spec.workers if worker.copy} & spec.sinks
@@ -183,7 +183,7 @@ class LedJob:
         replicas = self.replicas if self.replicas != self.spec.replicas else None
         later = (self.horizon, self.round, marks, unsettled, replicas)
         writers = frozenset(writer for writer in self.writers.values() if writer.copy)
-        return JobRecord(*head, failures, self.final, injected, clock, *later, writers)
+        return JobRecord(*head, failures, self.final, injected, clock, *later, writers, self.parting)
 
     def may_run(self, worker: WorkerId) -> bool:
         """True when an agent may hold the worker's process: its assignment is durable and not shut out."""

@@ -62,7 +62,7 @@ class Pass(Moment):
             return
         job.checkpoint_logged = job.durable_marks.completed
         self.log_checkpoint("completed", checkpoint=job.checkpoint_logged, **job.checkpoint_fields)
-        if savepoint := job.checkpoint_fields.get("savepoint"):
+        if savepoint := job.checkpoint_fields.get("savepoint") or durable.parting:
             self.log_savepoint(savepoint, job.checkpoint_logged)
         job.checkpoint_fields = {}
 
@@ -212,16 +212,16 @@ class Pass(Moment):
         job, coordinator, now = self.job, self.job.checkpoints, self.now
         if coordinator is None:
             return
-        durable = job.durable_marks
-        if job.ends_with and job.ends_with == durable.completed:
+        if job.durable is not None and job.durable.parting:
             job.move(Phase.CANCELLING, now)
+        durable = job.durable_marks
         coordinator.reserve()
         if not job.may_trigger:
             return
         rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}
         if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):
             job.checkpoint_fields = checkpoint_fields(whole, rows.values())
-            job.ends_with = whole.number if whole.ends else 0
+            job.parting = whole.savepoint if whole.ends else ""
             job.unsettled.clear()
         elif coordinator.is_late(now) and (late := coordinator.abort(now, failed=True)):
             self._checkpoint_failed(late, coordinator, rows.keys() - late.saved)

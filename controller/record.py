@@ -59,6 +59,8 @@ class JobRecord:
     """The replicas that are to run; None before any others than the topology's were asked for."""
     writers: frozenset[WorkerId] = frozenset()
     """The replicas of destinations that write the output in place of their primaries."""
+    parting: str = ""
+    """The directory of the savepoint that the job ends with, which is its newest whole checkpoint; empty for none."""
 
     def decides(self) -> tuple[Any, ...]:
         """The part of which a change must be stored before it is acted on."""
@@ -74,6 +76,7 @@ class JobRecord:
             self.unsettled,
             self.replicas,
             self.writers,
+            self.parting,
         )
 
     def to_json(self, term: int) -> bytes:
@@ -92,6 +95,7 @@ class JobRecord:
         fields |= {"checkpoints": self.checkpoints, "unsettled": sorted(map(str, self.unsettled))}
         fields |= {} if self.replicas is None else {"replicas": sorted(map(str, self.replicas))}
         fields |= {"writers": sorted(map(str, self.writers))} if self.writers else {}
+        fields |= {"parting": self.parting} if self.parting else {}
         data = to_json({**fields, "final": self.final}).encode()
         if len(data) > ZNODE_BYTES_MAX:  # the last status is a convenience, the rest is not
             data = to_json({**fields, "final": None}).encode()
@@ -113,7 +117,7 @@ class JobRecord:
                 Phase(fields["phase"]), *texts, tasks, float(fields["started_at"]), failures, final, *later, horizon,
                 int(fields.get("round", 0)), _marks(fields.get("checkpoints")),
                 frozenset(map(WorkerId.parse, fields.get("unsettled", ()))), _replicas(fields.get("replicas")),
-                frozenset(map(WorkerId.parse, fields.get("writers", ()))),
+                frozenset(map(WorkerId.parse, fields.get("writers", ()))), str(fields.get("parting", "")),
             )  # fmt: skip
             return record, int(fields["term"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Checkpoints and savepoints of a job that ends meanwhile, and those that it ends with."""
+"""Checkpoints and savepoints of a job that ends meanwhile, and those that it ends with, whoever leads then."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from test_controller_core import TOPOLOGY, Driver
 
 from riprap.controller.actions import Action, Log
+from riprap.controller.core import Core
 from riprap.controller.record import JobRecord
 from riprap.controller.reports import UP
+from riprap.controller.steps import restart_lost
 
 BARRIER = {"scheme": "barrier", "interval_ms": 1000, "min_pause_ms": 0, "timeout_ms": 60_000, "tolerated_failures": 3}
 
@@ -73,6 +75,23 @@ def test_a_job_that_failed_durably_with_a_checkpoint_tells_nobody_of_it() -> Non
     assert (failed.phase, failed.checkpoints) == ("FAILED", record.checkpoints)
     driver.confirm_write(failed)
     assert not driver.logged("completed") and "job" not in driver.sent[-1]["jobs"]
+
+
+def test_a_job_that_ends_with_a_savepoint_does_so_under_whoever_leads_when_it_is_whole() -> None:
+    """Whoever sees savepoint.json counts on it, so a next leader may not let the job go on."""
+    driver = LoggingDriver()
+    driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))
+    record = driver.decide()
+    assert not driver.logged("savepoint")
+    driver.confirm_write(record)
+    assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "CANCELLING"
+    stored, _ = JobRecord.from_json(record.to_json(1), "/job")
+    assert stored.phase == "RUNNING", "it has decided to cancel, and dies before that is durable"
+    driver.confirm, spec = True, driver.persists[-1].spec
+    driver.core = Core(2, "next", lambda topology: restart_lost, {"job": (spec, stored)}, {"h1": "i1"}, driver.now)
+    driver.hear()
+    assert driver.status["phase"] == "CANCELLING"
+    assert driver.logged("savepoint") == [("/save", 1)] * 2
 
 
 def test_a_job_goes_on_after_any_other_savepoint() -> None:
