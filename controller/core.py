@@ -43,6 +43,10 @@ TAKEOVER_S = 3.0  # how long a new leader waits for the agents' first reports be
 RETRY_S = 0.1  # between two tries to write a record
 
 
+class Later(Exception):
+    """A request that has to wait until what was decided before it is durable; it is to be made again then."""
+
+
 class Core:
     """The state of one leadership, from the election to its loss.
 
@@ -145,7 +149,10 @@ class Core:
         self.unreadable[name] = error
 
     def submit(self, ticket: Any, spec: JobSpec, now: float) -> list[Action]:
-        """Take a job; answered when it is durable. The same job again is the same job; RiprapError for a clash."""
+        """Take a job; answered when it is durable. The same job again is the same job; RiprapError for a clash.
+
+        Raises Later for one that takes the place of another whose end is not durable yet.
+        """
         name = spec.name
         if name in self.unreadable:
             raise _refusal(name, self.unreadable[name])
@@ -153,6 +160,8 @@ class Core:
         if known is not None and known.purging:
             raise ConfigError(f"job {name} is being forgotten", "submit it again in a moment")
         if known is None or (known.phase in TERMINAL and known.spec.submission != spec.submission):
+            if known is not None and not known.is_over:
+                raise Later
             job = LedJob(spec, self._plan_for(spec.topology), self._successor(spec, now), now)
             self.jobs[name] = job
         elif not known.spec.asks_the_same(spec):

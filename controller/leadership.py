@@ -16,7 +16,7 @@ from riprap.codec.trust.reader import READER
 from riprap.controller import messages
 from riprap.controller.actions import Action
 from riprap.controller.after_end import Endings, OnEnded
-from riprap.controller.core import Core
+from riprap.controller.core import Core, Later
 from riprap.controller.deltas import Gap
 from riprap.controller.errands import Errands, read_members
 from riprap.controller.executor import Executor, Ticket
@@ -168,9 +168,9 @@ class Leadership:
         """Answer the clients; while the picture of the cluster is being rebuilt, they wait."""
         if self._core.takes_over:
             return
-        for identity, role, message in self._requests:
+        requests, self._requests = self._requests, []
+        for identity, role, message in requests:
             self._answer(Ticket(identity, message["id"]), role, message, now)
-        self._requests.clear()
 
     def _answer(self, ticket: Ticket, role: str, message: Message, now: float) -> None:
         try:
@@ -179,6 +179,8 @@ class Leadership:
             self._executor.refuse(ticket, RiprapError(str(error), "use the client of the controller's version"))
         except RiprapError as error:
             self._executor.refuse(ticket, error)
+        except Later:
+            self._requests.append((ticket.identity, role, message))
         except Exception:  # one client's request must not take the jobs' leader down, nor its successors
             logger.exception("request %s failed", message["type"])
             self._executor.refuse(ticket, RiprapError("the controller failed at it", "see the controller's log"))
