@@ -34,6 +34,8 @@ class Executor:
         self._endings = endings
         self._routes: dict[str, bytes] = {}
         self._desired: dict[str, Writer] = {}
+        self._unreached: set[str] = set()
+        """The agents that have too much to be told, as far as that was logged."""
 
     def heard_from(self, instance: str, identity: bytes, behind: bool) -> None:
         """An agent's messages come from this identity of the router now; one that is behind needs all of its next."""
@@ -75,13 +77,24 @@ class Executor:
         self._send(ticket.identity, {"type": "reply", "id": ticket.request, "ok": False, **fields})
 
     def _tell(self, instance: str, message: messages.Message) -> None:
-        """Tell an agent, if it has been heard of; of a desired state only what is new to it."""
+        """Tell an agent, if it has been heard of; of a desired state only what is new to it.
+
+        What is too large is not sent, and the leader lives on: it becomes smaller when jobs are cancelled.
+        """
         identity, writer = self._routes.get(instance), self._desired.get(instance)
         if identity is None or writer is None:
             return
         if message["type"] == "desired":
             message = desired_message(message, writer)
-        if not self._send(identity, message):
+        try:
+            was_sent = self._send(identity, message)
+            self._unreached.discard(instance)
+        except FrameError as error:
+            was_sent = False
+            if instance not in self._unreached:
+                logger.error("agent %s cannot be told of its jobs, of which some must end: %s", instance, error)
+            self._unreached.add(instance)
+        if not was_sent:
             writer.restart()
 
     def _send(self, identity: bytes, message: messages.Message) -> bool:
