@@ -25,7 +25,7 @@ from riprap.controller.handover import Handover
 from riprap.controller.horizon import FIRST
 from riprap.controller.injection import victims
 from riprap.controller.job import LedJob
-from riprap.controller.jobspec import JobSpec
+from riprap.controller.jobspec import JobSpec, check_size
 from riprap.controller.last_words import ReadLastWords, nothing_said
 from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, Phase
 from riprap.controller.reconcile import Pass
@@ -162,6 +162,7 @@ class Core:
         if known is None or (known.phase in TERMINAL and known.spec.submission != spec.submission):
             if known is not None and not known.is_over:
                 raise Later
+            check_size(spec.topology)
             job = LedJob(spec, self._plan_for(spec.topology), self._successor(spec, now), now)
             self.jobs[name] = job
         elif not known.spec.asks_the_same(spec):

@@ -8,14 +8,18 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import JOB_NAME, STAGE_NAME, WorkerId
+from riprap.codec.json_text import to_json
 from riprap.codec.trust.paths import problem_with_path
 from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
 from riprap.controller.faults import Fault, read_faults
+from riprap.controller.messages import CHANNEL_BYTES_MAX, pack
 from riprap.controller.placement import Rules
 from riprap.controller.victims import check_group, is_group, names_hosts
 
 WORKERS_MAX = 4096
+TOPOLOGY_BYTES_MAX = CHANNEL_BYTES_MAX * 3 // 4
+"""A topology goes to each worker in one message, with what else it must know, and into one znode."""
 
 Check = Callable[[str, dict[str, Any]], None]
 """Called with a job's name and its topology as submitted; ConfigError lists what its workers could not read."""
@@ -23,6 +27,16 @@ Check = Callable[[str, dict[str, Any]], None]
 
 def unchecked(name: str, topology: dict[str, Any]) -> None:
     """For control planes whose workers read nothing of the topology."""
+
+
+def check_size(topology: dict[str, Any]) -> None:
+    """ConfigError for a topology that could not be handed to its workers, or stored."""
+    size = max(len(pack(topology)), len(to_json(topology)))
+    if size > TOPOLOGY_BYTES_MAX:
+        raise ConfigError(
+            f"the topology is {size:,} bytes long, and {TOPOLOGY_BYTES_MAX:,} is the most",
+            "have operators read what is long from files",
+        )
 
 
 @dataclass(frozen=True, slots=True)

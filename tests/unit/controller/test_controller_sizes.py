@@ -1,14 +1,17 @@
-"""What is too large for a message: a leader that has too much to say lives on."""
+"""What is too large for a message: a topology is refused, and a leader that has too much to say lives on."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from test_controller_core import TOPOLOGY, Driver
 
+from riprap.codec.errors import ConfigError
 from riprap.controller import messages
 from riprap.controller.actions import Send
 from riprap.controller.executor import Executor
+from riprap.controller.jobspec import TOPOLOGY_BYTES_MAX, JobSpec
 from riprap.controller.messages import MESSAGE_BYTES_MAX
 
 
@@ -20,6 +23,22 @@ class Router:
 
     def send_multipart(self, frames: list[bytes], flags: int) -> None:
         self.sent.append(messages.unpack(frames[1]))
+
+
+@pytest.mark.parametrize(
+    "much",
+    [
+        pytest.param("x" * TOPOLOGY_BYTES_MAX, id="text"),
+        pytest.param([0.0] * (TOPOLOGY_BYTES_MAX // 8), id="longer as msgpack"),
+        pytest.param([0.12345678901234567] * (TOPOLOGY_BYTES_MAX // 18), id="longer as JSON"),
+    ],
+)
+def test_a_topology_that_workers_could_not_be_given_is_refused(much: Any) -> None:
+    driver = Driver()
+    spec = JobSpec.read("large", {**TOPOLOGY, "options": much}, "/large")
+    with pytest.raises(ConfigError, match=r"the topology is \d+,\d+ bytes long, and 393,216 is the most") as error:
+        driver.core.submit("l", spec, driver.now)
+    assert error.value.remedy and driver.core.phases().keys() == {"job"}
 
 
 def desired(sequence: int, jobs: int) -> Send:
