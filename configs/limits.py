@@ -23,7 +23,7 @@ class JobLimits(TopologySection):
     recovery_timeout_s: Seconds = 60.0
     """From the loss of a worker until its replacement is up."""
     stall_timeout_s: Seconds = 60.0
-    """From one committed epoch of any sink to the next, while the job runs; the time of a long call does not count."""
+    """From one committed epoch of any sink to the next, while all are up; the time of a long call does not count."""
     deployment_timeout_s: Seconds = 60.0
     """From the first assignment until all workers are up."""
     finishing_timeout_s: Seconds = 30.0

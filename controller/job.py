@@ -107,8 +107,9 @@ class LedJob:
         self.rows: dict[tuple[WorkerId, Incarnation], WorkerReport] = {}
         self.detector = Detector(spec.limits.heartbeat_timeout_s)
         self.committed = -1
-        """Epochs that the sinks have committed together, as far as was heard; `committed_at` is the last's time."""
-        self.committed_at = now
+        """Epochs that the sinks have committed together, as far as was heard."""
+        self.stalled_s, self.watched_at = 0.0, now
+        """The time since the last of them in which all workers were up, as of `watched_at`."""
         self.misplaced = ""
         """The shortcomings of its placement, as this leader last logged them."""
         self.tickets: list[tuple[Any, Any]] = []

@@ -180,13 +180,17 @@ def check_deadlines(run: Moment) -> None:
 
 
 def _check_stall(run: Moment) -> None:
-    """Fail a job that commits nothing more, whatever the cause; a call of an operator may take its time."""
+    """Fail a job that commits nothing more though all are up, whatever the cause; a call of an operator may take its
+    time, and a recovery has a deadline of its own."""
     job, timeout_s = run.job, run.job.spec.limits.stall_timeout_s
+    passed_s, job.watched_at = run.now - job.watched_at, run.now
     committed = sum(row.epoch for row in job.sink_rows if row is not None)
     computes = any((row := job.row(worker)) is not None and row.call for worker in job.tasks if job.is_up(worker))
     if committed != job.committed or computes or job.phase is Phase.DEPLOYING:
-        job.committed, job.committed_at = committed, run.now
-    elif run.now - job.committed_at > timeout_s:
+        job.committed, job.stalled_s = committed, 0.0
+    elif job.phase is Phase.RUNNING:
+        job.stalled_s += passed_s
+    if job.stalled_s > timeout_s:
         at = ", ".join(f"{worker} at {row.epoch}" for worker in job.tasks if (row := job.row(worker)) is not None)
         run.fail(
             EndReason.STALL,
