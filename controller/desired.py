@@ -73,10 +73,12 @@ def _interest(agent: KnownAgent, job: str, workers: Collection[str]) -> set[str]
 def tell(agent: KnownAgent, jobs: Mapping[str, LedJob], hosted: Hosted, term: int, now: float) -> Message | None:
     """The message that the agent needs now, None when it has (or will soon have) applied the last one."""
     desired = desired_jobs(agent, jobs, hosted)
+    heard = agent.report.sequence if agent.report.term == term else 0
     if desired != agent.told or agent.sequence == 0:
-        agent.told, agent.sequence = desired, agent.sequence + 1
+        # One that was silent for so long that it was forgotten here takes nothing that looks older than what it has.
+        agent.told, agent.sequence = desired, max(agent.sequence, heard) + 1
     else:
-        applied = agent.report.term == term and agent.report.sequence == agent.sequence
+        applied = heard == agent.sequence
         if applied or now - agent.told_at < RESEND_S:
             return None
     agent.told_at = now
