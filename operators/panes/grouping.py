@@ -34,9 +34,10 @@ def grouped(keys: np.ndarray, numbers: np.ndarray, values: np.ndarray, aggregate
         firsts = firsts_of(keys, numbers)
         counts = np.diff(firsts, append=len(keys))
         return Groups(keys[firsts], numbers[firsts], sums(order, firsts, values, aggregate), counts)
-    codes = keys * width
+    codes = keys - key_min  # first, as keys times the width may not fit into 64 bits
+    codes *= width
     codes += numbers
-    codes -= key_min * width + number_min
+    codes -= number_min
     found, parts, counts = _by_table(codes, places, values, aggregate)
     return Groups(found // width + key_min, found % width + number_min, parts, counts)
 
