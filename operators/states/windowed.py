@@ -90,7 +90,7 @@ class Windowed(State, Generic[BuiltIn]):
 
     def _recovered(self, panes: list[list[int]], arrays: list[np.ndarray]) -> Iterator[tuple[int, BuiltIn]]:
         for number, full, count in panes:
-            pane = self._panes.get(number) or self._make()
+            pane = self._panes[number] if number in self._panes else self._make()  # an empty one is false
             pane.recover_state(Backup(bool(full), tuple(arrays[:count])))
             arrays = arrays[count:]
             yield number, pane

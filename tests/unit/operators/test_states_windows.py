@@ -125,6 +125,21 @@ def test_weights_begin_anew_before_they_are_too_large() -> None:
         assert math.isfinite(state.state_divergence())
 
 
+def test_changes_are_taken_into_a_pane_that_was_saved_empty() -> None:
+    """As after a block without words: the pane is there, and has nothing."""
+    state, again = (Windowed(lambda: HashMap("int64", "maximum"), "sliding", 2) for _ in range(2))
+    state.theta, state.save_above = 9.0, 2.0
+    backups = []
+    for keys, amounts in (((), ()), ((1, 2), (1.0, 5.0))):
+        state.add(1, np.array(keys, np.int64), np.array(amounts))
+        backups.append(state.backup_state())
+    assert [backup.full for backup in backups] == [True, False]
+    for backup in backups:
+        again.recover_state(backup)
+    again.close(1)
+    assert again.content().get([1, 2]).tolist() == [0.0, 5.0]
+
+
 @pytest.mark.parametrize("make", [KeySet, lambda: HashMap("int64", "maximum", "int64")])
 def test_what_has_no_real_values_cannot_decay(make: Callable[[], Any]) -> None:
     with pytest.raises(ValueError, match="cannot decay"):
