@@ -114,6 +114,11 @@ cdef class Cells:
         return self.values_[:self.at.count]
 
     @property
+    def saved(self):
+        """Their copies of the last backup, not a copy of these."""
+        return self.saved_[:self.at.count]
+
+    @property
     def changes(self):
         """The entries that changed since the last backup by more than the line, in the order of crossing it."""
         return self.list_[:self.at.listed].copy()

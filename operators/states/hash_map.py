@@ -99,7 +99,7 @@ class HashMap(CellsState):
         return flat(*self.items())
 
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
-        return flat(self._table.part(start, stop), self._cells.values[start:stop].copy())
+        return flat(self._table.part(start, stop), self._cells.saved[start:stop].copy())
 
     def _checked(self, arrays: Sequence[np.ndarray]) -> tuple[Keys, np.ndarray]:
         (values,) = saved_arrays(arrays[-1:], [self._dtype])

@@ -116,6 +116,8 @@ class TrackedState(State):
         raise NotImplementedError
 
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
+        """Entries as they were last saved: the changes of the same backup are taken in behind them, and what stays out
+        of these counts from there."""
         raise NotImplementedError
 
     def _count(self) -> int:

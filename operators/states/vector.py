@@ -79,7 +79,7 @@ class ArrayState(CellsState):
         return (indexes, values[indexes]) if SPARSE * len(indexes) < len(values) else (values.copy(),)
 
     def _slice_arrays(self, start: int, stop: int) -> Arrays:
-        return (self._cells.values[start:stop].copy(),)
+        return (self._cells.saved[start:stop].copy(),)
 
     def _load(self, parts: Sequence[Arrays]) -> None:
         if len(parts[0]) == 2:

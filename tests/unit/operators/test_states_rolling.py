@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,3 +129,21 @@ def test_a_chain_that_lacks_a_slice_is_refused() -> None:
     parts: list[Sliced] = [state.backup_rolling(place, 4) for place in range(4)]
     with pytest.raises(ValueError, match="up to entry 50 only"):
         HashMap().recover_chain([*parts[:2], parts[3]])
+
+
+@pytest.mark.parametrize("make", [partial(HashMap, "int64", "maximum"), partial(Vector, 8, "maximum")])
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(-3, 3)), max_size=20))
+def test_what_stays_out_of_the_changes_is_in_no_slice(make: Callable[[], Any], steps: list[tuple[int, int]]) -> None:
+    """Each entry restored is as far from the state as the divergence says at most, wherever it was between."""
+    state, again = make(), make()
+    state.theta, state.save_above = 100.0, 2.0
+    state.add(np.arange(8), np.full(8, 10.0))
+    state.backup_all()
+    chain = []
+    for place, (key, amount) in enumerate([*steps, (0, 0)]):
+        state.add(np.array([key]), np.array([float(amount)]))
+        chain.append(state.backup_rolling(place % 2, 2))
+    again.recover_chain([*chain, state.backup_rolling(len(chain) % 2, 2)])
+    differences = np.abs(state.entries()[-1] - again.entries()[-1])
+    assert differences.max() <= state.state_divergence()
