@@ -49,23 +49,28 @@ class FollowedFile:
     def read(self, lines: int, nbytes: int, rest: bool) -> bytes:
         """Whole lines, with their newlines, behind the last; `rest`: also one that has none. Empty: nothing new."""
         self._look()
-        data = os.pread(self._fd, nbytes, self.place.offset)
-        if b"\n" not in data and len(data) == nbytes:
-            data = os.pread(self._fd, max(nbytes, LINE_BYTES_MAX), self.place.offset)
-        if self.place.skipping or (b"\n" not in data and len(data) >= LINE_BYTES_MAX):
-            return self._skip(data, lines, nbytes, rest)
+        data = self._ahead(nbytes)
+        while data and (self.place.skipping or (b"\n" not in data and len(data) >= LINE_BYTES_MAX)):
+            self._skip(data)
+            data = self._ahead(nbytes)
         found = data[: whole_bytes(data, lines)] or (data if rest else b"")
         if found:
             self._advance(len(found), False)
         return found
 
-    def _skip(self, data: bytes, lines: int, nbytes: int, rest: bool) -> bytes:
-        """Leave out a line that is too long; the line behind it is read."""
+    def _ahead(self, nbytes: int) -> bytes:
+        """What comes next; at least a line, unless it is too long or not whole yet."""
+        data = os.pread(self._fd, nbytes, self.place.offset)
+        if b"\n" not in data and len(data) == nbytes:
+            data = os.pread(self._fd, max(nbytes, LINE_BYTES_MAX), self.place.offset)
+        return data
+
+    def _skip(self, data: bytes) -> None:
+        """Leave out a part of a line that is too long."""
         if not self.place.skipping:
             self._report("input_line_dropped", file=self.place.name, offset=self.place.offset, bytes_max=LINE_BYTES_MAX)
         end = data.find(b"\n") + 1
         self._advance(end or len(data), not end)
-        return self.read(lines, nbytes, rest) if data else b""
 
     def _look(self) -> None:
         """Start anew when the file was cut, or written over."""
