@@ -45,7 +45,7 @@ class FollowedFiles:
     def go_to(self, places: Places) -> None:
         """Go on in the files of a former incarnation; one that is not there any more is reported."""
         self._unread = {identity: FilePlace(*place) for identity, place in places.items()}
-        for path in self._listed(os.path.dirname(self._path) if not self._is_directory else self._path):
+        for path in self._candidates():
             with suppress(OSError):
                 identity = file_id(os.stat(path))
                 if identity in self._unread:
@@ -120,11 +120,21 @@ class FollowedFiles:
             return file_id(os.stat(file.place.name)) == file.id
         return False
 
-    @staticmethod
-    def _listed(directory: str) -> list[str]:
+    def _candidates(self) -> list[str]:
+        """The paths at which files of a former incarnation may be found: the followed one, and those it is renamed to,
+        may have any name."""
+        if self._is_directory:
+            return self._listed(self._path)
+        return [*self._files(os.path.dirname(self._path)), self._path]
+
+    @classmethod
+    def _listed(cls, directory: str) -> list[str]:
         """Its plain files by name, without hidden and compressed ones."""
+        return [path for path in cls._files(directory) if os.path.basename(path)[0] not in "._"]
+
+    @staticmethod
+    def _files(directory: str) -> list[str]:
+        """Its plain files by name, without compressed ones."""
         with suppress(OSError), os.scandir(directory or ".") as entries:
-            return sorted(
-                e.path for e in entries if e.name[0] not in "._" and not e.name.endswith(".gz") and e.is_file()
-            )
+            return sorted(e.path for e in entries if not e.name.endswith(".gz") and e.is_file())
         return []

@@ -156,6 +156,17 @@ def test_a_new_life_goes_on_in_what_was_rotated_meanwhile(log: Path) -> None:
     assert again.take() == ["three", "four"] and not again.events
 
 
+@pytest.mark.parametrize("name", ["_app", ".app", "app.gz"])
+def test_a_new_life_goes_on_in_a_file_of_any_name(tmp_path: Path, name: str) -> None:
+    log = tmp_path / name
+    log.write_text("one\n")
+    following = Following(log)
+    assert following.take() == ["one"]
+    append(log, "two\n")
+    again = Following(log, following.places)
+    assert again.take() == ["two"] and not again.events
+
+
 def test_a_new_life_reports_what_is_gone(log: Path) -> None:
     following = Following(log)
     following.take()
@@ -177,6 +188,14 @@ def test_a_line_that_is_too_long_is_left_out_and_reported(log: Path, monkeypatch
     append(log, "x" * 100 + "\nthree\n")
     assert again.take(nbytes=16) == ["three"]
     assert [name for name, _ in following.events] == ["input_line_dropped"] and not again.events
+
+
+def test_a_line_may_be_too_long_by_any_factor(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the hole that is left where a file is cut and its writer goes on at the old offset."""
+    monkeypatch.setattr(followed_file, "LINE_BYTES_MAX", 64)
+    following = Following(log)
+    append(log, "\0" * 64 * 2000 + "\nthree\n")
+    assert following.take(nbytes=16) == ["one", "two", "three"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("wwwnrt"), st.integers(1, 9)), max_size=30), st.integers(1, 5), st.data())
