@@ -128,7 +128,7 @@ class IntervalJoin(DataflowOperator):
         causes = np.flatnonzero(is_here & is_cause)
         causes = causes[np.lexsort((about[causes, START], about[causes, END], about[causes, KEY]))]
         least = least_within(about[causes], about[is_effect], values[is_effect], self._within)
-        found = np.isfinite(least)
+        found = least < np.inf  # an effect's own value may be -inf
         is_kept = ~is_here | is_cause | is_effect
         is_kept[causes[found]] = False
         now = out.event_time

@@ -101,6 +101,14 @@ def test_there_are_matches_to_be_found_and_to_be_missed() -> None:
     assert 50 < matched < sum(len(causes) for _, causes, _ in windows) - 50
 
 
+def test_a_value_below_all_others_is_one_too() -> None:
+    task = join()
+    for stage, value in (("causes", 1.0), ("effects", -np.inf)):
+        task.process(block(1, stage, [Pane(1, 0, 5, value)]))
+    task.operator.process_punctuation(1, task.out)
+    assert sent(task) == [(1, 5, -np.inf)]
+
+
 def test_what_can_have_no_partner_any_more_is_forgotten() -> None:
     task = join()
     state = task.operator.state
