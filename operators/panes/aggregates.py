@@ -81,5 +81,12 @@ def joined_parts(aggregate: Aggregate, parts: np.ndarray, firsts: np.ndarray) ->
     """Rows of parts joined, from each of `firsts` up to the next."""
     if not len(firsts):
         return np.empty((0, len(aggregate.joins)))
-    columns = [join.reduceat(parts[:, i], firsts) for i, join in enumerate(aggregate.joins)]
-    return np.column_stack(columns)
+    return np.column_stack([_joined(join, parts[:, i], firsts) for i, join in enumerate(aggregate.joins)])
+
+
+def _joined(join: np.ufunc, numbers: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    """Numbers are added one after the other, as in a table (grouping.py): a sum is rounded alike, whichever is used."""
+    if join is not np.add:
+        return np.asarray(join.reduceat(numbers, firsts))
+    runs = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(numbers)))
+    return np.bincount(runs, numbers)

@@ -24,7 +24,7 @@ from riprap.operators.tables import lines_of
 
 def text_of(key: int) -> bytes:
     """In the order of the numbers."""
-    return b"key %03d" % (key + 100)
+    return b"key %04d" % (key + 100)
 
 
 class TextRun(Run):
@@ -93,6 +93,21 @@ def test_names_of_panes_that_are_over_are_forgotten() -> None:
     names = run.operator.state.names
     assert names is not None and len(names) <= 10
     assert {row.key for row in run.window([], FOREVER)} == set(range(19, 24))
+
+
+def test_sums_are_the_same_whichever_text_came_first() -> None:
+    """The numbers of texts, near each other or not, decide how sums are found, and not how they are rounded."""
+    values = np.random.default_rng(1).random(200)
+
+    def play(order: Sequence[int]) -> list[Row]:
+        run = TextRun(panes="fixed", size=10, aggregate="sum")
+        run.epoch = 1
+        for task in order:
+            run.give([on(1, key) for key in (range(900), (900, 901))[task]], 1, task)
+        run.close(0)
+        return run.window([on(11, 900 * (place % 2), value) for place, value in enumerate(values)], FOREVER)
+
+    assert play([0, 1]) == play([1, 0])
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 5])
