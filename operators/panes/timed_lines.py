@@ -13,6 +13,9 @@ from riprap.operators.options import Option, check
 from riprap.operators.states.checks import PackedKeys, pack_keys
 from riprap.operators.text.columns import column, numbers, whole_numbers
 
+NO_NUMBER = (IndexError, OverflowError, ValueError)
+"""Raised where a column is missing, or holds no number of 64 bits."""
+
 
 class TimedLines(DataflowOperator):
     """Source stage: sends (time, key, value) of each line by key, and promises event time as it goes on.
@@ -109,7 +112,7 @@ class TimedLines(DataflowOperator):
     def _numbers(self, lines: list[list[bytes]], column: int, kind: type[np.generic]) -> np.ndarray:
         try:
             return np.array([line[column] for line in lines], dtype="S").astype(kind)
-        except (IndexError, ValueError):
+        except NO_NUMBER:
             raise self._wrong(lines, column, kind) from None
 
     def _wrong(self, lines: list[list[bytes]], column: int, kind: type[np.generic]) -> DataError:
@@ -118,7 +121,7 @@ class TimedLines(DataflowOperator):
         for line in lines:
             try:
                 np.array(line[column], dtype="S").astype(kind)
-            except (IndexError, ValueError):
+            except NO_NUMBER:
                 break
         shown = self._separator.join(line).decode(errors="replace")[:80]
         return DataError(f"column {column} is not {what} in the line {shown!r}", "Correct that line, or the column.")

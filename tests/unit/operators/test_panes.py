@@ -388,7 +388,7 @@ def test_a_perfect_source_refuses_what_comes_later() -> None:
         read(source, out, "6,1")
 
 
-@pytest.mark.parametrize("text", ["x,1", "3", "3,y", ""])
+@pytest.mark.parametrize("text", ["x,1", "3", "3,y", "", f"{2**63},1", f"1,-{10**20}"])
 def test_a_line_without_a_time_is_named(text: str) -> None:
     with pytest.raises(DataError, match=f"in the line '{text}'"):
         read(TimedLines(), Outbox(), "1,1", text, "2,2")
