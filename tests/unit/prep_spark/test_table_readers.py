@@ -219,6 +219,12 @@ def test_json_rows(tmp_path: Path) -> None:
         ({"age": 1, "job": "x", "since": "2020-01-01"}, "column 4 (late): expected a value, found 'null'"),
         (b'{"age": 1, "job": "\xff", "since": "2020-01-01", "late": true}', "expected UTF-8"),
         (b'{"age": NaN, "job": "x", "since": "2020-01-01", "late": true}', "column 1 (age): expected a value"),
+        (
+            b'{"age": 1e999, "job": "x", "since": "2020-01-01", "late": true}',
+            "expected an object of JSON (Number too big",
+        ),
+        (b'{"age": 1, "job": "\\ud800", "since": "2020-01-01", "late": true}', "an object of JSON (The surrogate pair"),
+        (b'{"age": 1, "age": 2, "since": "2020-01-01", "late": true}', "(Column(/age) was specified twice"),
     ],
 )
 def test_a_bad_line_of_json_is_refused(line: object, message: str, tmp_path: Path) -> None:
