@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from riprap.backupserver.savepoint import Savepoint, read_savepoint
-from riprap.codec.errors import RiprapError
+from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.ids import WorkerId
 from riprap.codec.key_groups import GROUPS
 from riprap.configs.problems import Problem, config_error
 from riprap.configs.topology import Draft, Topology
 from riprap.engine.flow.segment import coded_stages
+from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.schemes.registry import SCHEMES
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.loading import make_operator
@@ -34,6 +35,7 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
         yield Problem.of_error(AT, error, "a savepoint that is whole")
         return
     yield from _stage_problems(topology, savepoint)
+    yield from _window_problems(topology, savepoint)
     yield from _rescaling_problems(topology, savepoint)
     for name in topology.stages:
         if savepoint.tasks(name):
@@ -43,6 +45,27 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
 def number_of_savepoint(topology: Topology) -> int:
     """The number of the checkpoint that the job begins from; 0 where it begins with nothing."""
     return 0 if topology.start_from is None else read_savepoint(Path(topology.start_from)).checkpoint
+
+
+def check_windows(topology: Topology, schema: JobSchema) -> None:
+    """ConfigError where the sources would cut their input otherwise than those of the savepoint that the job begins
+    from: a place in the input is told by windows and items, and would be another one."""
+    if topology.start_from is None:
+        return
+    former = read_savepoint(Path(topology.start_from)).topology.get("schema")
+    if former is None:
+        return  # of a version that did not tell
+    before, now = (former.get("items"), former.get("windows")), (schema.items, schema.windows)
+    if before != now:
+        raise ConfigError(
+            f"start_from: the job of {topology.start_from} reads {_length(*before)}, and this one {_length(*now)}, so"
+            " its sources could not go on where they stood",
+            "give the input that it had, with its repeat and limit",
+        )
+
+
+def _length(items: int | None, windows: int | None) -> str:
+    return "an input without end" if items is None else f"{items:,} items in {windows:,} windows"
 
 
 def check_rescaling(before: Topology, after: Topology) -> None:
@@ -87,6 +110,13 @@ def _stage_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Proble
     known = {(edge["from"], edge["to"]) for edge in savepoint.topology["edges"]}
     if not missing and not left_over and {(edge.upstream, edge.downstream) for edge in topology.edges} != known:
         yield Problem(("edges",), "are not those of the savepoint's job", "the same edges between its stages")
+
+
+def _window_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:
+    """Sources go on at a window and an item of it, so windows are to hold what they held."""
+    before, now = int(savepoint.topology["micro_batch"]), topology.micro_batch
+    if before != now:
+        yield Problem(("micro_batch",), f"is {now}, and the windows of the savepoint hold {before}", f"{before}")
 
 
 def _task_problems(topology: Topology, savepoint: Savepoint, name: str) -> Iterator[Problem]:
