@@ -27,6 +27,7 @@ from riprap.configs.document import read_document
 from riprap.configs.topology import Topology
 from riprap.engine.api import messages
 from riprap.engine.api.run import Run, begin
+from riprap.engine.api.values import plain
 from riprap.engine.run import preflight
 from riprap.engine.run_directory.directory import read_summary
 from riprap.operators import by_value
@@ -82,26 +83,26 @@ class Job:
     """A topology that is being composed. Nothing is checked before `check` or `run`, which report all problems at once.
 
     `input` is the directory of the items, streamed `repeat` times and cut after `limit` items; `micro_batch` counts the
-    items of a window. `links`, `backup` and `cluster` are the sections of those names, each with some of its keys.
+    items of a window; a `scheme` with its defaults may be given by its name. `links`, `backup` and `cluster` are the
+    sections of those names, each with some of its keys.
     """
 
     def __init__(
-        self, name: str, *, micro_batch: int, scheme: Section, input: str | os.PathLike[str] | None = None,
+        self, name: str, *, micro_batch: int, scheme: Section | str, input: str | os.PathLike[str] | None = None,
         repeat: int = 1, limit: int | None = None, seed: int = 1,
         links: Section | None = None, backup: Section | None = None, cluster: Section | None = None,
         output: Section | None = None,
     ) -> None:  # fmt: skip
-        path = None if input is None else os.fspath(input)
         self._by_value: dict[str, type | FunctionType] = {}
         self._last: Run | None = None
         self._values: dict[str, Any] = {
             "job": name,
-            "input": _given(path=path, repeat=repeat, limit=limit),
+            "input": _given(path=input, repeat=repeat, limit=limit),
             "micro_batch": micro_batch,
             "seed": seed,
             "stages": {},
             "edges": [],
-            "fault_tolerance": dict(scheme),
+            "fault_tolerance": scheme,
         } | _given(links=links, backup=backup, cluster=cluster, output=output)
 
     @classmethod
@@ -196,6 +197,8 @@ class Job:
     def edge(self, upstream: Stage, downstream: Stage, **values: Any) -> None:
         """Add an edge with the values that it has in a file; ConfigError for a stage of another job."""
         for stage in (upstream, downstream):
+            if not isinstance(stage, Stage):
+                raise ConfigError(f"{stage!r} is no stage of a job", "join what `job.stage` or `job.stages` returns")
             if stage.job is not self:
                 raise ConfigError(
                     f"stage {stage.name} is of another job than {upstream.name}", "join stages of one job"
@@ -203,11 +206,11 @@ class Job:
         self._values["edges"].append({"from": upstream.name, "to": downstream.name, **values})
 
     def to_yaml(self) -> str:
-        """The file that says the same."""
+        """The file that says the same; ConfigError for a value that none can say."""
         from ruamel.yaml import YAML
 
         text = io.StringIO()
-        YAML(typ="rt").dump(self._values, text)
+        YAML(typ="rt").dump(plain(self._values), text)
         return text.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -237,7 +240,7 @@ class Job:
             path = None if out is None else os.fspath(out)
             what: dict[str, Any] = {"topology": file, "out": path, "classes": classes}
             keys = (zookeeper, _path(zookeeper_auth), standby, os.getpid(), hosts, domains)
-            order = messages.order(list(faults), *keys, **what)
+            order = messages.order(faults, *keys, **what)
             self._last = begin(order, _workers_environment())
         return self._last
 
@@ -333,12 +336,14 @@ def resume(
     if read_summary(path).get("completed"):
         raise ConfigError(f"{path}: its job has completed, so there is nothing to go on with", "use its model.npz")
     keys = (zookeeper, _path(zookeeper_auth), standby, os.getpid(), hosts, domains)
-    order = messages.order(list(faults), *keys, resume=str(path))
+    order = messages.order(faults, *keys, resume=str(path))
     return begin(order, _workers_environment())
 
 
 def import_path(named: type | FunctionType) -> str:
     """`module:Name`, by which workers find a class or function; ConfigError for one that they cannot import."""
+    if not isinstance(named, type | FunctionType):
+        raise ConfigError(f"{named!r} is no class and no function", "give it itself, or its import path MODULE:NAME")
     name = f"{named.__module__}:{named.__qualname__}"
     if getattr(sys.modules.get(named.__module__), named.__qualname__, None) is not named:
         raise ConfigError(

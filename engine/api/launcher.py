@@ -53,12 +53,12 @@ class Launcher:
         try:
             start = _start(order)
         except (Exception, KeyboardInterrupt) as error:
-            self._tell({"type": messages.REFUSED, **_described(error)})
+            self._tell_last({"type": messages.REFUSED, **_described(error)})
             return
         sinks = sum(start.job.topology.stages[stage].parallelism for stage in start.job.topology.sinks)
         started = {"run_dir": str(start.run_dir), "job": start.job.topology.job, "sinks": sinks}
         self._tell({"type": messages.STARTED, **started})
-        self._tell({"type": messages.ENDED, **self._run(start, order)})
+        self._tell_last({"type": messages.ENDED, **self._run(start, order)})
 
     def _run(self, start: Start, order: Message) -> dict[str, Any]:
         """Run the job to its end; returns the outcome."""
@@ -102,6 +102,11 @@ class Launcher:
     def _obey_kill(self, order: Message) -> None:
         done = self._kill is not None and self._kill(order["target"])
         self._tell({"type": messages.KILLED, "target": order["target"], "done": done})
+
+    def _tell_last(self, message: Message) -> None:
+        """The same, of the last message: a program that has it may close the channel at once, which is no interrupt."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._tell(message)
 
     def _tell(self, message: Message) -> None:
         """Send an important message to the program; to one that is gone nothing."""

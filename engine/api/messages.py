@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
@@ -13,6 +13,9 @@ ORDER, KILL, CANCEL = "order", "kill", "cancel"
 
 STARTED, REFUSED, PROGRESS, KILLED, ENDED = "started", "refused", "progress", "killed", "ended"
 """From the launcher: the first is one of the first two, the last is `ended`."""
+
+STANDBY_MAX = 4
+"""The most standby controllers of a job."""
 
 _ERRORS = {kind.__name__: kind for kind in (ConfigError, DataError, JobFailed, RiprapError)}
 
@@ -28,13 +31,20 @@ def to_error(message: Mapping[str, Any]) -> RiprapError:
 
 
 def order(
-    faults: list[str], zookeeper: str | None, zookeeper_auth: str | None, standby: int, program: int,
+    faults: Sequence[str], zookeeper: str | None, zookeeper_auth: str | None, standby: int, program: int,
     hosts: int = 1, domains: Mapping[str, int] | None = None, **what: str | None,
 ) -> Message:  # fmt: skip
-    """The order for the process `program`: `topology`, `out` and `classes` for a job that begins, or `resume`."""
+    """The order for the process `program`: `topology`, `out` and `classes` for a job that begins, or `resume`.
+
+    ConfigError for values that no option of `riprap run` could have.
+    """
+    if standby not in range(STANDBY_MAX + 1):
+        raise ConfigError(f"standby is {standby!r}", f"give a number of controllers from 0 to {STANDBY_MAX}")
+    if not isinstance(domains, Mapping | None):
+        raise ConfigError(f"domains is {domains!r}", 'give each label and its number of values, as {"rack": 2}')
     return {
         "type": ORDER,
-        "faults": faults,
+        "faults": [faults] if isinstance(faults, str) else list(map(str, faults)),
         "zookeeper": zookeeper,
         "zookeeper_auth": zookeeper_auth,
         "standby": standby,

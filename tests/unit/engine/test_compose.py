@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from riprap.codec.errors import ConfigError
@@ -153,6 +154,56 @@ def test_a_name_is_taken_once_and_edges_join_stages_of_one_job(text: Path) -> No
     with pytest.raises(ConfigError, match="stage split is of another job"):
         job.stages["count"].feed_back(other.stages["split"])
     assert isinstance(job.stages["count"], Stage) and len(job.check().edges) == 1
+
+
+def test_a_scheme_may_be_given_by_its_name(text: Path) -> None:
+    assert words(text, scheme="mini_batch").check() == words(text, scheme=mini_batch()).check()
+    with pytest.raises(ConfigError, match="is 'minibatch'; expected one of"):
+        words(text, scheme="minibatch").check()
+
+
+def test_numbers_of_numpy_and_paths_are_as_those_of_a_file(text: Path) -> None:
+    job = words(text, micro_batch=np.int64(2), scheme=approximate(theta=np.float32(2)), seed=np.int32(7))
+    assert job.check() == words(text, scheme=approximate(theta=2.0), seed=7).check()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"input": {"path": "text.txt"}}, "input.path: is {'path': 'text.txt'}; expected text"),
+        ({"input": np.zeros(2)}, "input.path: is a ndarray, which no topology can say"),
+        ({"scheme": None}, "fault_tolerance"),
+        ({"scheme": mini_batch}, "fault_tolerance: is a partial, which no topology can say"),
+        ({"links": {"block_bytes": [1, object()]}}, "links.block_bytes.1: is a object"),
+    ],
+)
+def test_a_value_of_another_kind_is_a_problem_of_the_job(values: dict[str, Any], said: str, text: Path) -> None:
+    job = words(text, **values)
+    with pytest.raises(ConfigError, match=said):
+        job.check()
+
+
+def test_what_is_no_operator_and_no_stage_is_refused(text: Path) -> None:
+    job = words(text)
+    with pytest.raises(ConfigError, match="is no class and no function"):
+        job.stage("more", CountWords())  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="'count' is no stage of a job"):
+        job.stages["split"].to("count", "full")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"standby": -1}, "standby is -1"),
+        ({"domains": ["rack"]}, "domains is"),
+        ({"faults": "kill"}, "fault 'kill': it names no moment"),
+        ({"faults": [3]}, "fault '3': unknown action"),
+    ],
+)
+def test_an_order_of_another_kind_is_refused(given: dict[str, Any], said: str, text: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        words(text).start(out=tmp_path / "out", **given)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("content", ["[1, 2]\n", "stages: {}\n", "job: [1]\n"])
