@@ -19,8 +19,8 @@ VARIABLE = "RIPRAP_ZOOKEEPER_AUTH"
 def use(zookeeper: str | None, file: str | None) -> None:
     """Enter the ensemble that a command names as `file` says, or as the variable does that its user set.
 
-    A command that names no ensemble makes one, or uses that of `riprap up`: then neither applies. ConfigError for a
-    file that cannot be used, or that comes without an ensemble.
+    A command that names no ensemble makes one, or uses that of `riprap up`: then neither applies. ConfigError for an
+    address that is none, and for a file that cannot be used, or that comes without an ensemble.
     """
     if not zookeeper:
         if file:
@@ -29,9 +29,23 @@ def use(zookeeper: str | None, file: str | None) -> None:
                 "give --zookeeper HOST:PORT too; for the ensemble of `riprap up` leave out both",
             )
         remember("")
-    elif file:
-        os.environ[VARIABLE] = os.path.abspath(file)
+    else:
+        _check_address(zookeeper)
+        if file:
+            os.environ[VARIABLE] = os.path.abspath(file)
     read()
+
+
+def _check_address(zookeeper: str) -> None:
+    """ConfigError for an address that kazoo would not take."""
+    from kazoo.hosts import collect_hosts  # costs its start only those who need it
+
+    try:
+        collect_hosts(zookeeper)
+    except ValueError as error:
+        raise ConfigError(
+            f"--zookeeper {zookeeper}: {error}", "write HOST:PORT, or several of them with commas between"
+        ) from error
 
 
 def remember(file: str) -> None:

@@ -47,3 +47,10 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(file: Path) -> None:
     ensemble.remember("auth.yaml")
     with pytest.raises(ConfigError, match="not an absolute path"):
         ensemble.use("zk:1", None)
+
+
+@pytest.mark.parametrize("address", ["zk:port", "zk:99999", "zk:1,zk:-2", ":2181"])
+def test_an_address_that_is_none_is_refused_by_its_text(address: str) -> None:
+    with pytest.raises(ConfigError, match=f"--zookeeper {address}: .*") as refused:
+        ensemble.use(address, None)
+    assert "HOST:PORT" in refused.value.remedy
