@@ -7,6 +7,8 @@ import click
 from riprap.codec.start import importing
 from riprap.engine.cli.options import die_with_parent_option
 
+PORT_MAX = 65_535
+
 
 @click.command("backup")
 @click.option("--listen", required=True, metavar="ADDRESS", help="tcp://IP:PORT, or ipc://PATH for this host alone.")
@@ -33,7 +35,7 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
     from riprap.engine.cli.daemon import begin
 
     begin(die_with_parent)  # before the imports that take long
-    if not listen.startswith(("tcp://", "ipc://")):
+    if not listen.startswith(("tcp://", "ipc://")) or _has_no_port(listen):
         raise ConfigError(
             f"--listen {listen}: not an address", "write tcp://IP:PORT, or ipc://PATH for this host alone"
         )
@@ -42,3 +44,9 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
 
     run_before_workers()  # who is restored, and what may leave only when it is durable, waits for this server
     serve(listen, storage, durability, interval_ms)
+
+
+def _has_no_port(listen: str) -> bool:
+    """True for a number that is too large to be a port; libzmq would listen at what is left of it in 16 bits."""
+    port = listen.rpartition(":")[2]
+    return listen.startswith("tcp://") and port.isdecimal() and int(port) > PORT_MAX

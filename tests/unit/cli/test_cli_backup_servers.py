@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from riprap.codec.errors import ConfigError
 from riprap.configs.topology import Topology
+from riprap.engine.cli import backup
 from riprap.engine.services.backup_servers import discard_storage, servers_of_cluster, servers_of_run, with_servers
 
 
@@ -77,3 +79,10 @@ def test_a_completed_jobs_storage_goes_and_nothing_beside_it(topology: Topology,
     discard_storage(servers)
     assert [path.name for path in (tmp_path / "ssd").iterdir()] == ["trial-cd"]
     assert len(list((tmp_path / "ssd/trial-cd").iterdir())) == 2
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:65536", "127.0.0.1:7070"])
+def test_a_server_listens_at_no_other_address_than_the_one_given(address: str, tmp_path: Path) -> None:
+    """libzmq takes a port by its last 16 bits."""
+    with pytest.raises(ConfigError, match="not an address"):
+        backup.command.main(["--listen", address, "--storage", str(tmp_path)], standalone_mode=False)
