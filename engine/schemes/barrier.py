@@ -257,12 +257,15 @@ class Barrier(Scheme):
         self._names = [(number, name) for number, name in self._names if number > completed]
 
     def _before(self, line: Line) -> Iterator[Entry]:
-        """Entries before the line that are not processed, in the order of each link; the input is read again."""
+        """Entries before the line that are not processed, in the order of each link; the input is read again. Of links
+        that are awaited what is held is noted later: as it is let in, or when their barriers come."""
         inbox = () if line.passed else self.bench.inbox  # of links that did not wait all in it is behind the line
         for entry in (*inbox, *self.bench.feedback):
             if not entry.is_input:
                 yield entry
-        for held in self.bench.held.values():
+        for link, held in self.bench.held.items():
+            if link not in line.came:
+                continue
             for entry in held:
                 if entry.block.kind == Kind.BARRIER:
                     if entry.block.epoch == line.number:

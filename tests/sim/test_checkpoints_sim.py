@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from itertools import product
 
+import dataflow_jobs
 import pytest
 from dataflow_jobs import SHAPES
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
@@ -99,6 +100,22 @@ def test_who_dies_at_the_end_announces_all_before_it_is_done(scheme: str, shape:
     for seed in range(FIRST, FIRST + SEEDS):
         simulation = AllDieAtTheEnd(DataflowCase(EXACT[scheme], shape, windows=12, log=[]), seed)
         run_or_replay(simulation, __file__, f"{scheme}-{shape}")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+
+
+BEHIND_FEEDBACK = dataflow_jobs._topology(
+    {"s": ("Spread", 2, {}), "a": ("Spread", 2, {}), "b": ("Total", 2, {"feeds_back": True})},
+    [{"from": "s", "to": "a"}, {"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}],
+)
+"""The stage that feedback comes to is no source: what its senders are ahead by waits there."""
+
+
+@pytest.mark.parametrize("scheme", [name for name, shape in CASES if shape == "bsp"])
+def test_what_waits_for_feedback_as_a_line_is_drawn_is_saved_once(scheme: str) -> None:
+    for seed in range(FIRST, FIRST + SEEDS + 2):
+        case = DataflowCase(EXACT[scheme], BEHIND_FEEDBACK, **LONG | FAULTS["few"], log=[])
+        simulation = DataflowSimulation(case, seed)
+        run_or_replay(simulation, __file__, f"waits_for_feedback and {scheme}")
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
 
 
