@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from typing import NamedTuple
 
 from riprap.codec.errors import JobFailed
 from riprap.codec.key_groups import GROUPS
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.progress import TaskProgress
+from riprap.engine.flow.progress import At, LinkKey, TaskProgress, number_of
 from riprap.operators.states.base import Backup, State
 
 
@@ -46,3 +46,19 @@ class Beginning(NamedTuple):
                 f"the state of stage {stage} does not take over that of the savepoint: {error}",
                 "begin from it with the operator and options that made it, or with its number of tasks",
             ) from error
+
+
+def keep_what_is_left(
+    held: Mapping[LinkKey, MutableSequence[Entry]], restored: Sequence[Entry], progress: TaskProgress
+) -> None:
+    """A later incarnation of such a task was restored. Of what was on its way to the task, a part may have been
+    processed before, and another saved. The rest waits as at first, and has come: nobody else has it."""
+    saved = {(entry.link, number_of(entry.block)) for entry in restored}
+    for link, entries in held.items():
+        done, heard = progress.last_included(link), progress.heard[link]
+        for entry in [*entries]:
+            number = number_of(entry.block)
+            if number <= done or (link, number) in saved:
+                entries.remove(entry)
+            else:
+                heard.at = max(heard.at, At.behind(entry.block))

@@ -11,7 +11,7 @@ import numpy as np
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.answers import Answers
-from riprap.engine.flow.beginning import Beginning
+from riprap.engine.flow.beginning import Beginning, keep_what_is_left
 from riprap.engine.flow.caution import caution
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry, on_our_clock
@@ -135,9 +135,8 @@ class Task:
 
     def restore(self, state: Block | None, items: Sequence[Block]) -> None:
         """Go on from what a former incarnation saved."""
-        if state is not None or items:
-            self.held.clear()  # what this job begins with is part of that
         entries = self.scheme.restore(state, items)
+        keep_what_is_left(self.held, entries, self.progress)
         if self.reader is not None:
             self.reader.restore(items, self.progress, self.port.now())
         if self.journal is not None:

@@ -474,6 +474,14 @@ asp: a loop under each model; self, two_cycles, delta: loops in supersteps; asyn
 loop, in one stage's state; nested_stages: over two stages, of which the second has a loop of its own."""
 
 
+BEHIND_FEEDBACK = _topology(
+    {"s": ("Spread", 2, {}), "a": ("Spread", 1, {}), "m": ("Windowed", 2, {}), "b": ("Total", 1, {"feeds_back": True})},
+    [{"from": one, "to": next_one} for one, next_one in pairwise("samb")]
+    + [{"from": "b", "to": "a", "feedback": True}],
+)
+"""Feedback comes to a stage that is no source: what its senders are ahead by waits there."""
+
+
 def topology(shape: str | Mapping[str, Any], fault_tolerance: Mapping[str, Any]) -> Topology:
     """One of SHAPES, or stages and edges of a test's own, under a scheme."""
     rest = {

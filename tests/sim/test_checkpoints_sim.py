@@ -11,9 +11,8 @@ import os
 from collections.abc import Sequence
 from itertools import product
 
-import dataflow_jobs
 import pytest
-from dataflow_jobs import SHAPES
+from dataflow_jobs import BEHIND_FEEDBACK, SHAPES
 from dataflow_simulator import DataflowCase, DataflowSimulation, run_or_replay
 from pairs import IS_WHOLE, chosen
 from test_dataflow_sim import CASES as ALL_CASES
@@ -101,13 +100,6 @@ def test_who_dies_at_the_end_announces_all_before_it_is_done(scheme: str, shape:
         simulation = AllDieAtTheEnd(DataflowCase(EXACT[scheme], shape, windows=12, log=[]), seed)
         run_or_replay(simulation, __file__, f"{scheme}-{shape}")
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
-
-
-BEHIND_FEEDBACK = dataflow_jobs._topology(
-    {"s": ("Spread", 2, {}), "a": ("Spread", 2, {}), "b": ("Total", 2, {"feeds_back": True})},
-    [{"from": "s", "to": "a"}, {"from": "a", "to": "b"}, {"from": "b", "to": "a", "feedback": True}],
-)
-"""The stage that feedback comes to is no source: what its senders are ahead by waits there."""
 
 
 @pytest.mark.parametrize("scheme", [name for name, shape in CASES if shape == "bsp"])

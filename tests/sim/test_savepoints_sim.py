@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dataflow_jobs import SHAPES
+from dataflow_jobs import BEHIND_FEEDBACK, SHAPES
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 from pairs import IS_WHOLE
 from test_dataflow_sim import CASES as ALL_CASES
@@ -75,13 +75,13 @@ class Begun(DataflowSimulation):
         return task
 
 
-def with_tasks(shape: str, tasks: Mapping[str, int]) -> dict[str, Any]:
+def with_tasks(shape: str | Mapping[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
     """A shape with other numbers of tasks."""
+    whole = SHAPES[shape] if isinstance(shape, str) else shape
     stages = {
-        name: stage | {"parallelism": tasks.get(name, stage["parallelism"])}
-        for name, stage in SHAPES[shape]["stages"].items()
+        name: stage | {"parallelism": tasks.get(name, stage["parallelism"])} for name, stage in whole["stages"].items()
     }
-    return {**SHAPES[shape], "stages": stages}
+    return {**whole, "stages": stages}
 
 
 MAKERS = {"aligned": EXACT["barrier"], "unaligned": EXACT["unaligned"], "stop_the_world": EXACT["stop_the_world"]}
@@ -119,13 +119,19 @@ def test_another_job_goes_on_from_a_savepoint(maker: str, shape: str, tasks: dic
     assert begun_behind, "no savepoint held a window: the case says nothing"
 
 
-def go_on(maker: str, scheme: str, shape: str, tasks: Mapping[str, int], seed: int, directory: Path) -> bool:
+KILLS = {"kills": 4, "kill_until_s": 0.3}
+
+
+def go_on(
+    maker: str, scheme: str, shape: str | Mapping[str, Any], tasks: Mapping[str, int], seed: int, directory: Path,
+    faults: Mapping[str, Any] = KILLS,
+) -> bool:  # fmt: skip
     """A job is copied, and another goes on from that to the right end; True when there was a window before that."""
     made = Saving(DataflowCase(MAKERS[maker], shape, **LONG, kills=3, kill_until_s=0.3, log=[]), seed, directory)
     made.run_to_savepoint()
     whole = read_savepoint(directory)
     whole.check()
-    case = DataflowCase(EXACT[scheme], with_tasks(shape, tasks), **LONG, kills=4, kill_until_s=0.3, log=[])
+    case = DataflowCase(EXACT[scheme], with_tasks(shape, tasks), **LONG, **faults, log=[])
     simulation = Begun(case, seed, directory)
     run_or_replay(simulation, __file__, f"{maker} and {shape}")
     assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
@@ -133,6 +139,13 @@ def go_on(maker: str, scheme: str, shape: str, tasks: Mapping[str, int], seed: i
         assert [window for window, _ in announced] == list(range(1, case.windows + 1)), f"seed {seed}: {sink}"
     assert sum(items for ends in simulation.announced.values() for _, items in ends) == simulation.items
     return bool(whole.fields(next(iter(simulation.nodes)))["progress"]["epoch"] > 0)
+
+
+@pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup", "barrier"])
+def test_what_waits_for_feedback_waits_in_each_incarnation(scheme: str, tmp_path: Path) -> None:
+    for seed in range(FIRST, FIRST + SEEDS + MORE):
+        faults = {"kills": 3, "kill_until_s": 0.15, "faulty": ("a",)}
+        go_on("aligned", scheme, BEHIND_FEEDBACK, {}, seed, tmp_path / str(seed), faults)
 
 
 LARGE = [
