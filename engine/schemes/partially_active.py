@@ -354,6 +354,9 @@ class PartiallyActive(Scheme):
             if self.bench.port.send(reply, worker, Block(Kind.REPLY, Epoch(0), meta={"needed": number})):
                 del self._untold[reply, worker]
 
+    def on_begun(self, nbytes: int) -> None:
+        self._safe = self.bench.progress.epoch
+
     def restore(self, state: Block | None, records: Sequence[Block]) -> list[Entry]:
         recovered = Recovered(state, [record for record in records if "version" in record.meta])
         take_over(self.bench.progress, recovered, self._state)

@@ -60,6 +60,16 @@ class Saving(DataflowSimulation):
             node.task.close()
 
 
+class SavingAtTheEnd(Saving):
+    """Asks once all windows are closed."""
+
+    def ask(self) -> None:
+        if all(self.nodes[sink].task.epoch == self.case.windows for sink in self.sinks):
+            super().ask()
+        else:
+            self.at(0.05, self.ask)
+
+
 class Begun(DataflowSimulation):
     """Begins from a savepoint."""
 
@@ -146,6 +156,15 @@ def test_what_waits_for_feedback_waits_in_each_incarnation(scheme: str, tmp_path
     for seed in range(FIRST, FIRST + SEEDS + MORE):
         faults = {"kills": 3, "kill_until_s": 0.15, "faulty": ("a",)}
         go_on("aligned", scheme, BEHIND_FEEDBACK, {}, seed, tmp_path / str(seed), faults)
+
+
+@pytest.mark.parametrize("scheme", ["mini_batch", "upstream_backup", "barrier", "partially_active"])
+def test_a_job_that_begins_behind_the_last_window_ends(scheme: str, tmp_path: Path) -> None:
+    short = {"items": 16, "windows": 2, "disk_s": 0.001}
+    SavingAtTheEnd(DataflowCase(MAKERS["aligned"], "windows", **short, log=[]), FIRST, tmp_path).run_to_savepoint()
+    simulation = Begun(DataflowCase(EXACT[scheme], "windows", **short, log=[]), FIRST, tmp_path)
+    run_or_replay(simulation, __file__, f"behind_the_last_window and {scheme}")
+    assert not errors(simulation).any()
 
 
 LARGE = [
