@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.files import replace as replace_file
+from riprap.codec.ids import WorkerId
 from riprap.codec.json_text import to_json
 from riprap.engine.pages.fill import fill
 from riprap.engine.profile.spans import (
@@ -72,9 +73,10 @@ class Profile:
         place = {stage: number for number, stage in enumerate(self.stages)}
 
         def rank(thread: ThreadSpans) -> tuple[Any, ...]:
-            stage, _, index = thread.worker.partition(".")
+            worker = WorkerId.parse(thread.worker)
             io = NETWORK.index(thread.thread) if thread.is_network else -1
-            return place.get(stage, len(place)), int(index), thread.incarnation, io, thread.thread
+            at = place.get(worker.stage, len(place))
+            return at, worker.index, worker.copy, thread.incarnation, io, thread.thread
 
         return sorted(self.threads, key=rank)
 

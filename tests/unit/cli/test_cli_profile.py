@@ -151,6 +151,13 @@ def test_the_page_shows_every_thread_of_every_worker(tmp_path: Path) -> None:
     assert "<td>ZMQbg/IO/0</td><td>0.05 s</td>" in text
 
 
+def test_an_active_replica_stands_behind_its_primary(tmp_path: Path) -> None:
+    for incarnation in ("processor.1#1", "processor.0~1#1", "processor.0#2"):
+        leave(tmp_path, incarnation, "compute")
+    _, data = made(tmp_path, [row(1, 1.0, 0.02)])
+    assert [lane["worker"] for lane in data["lanes"]] == ["processor.0#2", "processor.0~1", "processor.1"]
+
+
 class Links(HTMLParser):
     """Collects what a page would load."""
 
