@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,10 +115,12 @@ def _metrics(run_dir: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def _notes(path: Path) -> Iterable[tuple[int, int, str, float]]:
-    with path.open(newline="") as stream:
-        for fields in csv.reader(stream):
-            if len(fields) == 4 and fields[0].isdecimal():  # neither the heading nor a line that is being written
-                yield int(fields[0]), int(fields[1]), fields[2], float(fields[3])
+    """The whole lines: of one that is being written, the number may be there in part."""
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1].decode(errors="replace")
+    for fields in csv.reader(io.StringIO(whole, newline="")):
+        if len(fields) == 4 and fields[0].isdecimal():  # not the heading
+            yield int(fields[0]), int(fields[1]), fields[2], float(fields[3])
 
 
 def _failures(events: Sequence[Mapping[str, Any]], began: float) -> list[Mark]:

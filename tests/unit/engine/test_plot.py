@@ -57,6 +57,13 @@ def test_metrics_are_drawn_over_items_each_epoch_once(tmp_path: Path) -> None:
     assert [text.get_text() for text in metrics.get_legend().get_texts()] == ["loss", "accuracy"]
 
 
+@pytest.mark.parametrize("torn", ["9,900,loss,", "9,900,loss,-", "9,900,loss,0.1"])
+def test_a_line_that_is_being_written_is_left_out(tmp_path: Path, torn: str) -> None:
+    (write_run(tmp_path) / "metrics.csv").write_text(f"epoch,items,metric,value\n8,800,loss,0.125\n{torn}")
+    items, values = read_series(tmp_path).metrics["loss"]
+    assert (items.tolist(), values.tolist()) == ([800], [0.125])
+
+
 def test_throughput_adds_up_to_the_items_and_latency_keeps_the_longest(tmp_path: Path) -> None:
     _, throughput, latency, _ = draw(write_run(tmp_path, epochs=500)).axes
     values, edges, _ = artists(throughput, "items per second")[0].get_data()
