@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 
 def is_rate(value: Any) -> bool:
-    """True for a finite number that is not below 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    """True for a number that is not below 0, and none that a float cannot hold: YAML's integers have no end."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def wrong_number(value: Any) -> str:

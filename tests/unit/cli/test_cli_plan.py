@@ -212,6 +212,8 @@ RATES = {
     "links: {read->sketch: [[1, 0]]}": "expected 2 lists (tasks of read) of 2 rates (tasks of sketch)",
     "links: {read->sketch: [[1, 2], [0, 1]]}": "0 at [0][1]: under one_to_one read.0 sends nothing to sketch.1",
     "correlated_inputs: {merge: 1}": "expected true or false",
+    f"sources: {{read: 1{'0' * 400}}}": "expected items per second of all its tasks",
+    f"selectivity: {{sketch: 1{'0' * 400}}}": "expected a finite number above 0",
     "sources: 3": "1: sources: is 3; expected a mapping",
     "[1]": "is not a mapping",
     "sources: [": "not valid YAML",
@@ -234,6 +236,7 @@ DOMAINS = {
     "r1: {task: [read.0]}": "expected a mapping with the list tasks",
     "r1: {tasks: [], likely: 1}": "r1.likely: unknown key",
     "r1: {tasks: [], probability: 0}": "r1.probability: is 0; expected a finite number above 0",
+    f"r1: {{tasks: [], probability: 1{'0' * 400}}}": "expected a finite number above 0",
 }
 
 
