@@ -18,7 +18,7 @@ from riprap.configs.problems import FieldPath, Problem, config_error
 from riprap.configs.schemes import SCHEMES
 from riprap.configs.sections import Input
 from riprap.configs.shape import StageName
-from riprap.configs.topology import Draft, Topology
+from riprap.configs.topology import EDGES_MAX, STAGES_MAX, Draft, Topology
 from riprap.configs.validation import TOPOLOGY, accepted, resolved, section_problems, sound_parts
 
 STAGE_NAME = TypeAdapter(StageName)
@@ -77,8 +77,9 @@ def check_values(values: dict[str, Any], checks: Sequence[Check], *, with_input:
 
 def _draft(values: dict[str, Any], parts: Parts) -> Draft:
     """The topology of what is sound."""
-    names = [name for name in parts.stages if accepted(STAGE_NAME, name) is not None]
-    edges = [index for index, edge in parts.edges.items() if {edge.upstream, edge.downstream} <= set(names)]
+    names = [name for name in parts.stages if accepted(STAGE_NAME, name) is not None][:STAGES_MAX]
+    known = set(names)
+    edges = [index for index, edge in parts.edges.items() if {edge.upstream, edge.downstream} <= known][:EDGES_MAX]
     others = set(Topology.keys()) - {"stages", "edges"}
     given = {name: value for name, value in values.items() if name in others}
     stages_and_edges = {

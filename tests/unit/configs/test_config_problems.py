@@ -10,6 +10,7 @@ import pytest
 from riprap.codec.errors import ConfigError
 from riprap.configs.document import BYTES_MAX
 from riprap.configs.loading import load
+from riprap.configs.topology import EDGES_MAX, STAGES_MAX
 
 Write = Callable[..., Path]
 
@@ -174,3 +175,12 @@ def test_further_checks_are_reported_with_lines(write: Write) -> None:
     path = write()
     with pytest.raises(ConfigError, match=rf"{path}:11: stages.processor.options.rate: too small; expected more"):
         load(path, checks=[lambda topology: [Problem(("stages", "processor", "options", "rate"), "too small", "more")]])
+
+
+def test_more_stages_or_edges_than_a_topology_may_have(write: Write) -> None:
+    stages = "".join(f"  more{n}: {{operator: shard_source:ShardSource}}\n" for n in range(STAGES_MAX))
+    with pytest.raises(ConfigError, match=f"job.yaml:5: stages: .*; expected at most {STAGES_MAX} of them"):
+        load(write(("edges:\n", f"{stages}edges:\n")))
+    edge = "  - {from: sink, to: processor, feedback: true}\n"
+    with pytest.raises(ConfigError, match=f"job.yaml:14: edges: .*; expected at most {EDGES_MAX} of them"):
+        load(write((edge, edge * EDGES_MAX)))
