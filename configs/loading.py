@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from riprap.codec.errors import ConfigError
 from riprap.configs.checks import Parts, check_inputs, check_parts, is_whole, scheme_problems
 from riprap.configs.document import Document, read_document
 from riprap.configs.overrides import apply_sets, parse_set
@@ -51,7 +53,7 @@ def load(
     if problems:
         ordered = sorted(dict.fromkeys(problems), key=lambda problem: (not problem.leads, where.order(problem.path)))
         raise config_error(where, document.file, ordered)
-    return _topology(TOPOLOGY.validate_python(values))
+    return _rooted_everywhere(resolved(TOPOLOGY.validate_python(values)))
 
 
 def _write_out_schemes(values: dict[str, Any]) -> None:
@@ -92,9 +94,12 @@ def _draft(values: dict[str, Any], parts: Parts) -> Draft:
         wrong = {details["loc"][0] for details in error.errors(include_url=False)}
         sound = {name: value for name, value in given.items() if name not in wrong}
         file = TOPOLOGY.validate_python(STAND_INS | sound | stages_and_edges)
+    with suppress(ConfigError):  # of a plan that cannot be read, which the problems of its scheme tell
+        file = resolved(file)
     section = values.get("fault_tolerance")
     scheme = section.get("scheme") if isinstance(section, dict) else None
-    return Draft(_topology(file), is_whole(parts), scheme if isinstance(scheme, str) and scheme in SCHEMES else None)
+    topology = _rooted_everywhere(file)
+    return Draft(topology, is_whole(parts), scheme if isinstance(scheme, str) and scheme in SCHEMES else None)
 
 
 class _Where:
@@ -117,15 +122,14 @@ class _Where:
         return next((self._set_texts[prefix] for prefix in prefixes if prefix in self._set_texts), None)
 
 
-def _topology(file: Topology) -> Topology:
-    """The topology of a sound file, with paths that do not depend on the working directory."""
-    whole = resolved(file)
-    stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in whole.stages.items()}
+def _rooted_everywhere(file: Topology) -> Topology:
+    """The same with paths that do not depend on the working directory."""
+    stages = {name: replace(stage, input=stage.input and _rooted(stage.input)) for name, stage in file.stages.items()}
     backup, output = file.backup, file.output
     if backup.storage and "://" not in backup.storage:
         backup = replace(backup, storage=str(Path(backup.storage).resolve()))
     return replace(
-        whole,
+        file,
         input=_rooted(file.input),
         stages=MappingProxyType(stages),
         backup=backup,

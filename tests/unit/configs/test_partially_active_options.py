@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from riprap.codec.errors import ConfigError
+from riprap.configs.loading import load
 from riprap.configs.schemes import PartiallyActiveOptions
 from riprap.configs.shape import EdgeSection, Shape, placed
 from riprap.configs.topology import Topology
@@ -226,3 +227,18 @@ def test_who_adapts_builds_copies_anew() -> None:
     ]
     (found,) = problems({"adapt": True, "checkpoint_s": None, "replay_s": 3})
     assert found.startswith("fault_tolerance.adapt is given, and checkpoint_s is null")
+
+
+@pytest.mark.parametrize("content", [None, "no plan"])
+def test_a_plan_that_cannot_be_read_is_told_with_its_line_and_all_else(tmp_path: Path, content: str | None) -> None:
+    file, path = tmp_path / "job.yaml", tmp_path / "plan.json"
+    if content is not None:
+        path.write_text(content)
+    stages = {name: {"operator": "a:B", "parallelism": tasks} for name, tasks in STAGES.items()}
+    scheme = {"scheme": "partially_active", "plan": str(path)}
+    values = {"job": "trial", "micro_batch": 0, "stages": stages, "edges": EDGES, "fault_tolerance": scheme}
+    file.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items()))
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    said = str(caught.value)
+    assert f"{file}:2: micro_batch: is 0" in said and f"{file}:5: fault_tolerance.plan: {path} " in said
