@@ -28,6 +28,7 @@ with importing():
     from riprap.engine.run.execute import Kill, run_to_end
     from riprap.engine.run.snapshot import Snapshot
     from riprap.engine.run.start import Start, start_again, start_anew
+    from riprap.engine.run_directory.directory import read_summary
     from riprap.engine.services.hosts import pretended_hosts
     from riprap.operators import by_value
 
@@ -64,8 +65,8 @@ class Launcher:
         """Run the job to its end; returns the outcome."""
         try:
             _, failure = run_to_end(start, self, order["zookeeper"], order["standby"], self._take_kill)
-        except KeyboardInterrupt:
-            return {"phase": "CANCELLED"}
+        except KeyboardInterrupt:  # it may have come when nothing was left to cancel
+            return {"phase": "COMPLETED" if read_summary(start.run_dir).get("completed") else "CANCELLED"}
         except Exception as error:
             return {"phase": "FAILED", **_described(error)}
         return {"phase": "FAILED", **_described(failure)} if failure else {"phase": "COMPLETED"}
@@ -80,7 +81,8 @@ class Launcher:
             channel.send(self._end, {"type": messages.PROGRESS, **asdict(snapshot)})
 
     def close(self) -> None:
-        """Nothing to clean up."""
+        """The job has ended. To cancel it now would stop the clean-up half way, and leave it without a summary."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     # what the program says
     def _obey(self, program: int) -> None:

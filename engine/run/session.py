@@ -78,8 +78,8 @@ class Session:
         try:
             self._run()
         finally:
-            self._injector.stop()
             self._display.close()
+            self._injector.stop()
             self._services.stop()
             self._keep_zookeeper_log()
             self._remove_part()

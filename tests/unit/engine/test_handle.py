@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
 from riprap.controller import channel
+from riprap.engine.api import launcher as launcher_process
 from riprap.engine.api import messages
 from riprap.engine.api.epochs import CommittedEpochs
 from riprap.engine.api.run import Run
@@ -168,6 +172,43 @@ def test_an_epoch_of_several_sinks_is_theirs_together(tmp_path: Path) -> None:
     commit(tmp_path, 2, name="epochs.1.csv")
     commit(tmp_path, 3, name="epochs.0.csv")
     assert [(one.epoch, one.items) for one in epochs.take(whole=False)] == [(2, 20), (3, 10)]
+
+
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """The launcher's last words on a job that is cancelled in the midst of these calls, made with its display."""
+
+    def last_words(*calls: Callable[[Any], None]) -> dict[str, Any]:
+        def run_to_end(start: Any, display: Any, *_: Any) -> tuple[dict[str, Any], None]:
+            for call in calls:
+                call(display)
+            return {}, None
+
+        monkeypatch.setattr(launcher_process, "run_to_end", run_to_end)
+        start, order = SimpleNamespace(run_dir=tmp_path), {"zookeeper": None, "standby": 0}
+        with socket.socket() as end:
+            return launcher_process.Launcher(end)._run(start, order)  # type: ignore[arg-type]
+
+    before = signal.signal(signal.SIGTERM, launcher_process._interrupt)
+    yield last_words
+    signal.signal(signal.SIGTERM, before)
+
+
+def cancel(display: Any) -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_job_that_is_cancelled_while_all_is_taken_down_stays_as_it_is(ending: Callable[..., dict[str, Any]]) -> None:
+    taken_down: list[Any] = []
+    assert ending(lambda display: display.close(), cancel, taken_down.append) == {"phase": "COMPLETED"}
+    assert taken_down, "to the end"
+
+
+@pytest.mark.parametrize(("completed", "phase"), [(True, "COMPLETED"), (False, "CANCELLED")])
+def test_an_order_to_cancel_that_comes_too_late_cancels_nothing(
+    ending: Callable[..., dict[str, Any]], tmp_path: Path, completed: bool, phase: str
+) -> None:
+    assert ending(lambda _: write_summary(tmp_path, {"completed": completed}), cancel) == {"phase": phase}
 
 
 @pytest.mark.parametrize("kind", [ConfigError, DataError, JobFailed, RiprapError])
