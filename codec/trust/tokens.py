@@ -44,7 +44,8 @@ class Token(NamedTuple):
             token = cls(*fields)
             if [type(field) for field in token] != [str, bytes, bytes] or {*map(len, token[1:])} != {40}:
                 raise ValueError
-            zmq.curve_public(token.secret)
+            for key in (token.controller, token.secret):
+                zmq.curve_public(key)  # refuses what is no Z85
         except (ValueError, TypeError, binascii.Error, msgpack.UnpackException, zmq.ZMQError) as error:
             raise ConfigError("that is no token, or not the whole of one", REMEDY) from error
         return token

@@ -33,6 +33,7 @@ def test_a_token_is_one_word_that_reads_back() -> None:
         PREFIX + base64.urlsafe_b64encode(msgpack.packb(["tcp://a:1", b"x" * 40])).decode(),
         PREFIX + base64.urlsafe_b64encode(msgpack.packb(["tcp://a:1", b"x" * 40, b"\x7f" * 40])).decode(),
         PREFIX + base64.urlsafe_b64encode(msgpack.packb([1, "x" * 40, b"y" * 40])).decode(),
+        TOKEN._replace(controller=b"\x7f" * 40).text(),
     ],
 )  # fmt: skip
 def test_what_is_no_token_is_refused(text: str) -> None:
