@@ -12,7 +12,7 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.codec.importing import own_line
 from riprap.engine.show.records import epochs, failures, metrics, recoveries
-from riprap.engine.show.run import RunFiles, arrays_of
+from riprap.engine.show.run import RunFiles, arrays_of, rows_in
 from riprap.operators.base import Operator, Sink
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.tables import Table, joined, length_of
@@ -61,7 +61,7 @@ def _output(operator: type[Operator], paths: list[Path]) -> Table:
     """The rows that sinks put out, an item of the input a row."""
     parts = []
     for number, path in enumerate(paths):
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        rows = rows_in(path)
         names = operator.output_columns(rows.shape[1]) if issubclass(operator, Sink) else []
         columns = {"item": np.arange(len(rows)), **dict(zip(names, rows.T, strict=True))}
         parts.append({"task": np.full(len(rows), number), **columns} if len(paths) > 1 else columns)

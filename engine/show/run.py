@@ -80,3 +80,11 @@ def arrays_of(path: Path) -> dict[str, np.ndarray]:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read: {error}", "run the job anew") from error
+
+
+def rows_in(path: Path) -> np.ndarray:
+    """The rows of an .npy file, where they lie. DataError when it is damaged, or a sink is just beginning it anew."""
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read: {error}", "try again if the job goes on, else run it anew") from error

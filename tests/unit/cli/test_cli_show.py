@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +138,13 @@ def test_what_is_not_there_is_named(words: Path, tmp_path: Path) -> None:
     np.savez(words / "model.0.npz", other=[1])
     with pytest.raises(DataError, match=r"CountWords cannot say how its results read"):
         show(words)
+
+
+@pytest.mark.parametrize("kept", [0, 50, 200])
+def test_rows_that_are_not_all_there_are_refused(tmp_path: Path, kept: int) -> None:
+    """As a full disk leaves them, or a sink that cuts off what was not durable."""
+    run = run_directory(tmp_path, "logistic_regression:Model")
+    np.save(run / "output.npy", np.zeros((100, 2)))
+    os.truncate(run / "output.npy", kept)
+    with pytest.raises(DataError, match=r"output.npy cannot be read: .*\n.*if the job goes on"):
+        show(run)
