@@ -142,9 +142,9 @@ class Run:
             self._killed = None
             self._send({"type": messages.KILL, "target": target})
             with self._changed:
-                self._changed.wait_for(lambda: self._killed is not None or self._ended, ANSWER_S)
+                self._changed.wait_for(lambda: self._ended or self._is_answered(target), ANSWER_S)
                 answer, names, ended = self._killed, ", ".join(self._progress.workers) or "none yet", self._ended
-        if answer is None or not answer["done"]:
+        if answer is None or not answer["done"] or answer["target"] != target:
             remedy = "the job has ended: kill earlier, or give it more input" if ended else f"name one of: {names}"
             raise ConfigError(f"no {target} of job {self.job} is running now", remedy)
 
@@ -171,6 +171,10 @@ class Run:
 
     def _repr_html_(self) -> str:
         return page(self.job, self.directory, self.progress(), self.metrics, self.failures)
+
+    def _is_answered(self, target: str) -> bool:
+        """The answer to an earlier order, which was not waited for any longer, does not count."""
+        return self._killed is not None and self._killed["target"] == target
 
     def _send(self, message: Message) -> None:
         """Tell the launcher; nothing to one that is gone."""

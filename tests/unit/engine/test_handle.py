@@ -19,6 +19,7 @@ from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
 from riprap.controller import channel
 from riprap.engine.api import launcher as launcher_process
 from riprap.engine.api import messages
+from riprap.engine.api import run as run_module
 from riprap.engine.api.epochs import CommittedEpochs
 from riprap.engine.api.run import Run
 from riprap.engine.run.snapshot import Snapshot
@@ -130,6 +131,25 @@ def test_an_order_to_kill_is_answered(launcher: Launcher, done: bool) -> None:
             launcher.run.kill("processor.1")
     thread.join()
     assert orders == [{"type": messages.KILL, "target": "processor.1"}]
+
+
+def test_an_answer_that_comes_late_is_none_to_the_next_order(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "ANSWER_S", 0.01)
+    with pytest.raises(ConfigError, match="no processor.1 of job"):
+        launcher.run.kill("processor.1")
+    monkeypatch.setattr(run_module, "ANSWER_S", 60.0)
+
+    def obey() -> None:
+        for target, done in ((launcher.hear()["target"], True), (launcher.hear()["target"], False)):
+            launcher.tell(messages.KILLED, target=target, done=done)
+
+    thread = threading.Thread(target=obey)
+    thread.start()
+    with pytest.raises(ConfigError, match="no processor.0 of job"):
+        launcher.run.kill("processor.0")
+    thread.join()
 
 
 def test_leaving_early_cancels_and_waits_for_the_end(launcher: Launcher) -> None:
