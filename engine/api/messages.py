@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
-from riprap.controller.messages import Message
+from riprap.controller.messages import TEXT_MAX, Message
 
 ORDER, KILL, CANCEL = "order", "kill", "cancel"
 """From the program: the first message, which names the job to run; SIGKILL for a worker or service; end the job now."""
@@ -21,8 +21,12 @@ _ERRORS = {kind.__name__: kind for kind in (ConfigError, DataError, JobFailed, R
 
 
 def of_error(error: RiprapError) -> dict[str, str]:
-    """An error as part of a message."""
-    return {"kind": type(error).__name__, "error": str(error.args[0]), "remedy": error.remedy}
+    """An error as part of a message, which has room for it: file names need be no text, and users' errors no end."""
+    return {"kind": type(error).__name__, "error": _carried(str(error.args[0])), "remedy": _carried(error.remedy)}
+
+
+def _carried(text: str) -> str:
+    return text[:TEXT_MAX].encode(errors="backslashreplace").decode()
 
 
 def to_error(message: Mapping[str, Any]) -> RiprapError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -235,3 +236,12 @@ def test_an_order_to_cancel_that_comes_too_late_cancels_nothing(
 def test_an_error_passes_as_it_is(kind: type[RiprapError]) -> None:
     passed = messages.to_error(messages.of_error(kind("what", "remedy")))
     assert type(passed) is kind and str(passed) == str(kind("what", "remedy"))
+
+
+def test_an_error_passes_whatever_its_text(launcher: Launcher) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    error = DataError(f"{name} cannot be read: {'x' * channel.CHANNEL_BYTES_MAX}", f"remove {name}")
+    launcher.tell(messages.ENDED, phase="FAILED", **messages.of_error(error))
+    launcher.exit()
+    with pytest.raises(DataError, match=r"^caf\\udce9.txt cannot be read: x+\n  remedy: remove caf\\udce9.txt$"):
+        launcher.run.wait(120)
