@@ -106,7 +106,7 @@ class Launcher:
         self._tell({"type": messages.KILLED, "target": order["target"], "done": done})
 
     def _tell_last(self, message: Message) -> None:
-        """The same, of the last message: a program that has it may close the channel at once, which is no interrupt."""
+        """Tell how it ended. A program that then closes its end of the channel has nothing to interrupt any more."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._tell(message)
 

@@ -196,7 +196,17 @@ def test_an_epoch_of_several_sinks_is_theirs_together(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+def interrupted_by_sigterm() -> Iterator[None]:
+    """As the launcher's process is."""
+    before = signal.signal(signal.SIGTERM, launcher_process._interrupt)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def ending(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, interrupted_by_sigterm: None
+) -> Callable[..., dict[str, Any]]:
     """The launcher's last words on a job that is cancelled in the midst of these calls, made with its display."""
 
     def last_words(*calls: Callable[[Any], None]) -> dict[str, Any]:
@@ -210,9 +220,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable
         with socket.socket() as end:
             return launcher_process.Launcher(end)._run(start, order)  # type: ignore[arg-type]
 
-    before = signal.signal(signal.SIGTERM, launcher_process._interrupt)
-    yield last_words
-    signal.signal(signal.SIGTERM, before)
+    return last_words
 
 
 def cancel(display: Any) -> None:
@@ -230,6 +238,25 @@ def test_an_order_to_cancel_that_comes_too_late_cancels_nothing(
     ending: Callable[..., dict[str, Any]], tmp_path: Path, completed: bool, phase: str
 ) -> None:
     assert ending(lambda _: write_summary(tmp_path, {"completed": completed}), cancel) == {"phase": phase}
+
+
+def test_nothing_interrupts_a_launcher_that_has_refused_its_order(
+    monkeypatch: pytest.MonkeyPatch, interrupted_by_sigterm: None
+) -> None:
+    """The program closes its end then, which is else a reason to end the job."""
+
+    def refuse(order: Any) -> None:
+        raise ConfigError("a mistake", "correct it")
+
+    monkeypatch.setattr(launcher_process, "_start", refuse)
+    monkeypatch.setattr(launcher_process.Launcher, "_obey", lambda launcher, program: None)
+    ours, theirs = channel.pair()
+    with ours, theirs:
+        channel.send(ours, {"type": messages.ORDER, "program": 0})
+        launcher_process.Launcher(theirs).run()
+        cancel(None)
+        received = channel.receive(ours)
+    assert received is not None and received[0]["type"] == messages.REFUSED
 
 
 @pytest.mark.parametrize("kind", [ConfigError, DataError, JobFailed, RiprapError])
