@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,36 @@ BYTES_MAX = 1 << 25
 def old_of(path: str | os.PathLike[str]) -> str:
     """The path under which a log is kept until the next one is full too."""
     return f"{os.fspath(path)}.old"
+
+
+def events_in(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The events logged so far, as far as they are kept; a line that is still being written is left out."""
+    with ExitStack() as opened:
+        # The newer one first: a log that is begun anew between the two is the older one then, and not missed.
+        files = [opened.enter_context(open(fd, errors="replace")) for fd in _opened(path, old_of(path))]
+        for file in reversed(files):
+            yield from _whole_lines(file.read())
+
+
+def _opened(*paths: str | os.PathLike[str]) -> list[int]:
+    """Descriptors of the files that are there, of each one."""
+    found: list[int] = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    if len(found) > 1 and os.path.samestat(*map(os.fstat, found)):
+        os.close(found.pop())
+    return found
+
+
+def _whole_lines(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # it is being written, or its writer was killed
+        if isinstance(event, dict):
+            yield event
 
 
 class EventLog:

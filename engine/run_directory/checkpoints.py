@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from riprap.codec.events import old_of
+from riprap.codec.events import events_in
 from riprap.controller.checkpointing import CHECKPOINTS
 
 
@@ -38,7 +37,7 @@ class Checkpoint:
 def read_checkpoints(run_dir: Path) -> list[Checkpoint]:
     """The checkpoints that ended, in the order of their numbers, as far as kept; empty for a job that makes none."""
     found: dict[int, Checkpoint] = {}
-    for event in _events(run_dir):
+    for event in events_in(run_dir / CHECKPOINTS):
         number = event.get("checkpoint")
         if event.get("event") not in ("completed", "aborted") or not isinstance(number, int):
             continue
@@ -68,18 +67,3 @@ def summed_up(checkpoints: Sequence[Checkpoint]) -> dict[str, Any]:
         "duration_ms": {"median": at[49], "p99": at[98], "max": durations[-1] if durations else 0.0},
         "bytes": sum(one.nbytes or 0 for one in whole),
     }
-
-
-def _events(run_dir: Path) -> Iterator[dict[str, Any]]:
-    for path in (old_of(run_dir / CHECKPOINTS), run_dir / CHECKPOINTS):
-        try:
-            lines = Path(path).read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            continue
-        for line in lines:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue  # it is being written, or its writer was killed
-            if isinstance(event, dict):
-                yield event

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riprap.codec.errors import ConfigError
-from riprap.codec.events import old_of
+from riprap.codec.events import events_in
 from riprap.codec.files import no_space, replace, replacing
 from riprap.codec.json_text import to_json
 from riprap.engine.run_directory.attempts import ATTEMPTS, resume_command
@@ -82,20 +82,8 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 
 def read_events(run_dir: Path) -> Iterator[dict[str, Any]]:
-    """The events logged so far, as far as they are kept (codec/events.py); a line that is still being written is left
-    out."""
-    for path in (old_of(run_dir / EVENTS), run_dir / EVENTS):
-        try:
-            text = Path(path).read_text(errors="replace")
-        except FileNotFoundError:
-            continue
-        for line in text.splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
+    """The events logged so far, as far as they are kept (codec/events.py)."""
+    return events_in(run_dir / EVENTS)
 
 
 def _make_fresh(path: Path) -> Path:

@@ -57,3 +57,37 @@ def test_a_full_log_is_begun_anew_by_whoever_writes_next(tmp_path: Path, monkeyp
     assert sorted(numbers) == list(range(min(numbers), 300)) and len(numbers) > 10, "the newest, and none is missing"
     for log in logs:
         log.close()
+
+
+def test_a_log_that_is_begun_anew_while_it_is_read_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riprap.codec.events.BYTES_MAX", 2_000)
+    log = EventLog(path := tmp_path / "events.jsonl")
+    written = 0
+
+    def write_until_it_is_begun_anew() -> None:
+        nonlocal written
+        begun = path.stat().st_ino
+        while path.stat().st_ino == begun:
+            log.write("something", number=written)
+            written += 1
+
+    write_until_it_is_begun_anew()
+    log.write("something", number=written)
+    written += 1
+    before, reading = written, read_events(tmp_path)
+    numbers = [next(reading)["number"]]
+    write_until_it_is_begun_anew()
+    numbers += [event["number"] for event in reading]
+    assert numbers[:before] == list(range(before))
+    log.close()
+
+
+def test_a_log_that_is_begun_anew_as_it_is_opened_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path)
+    log.write("first")
+    log.close()
+    path.with_name("events.jsonl.old").hardlink_to(path)
+    assert [event["event"] for event in read_events(tmp_path)] == ["first"]

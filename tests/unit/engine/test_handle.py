@@ -138,7 +138,7 @@ def test_an_answer_that_comes_late_is_none_to_the_next_order(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "ANSWER_S", 0.01)
-    with pytest.raises(ConfigError, match="no processor.1 of job"):
+    with pytest.raises(ConfigError, match=r"no processor.1 of job"):
         launcher.run.kill("processor.1")
     monkeypatch.setattr(run_module, "ANSWER_S", 60.0)
 
@@ -148,7 +148,7 @@ def test_an_answer_that_comes_late_is_none_to_the_next_order(
 
     thread = threading.Thread(target=obey)
     thread.start()
-    with pytest.raises(ConfigError, match="no processor.0 of job"):
+    with pytest.raises(ConfigError, match=r"no processor.0 of job"):
         launcher.run.kill("processor.0")
     thread.join()
 
