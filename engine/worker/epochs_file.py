@@ -70,8 +70,16 @@ class EpochsFile:
 
     def append(self, entries: list[tuple[int, str]]) -> None:
         """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
-        fd = self._open()
-        fcntl.flock(fd, fcntl.LOCK_EX)  # who wrote before may not know yet that another does
+        fd = self._locked()
+        try:
+            self._append(fd, entries)
+            if self._lines > EPOCHS_MAX:
+                self._leave_out_oldest()
+        finally:
+            if self._fd is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _append(self, fd: int, entries: list[tuple[int, str]]) -> None:
         if os.fstat(fd).st_size != self._size:
             self._read()
         lines = [line for epoch, line in entries if epoch > self.last]
@@ -80,9 +88,6 @@ class EpochsFile:
         self.items += sum(int(line.split(",", 2)[1]) for line in lines)
         self._size = os.fstat(fd).st_size
         self._lines += len(lines)
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        if self._lines > EPOCHS_MAX:
-            self._leave_out_oldest()
 
     def change_clock(self) -> None:
         """Say that `committed_at` is on another host's clock from here on."""
@@ -94,6 +99,14 @@ class EpochsFile:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def _locked(self) -> int:
+        """The open file, locked: who wrote before may not know yet that another does."""
+        while True:
+            fd = self._open()
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _is_of(fd, self.path):  # else another has begun it anew while this one waited
+                return fd
 
     def _open(self) -> int:
         if self._fd is not None and not _is_of(self._fd, self.path):  # another incarnation has left out the oldest

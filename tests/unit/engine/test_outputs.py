@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Barrier
 
@@ -14,6 +14,7 @@ import pytest
 from fake_port import processor, sink, source
 
 from riprap.codec.errors import DataError
+from riprap.codec.files import replace
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
@@ -302,6 +303,32 @@ def test_a_life_goes_on_in_the_file_that_another_has_begun_anew(
     tail = EpochTail(tmp_path / "epochs.csv")
     tail.refresh()
     assert (tail.epoch, tail.items) == (12, 36)
+
+
+def test_what_another_announces_while_the_oldest_are_left_out_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "epochs.csv"
+    first, second = EpochsFile(path), EpochsFile(path)
+    lines = [(epoch, f"{epoch},1,0.5,1.0\n") for epoch in range(1, 14)]
+    first.append(lines[:10])
+    with ThreadPoolExecutor(1) as pool:
+        announced: list[Future[None]] = []
+
+        def replace_slowly(path: Path, content: str) -> None:
+            monkeypatch.undo()
+            announced.append(pool.submit(second.append, lines[:12]))
+            wait(announced, 0.2)
+            replace(path, content)
+
+        monkeypatch.setattr("riprap.engine.worker.epochs_file.EPOCHS_MAX", 10)
+        monkeypatch.setattr("riprap.engine.worker.epochs_file.replace", replace_slowly)
+        first.append(lines[10:11])
+        announced[0].result(60)
+    first.append(lines[12:])
+    tail = EpochTail(path)
+    tail.refresh()
+    assert (tail.epoch, tail.items) == (13, 13)
 
 
 def test_two_that_announce_the_same_at_once_announce_it_once(tmp_path: Path) -> None:
