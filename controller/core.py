@@ -105,6 +105,7 @@ class Core:
             if job is not None:
                 job.hear(report.instance, row)
         for job in self.jobs.values():
+            job.unheard.discard(report.instance)
             job.trim()
         for name, revision in report.revisions.items():
             job = self.jobs.get(name)

@@ -21,7 +21,7 @@ from riprap.controller.record import UNASSIGNED, Assignment, JobRecord
 from riprap.controller.reports import EXITED, WorkerReport
 from riprap.controller.reports import UP as REPORTED_UP
 from riprap.controller.steps import Plan
-from riprap.controller.view import DOWN, OFF, STARTING, UP, View, WorkerView
+from riprap.controller.view import DOWN, OFF, STARTING, UNHEARD, UP, View, WorkerView
 
 PAST_ROWS_MAX = 256
 FAILURES_MAX = 200
@@ -98,6 +98,8 @@ class LedJob:
         self.writers = {sink: sink for sink in copied} | {copy.primary: copy for copy in record.writers}
         """Of each destination with a replica, the copy that writes its output."""
         self.tasks = {worker: self._restored(worker, record.tasks.get(worker), now) for worker in spec.workers}
+        self.unheard = {task.assignment.instance for task in self.tasks.values()}
+        """The agents to which a former leader gave workers, as far as they have not reported to this one."""
         self.unsettled = set(record.unsettled)
         self.durable: JobRecord | None = None
         self.writing: JobRecord | None = None
@@ -285,6 +287,8 @@ class LedJob:
             state = OFF if task.off else DOWN
         elif row is not None and row.state == REPORTED_UP and task.announced:
             return WorkerView(incarnation, UP, host, row.ipc, row.tcp, row.public_key, writes)
+        elif task.assignment.instance in self.unheard:
+            state = UNHEARD
         else:
             state = DOWN if row is not None and row.state == EXITED else STARTING
         return WorkerView(incarnation, state, host, writes=writes)

@@ -206,7 +206,7 @@ def _waiting_for(run: Moment, worker: WorkerId) -> str:
         return "no agent is there to run it"
     if not run.job.may_run(worker):
         return "ZooKeeper has not confirmed its incarnation"
-    row = run.job.row(worker)
-    return f"the agent of {task.assignment.host} has " + (
-        "not started it" if row is None else "started it, it is not ready"
-    )
+    row, agent = run.job.row(worker), f"the agent of {task.assignment.host} has"
+    if task.assignment.instance in run.job.unheard:
+        return f"{agent} not reported since another controller leads"
+    return f"{agent} not started it" if row is None else f"{agent} started it, it is not ready"

@@ -15,6 +15,7 @@ STARTING = "starting"
 UP = "up"
 DOWN = "down"
 OFF = "off"
+UNHEARD = "unheard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class WorkerView:
     """One worker as its peers may see it.
 
     `state` is starting (assigned, not ready), up (at `ipc` on its host and, unless empty, at `tcp`), down (fenced;
-    messages of this and of older incarnations are refused) or off (down, and a replica that is not to run now). `key`
-    is its public key, by which its peers know it.
+    messages of this and of older incarnations are refused), off (down, and a replica that is not to run now) or unheard
+    (a former leader assigned it, and its agent has not reported to this one: it may be up, so peers are told nothing of
+    it). `key` is its public key, by which its peers know it.
     """
 
     incarnation: Incarnation
@@ -56,7 +58,7 @@ class View:
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
-        """The workers as the wire carries them, by name."""
+        """The workers as the wire carries them, by name; without those that are unheard."""
         return {
             str(worker): {
                 "incarnation": w.incarnation,
@@ -68,6 +70,7 @@ class View:
                 **({"writes": True} if w.writes else {}),
             }
             for worker, w in self.workers.items()
+            if w.state != UNHEARD
         }
 
     def of(self, names: Collection[str] | None) -> dict[str, Any]:
