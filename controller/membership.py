@@ -21,7 +21,8 @@ from riprap.controller.inbox import Inbox
 
 logger = logging.getLogger(__name__)
 
-JOIN_TIMEOUT_S = 5.0  # past the session of a dead predecessor
+JOIN_TIMEOUT_S = 5.0  # at least
+SESSION_SHARE = 1.5  # a session ends with a tick of the server's, and has two at least
 CHECK_S = 1.0  # how often the node is looked for, should a notice be lost
 
 
@@ -61,7 +62,7 @@ class HostMembership:
 
     def _join(self) -> None:
         """Register for the first time; a dead predecessor of that name is waited for until its session ends."""
-        deadline = time.monotonic() + JOIN_TIMEOUT_S
+        deadline = time.monotonic() + max(JOIN_TIMEOUT_S, SESSION_SHARE * session.granted_s(self._client) + CHECK_S)
         while not self._register():
             if time.monotonic() > deadline:
                 raise ConfigError(

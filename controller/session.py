@@ -117,6 +117,11 @@ def open_client(hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S) -> Kaz
     return client
 
 
+def granted_s(client: KazooClient) -> float:
+    """The time for which a session of `open_client` outlives its process: a server has bounds of its own for it."""
+    return float(client._connection.session_s)
+
+
 def acl_of(*owners: Authority) -> list[ACL]:
     """The right of each of these to everything, and of nobody else to anything."""
     return [make_digest_acl(USER, owner.password(ZOOKEEPER), all=True) for owner in owners]

@@ -29,6 +29,9 @@ FIRST_WAIT = 1 / 6
 """The part of kazoo's time for an answer that the first attempt to connect waits; each that was in vain doubles it. So
 two requests that a starting server loses cost half a session, and a slow server has all the time in the end."""
 
+READ_SHARE = 2 / 3
+"""The part of a session's time for which kazoo waits for an answer, in milliseconds."""
+
 Address = tuple[str, int]
 
 LOG = logging.getLogger("kazoo.session")
@@ -74,6 +77,8 @@ class Connection(ConnectionHandler):
         self.failures, self.rounds = {}, 0
         self._admitted = False
         self._wait = FIRST_WAIT
+        self.session_s = 0.0
+        """The silence after which the server ends the session, as it grants it: never less than two of its ticks."""
         self.news = threading.Event()
         """Set when an attempt has failed."""
 
@@ -88,6 +93,7 @@ class Connection(ConnectionHandler):
                 raise
             raise ConnectionDropped(f"not admitted: {error!r}") from error
         self.failures.clear()
+        self.session_s = times[0] / READ_SHARE / 1000
         self._admitted = True
         self._wait = FIRST_WAIT
         return times

@@ -14,6 +14,7 @@ from cluster_harness import PROGRAM, Cluster, await_death, await_that, is_alive,
 
 from riprap.codec.errors import ConfigError, JobFailed, RiprapError
 from riprap.configs.limits import JobLimits
+from riprap.controller import zookeeper
 from riprap.controller.client import Client
 from riprap.controller.session import disconnect, open_client
 from riprap.controller.zookeeper import EmbeddedZooKeeper
@@ -338,6 +339,25 @@ def test_requests_without_a_controller_say_so(chroot: str) -> None:
     with Client(chroot, timeout_s=0.3) as client, pytest.raises(RiprapError, match="no controller leads") as error:
         client.jobs()
     assert error.value.remedy
+
+
+def test_an_agent_waits_for_the_session_of_its_predecessor_however_long_servers_grant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session lasts two ticks at least; ours are of half a second, those of many ensembles of two."""
+    monkeypatch.setattr(zookeeper, "CONFIG", zookeeper.CONFIG.replace("tickTime=500", "tickTime=4000"))
+    with EmbeddedZooKeeper(tmp_path / "zookeeper") as server, Cluster(server.connect_string, tmp_path) as cluster:
+        _, first = cluster.start_both()
+        cluster.await_agents("h1")
+        cluster.kill(first.pid)
+        first.wait()
+        second = cluster.start("agent", "h1")
+
+        def has_joined() -> bool:
+            assert second.poll() is None, cluster.log_of(second).read_text()
+            return bool(cluster.client.agents().get("h1", {}).get("pid") == second.pid)
+
+        await_that("the second agent", has_joined)
 
 
 def test_a_second_agent_of_a_name_is_refused(cluster: Cluster) -> None:
