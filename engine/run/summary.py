@@ -182,12 +182,13 @@ def match_failures(injected: Sequence[Injected], recorded: Iterable[Mapping[str,
     """
     left = [dict(record) for record in recorded]
     failures = []
-    for fault in sorted(injected, key=lambda one: one.at):
+    for fault in sorted(injected, key=lambda one: one.at, reverse=True):  # the last one before a death is its cause
         record = _record_of(fault, left)
         if record:
             left.remove(record)
         since = fault.at if record and _comparable(fault, record) else None
         failures.append(_failure(fault.target, fault.incarnation, fault.action, fault.at, since, record or {}))
+    failures.reverse()
     for record in left:
         worker, incarnation = str(record.get("worker")), record.get("incarnation", 0)
         failures.append(

@@ -143,6 +143,14 @@ def test_a_failure_of_its_own_accord_counts_from_its_detection() -> None:
     assert failure["restored_ms"] == 55.0
 
 
+def test_a_death_is_of_the_last_fault_before_it() -> None:
+    """A slowdown that passed unnoticed did not kill, long after, what the kill did."""
+    slow, kill = Injected("processor.1", 1, "slow", 140.0), Injected("processor.1", 1, "kill", 150.0)
+    failures = match_failures([kill, slow], STATUS["failures"])
+    assert [failure["action"] for failure in failures[:2]] == ["slow", "kill"]
+    assert [failure["detected_ms"] for failure in failures[:2]] == [None, 5.0]
+
+
 def test_a_fault_that_nobody_noticed_has_no_detection() -> None:
     failures = match_failures([Injected("processor.1", 1, "stop", 160.0)], STATUS["failures"])
     assert [(f["action"], f["detected_ms"]) for f in failures] == [("stop", None), ("killed by signal", None)]
