@@ -242,7 +242,11 @@ class BackupClient:
             peer.ask()
 
     def _unavailable(self) -> BackupUnavailable:
-        silent = [peer.address for peer in self._peers if peer.answer is None]
+        silent = [
+            f"{peer.address} ({peer.unreadable})" if peer.unreadable else peer.address
+            for peer in self._peers
+            if peer.answer is None
+        ]
         return BackupUnavailable(
             f"backup servers {', '.join(silent)} did not answer for {self._deadline_s:g} s, and no other is sure to"
             f" have all of {self._name}",

@@ -23,7 +23,7 @@ CALM_PING_S = 0.6  # of one that has acknowledged everything; shorter than what 
 REASON_MAX = 500
 SILENCE_S = 2.0  # of a server, after which the others go on without it
 KNOCK_S = 0.5  # silence after which a server may have another key, where several are known
-RETRY_S = 0.3  # after a server said that it is full
+RETRY_S = 0.3  # after a server said that it is full, or cannot read
 
 
 def is_near(address: str) -> bool:
@@ -103,6 +103,8 @@ class Peer:
         self.fenced = False
         self.full = ""
         """The reason why it could not write the last records sent."""
+        self.unreadable = ""
+        """The reason why it could not read those that it was asked for."""
         self.fetch = self._reads = is_near(address)
         """Records are wanted with the answer; and to be read where they stand, until that fails once."""
         self.checkpoint = 0  # of that checkpoint, if it is not 0
@@ -135,7 +137,7 @@ class Peer:
 
     def is_giving(self, now: float) -> bool:
         """True while it may be sending its records."""
-        return self.fetch and self.answer is None and now < self._unanswered_at + SILENCE_S
+        return self.fetch and self.answer is None and not self._retry_at and now < self._unanswered_at + SILENCE_S
 
     def hear(self) -> None:
         """Take all that has come from the server."""
@@ -182,7 +184,8 @@ class Peer:
         self._ping(time.monotonic())
 
     def watch(self, now: float, patience_s: float) -> None:
-        """Ping, try a full server again; one that is cut off, or silent for too long, is away: connect anew and ask."""
+        """Ping; ask one again that was full, or could not read; connect anew to one that is cut off, or silent for too
+        long, which is away."""
         if not self._opening and self.answer is None and self.acked >= self.sent:
             self.in_sync = True
         if self._retry_at and now > self._retry_at:
@@ -231,7 +234,7 @@ class Peer:
                 self.ask()
                 return
             self._server, self._stalls = str(message.get("server")), protocol.number(message, "stalls")
-            self._opening, self.in_sync, self.acked, self.sent = False, False, 0, 0
+            self._opening, self.in_sync, self.acked, self.sent, self.unreadable = False, False, 0, 0, ""
             self.answer = Answer(message, bodies, self._fetched)
         elif kind == "fenced":
             self.fenced = True
@@ -239,6 +242,10 @@ class Peer:
             self._opening, self.in_sync, self.away = True, False, True
             self._retry_at = time.monotonic() + RETRY_S
             self.full = str(message.get("reason", ""))[:REASON_MAX]
+        elif kind == "unreadable":
+            if protocol.number(message, "answer") == self._asked:
+                self._retry_at = time.monotonic() + RETRY_S
+                self.unreadable = str(message.get("reason", ""))[:REASON_MAX]
         elif kind == "unknown" and not self._opening:
             self.ask()
         elif kind == "pong":

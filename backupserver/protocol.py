@@ -2,6 +2,7 @@
 
 client: open(name, fence, fetch,     server: piece(answer, sizes)..., opened(answer, server, stalls, newest, origins,
              here, checkpoint, answer)       stale, records, dropped, places?, directory?) | fenced(fence)
+                                             | unreadable(answer, reason), ask again
         save(name, fence, seq,               saved(name, seq), all up to seq | unknown(name), open first | fenced(fence)
              incarnation, number, epoch,     | full(name, reason), nothing of it was kept
              kind, floor, since)

@@ -178,13 +178,6 @@ class Segments:
         self.storage.close()
 
     def read(self, place: Place) -> tuple[Head, memoryview] | None:
-        """A record's head and body, None when it is damaged, or cannot be read."""
-        try:
-            return self.read_now(place)
-        except OSError:
-            return None
-
-    def read_now(self, place: Place) -> tuple[Head, memoryview] | None:
         """A record's head and body, None when it is damaged. OSError where it cannot be read, and may be whole."""
         return records.read(memoryview(self.storage.read(place.segment, place.offset, place.length)))
 

@@ -97,7 +97,7 @@ class Server:
         self.store, self._durability, self._interval_s = store, durability, interval_s
         self.id = uuid.uuid4().hex
         self.refused = self.malformed = self.intruders = self.groups = self.syncs = self.records = 0
-        self.full = ""
+        self.full = self.unreadable = ""
         self._writers: dict[str, bytes] = {}
         self._synced: set[str] = set()  # workers of which nothing is lacking here
         self._stale: dict[str, bool] = {}  # what their incarnations were told when they opened
@@ -307,7 +307,12 @@ class Server:
         self._synced.discard(name)
         self._writers[name] = client
         dropped: list[str] = []
-        given = self._give(client, answer, wanted, name, checkpoint, dropped)
+        try:
+            given = self._give(client, answer, wanted, name, checkpoint, dropped)
+        except OSError as error:
+            self._say_unreadable(error)
+            self._send(client, "unreadable", answer=answer, reason=self.unreadable)
+            return
         self._send(
             client, "opened", answer=answer, name=name, server=self.id, stalls=self.stalls, **given,
             origins=self.store.origins(name),
@@ -327,13 +332,18 @@ class Server:
         dropped: list[str] = []
         if self.store.newest_epoch(of) <= above:
             wanted = Wanted.NOTHING
-        given = self._give(client, answer, wanted, of, 0, dropped)
+        try:
+            given = self._give(client, answer, wanted, of, 0, dropped)
+        except OSError as error:
+            self._say_unreadable(error)
+            given, dropped = {"records": []}, [self.unreadable]
         self._send(client, "found", answer=answer, of=of, **given, dropped="; ".join(dropped))
 
     def _give(
         self, client: bytes, answer: int, wanted: Wanted, name: str, checkpoint: int, dropped: list[str]
     ) -> dict[str, Any]:
-        """Name the records of a restore point, or send their bodies; the fields that tell the client of them."""
+        """Name the records of a restore point, or send their bodies; the fields that tell the client of them. OSError
+        where one cannot be read."""
         if wanted is Wanted.NOTHING:
             return {"records": []}
         folder, live = self.store.segments.storage.folder, self.store.live(name, checkpoint)
@@ -356,6 +366,7 @@ class Server:
             self._router.send_multipart(
                 [client, protocol.pack("piece", answer=answer, sizes=sizes), *frames], copy=False
             )
+        self.unreadable = ""
         return told
 
     def _commit(self, saves: list[Save]) -> None:
@@ -394,6 +405,12 @@ class Server:
         said = no_space(error)
         self.full = str(said.args[0] if said else error)
 
+    def _say_unreadable(self, error: OSError) -> None:
+        """Note that records cannot be read: they may be whole, and what is older, if served, would cut them off."""
+        if not self.unreadable:
+            logger.error("records cannot be read: %s; who asks for them is given nothing until they can", error)
+        self.unreadable = str(error)
+
     def _make_durable(self) -> None:
         """Make the records appended just now durable, as was asked."""
         if self._durability == "always":
@@ -418,6 +435,7 @@ class Server:
             "malformed": self.malformed,
             "intruders": self.intruders,
             "full": self.full,
+            "unreadable": self.unreadable,
             "damage": self.store.damage,
             "server": self.id,
         }

@@ -155,7 +155,7 @@ class Store:
 
     def parts(self, name: str, checkpoint: int, dropped: list[str]) -> Iterator[tuple[Head, memoryview]]:
         """A worker's parts of checkpoints up to this one, the newest of each, in their order; each is read when it is
-        asked for, and what is damaged goes to `dropped`.
+        asked for, and what is damaged goes to `dropped`. OSError where one cannot be read, and may be whole.
 
         A part may hold what has changed since the one before it.
         """
@@ -265,7 +265,7 @@ class Store:
         """A record, None when it is damaged; a fence is all in its head. OSError where it cannot be read."""
         if entry.head.kind == "fence":
             return entry.head, memoryview(b"")
-        return self.segments.read_now(entry.place)
+        return self.segments.read(entry.place)
 
     def _drop(self, name: str) -> None:
         self.segments.remove(name)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+from test_backup_copies import reader, saved
+from test_backup_servers import WAIT_S, Cluster, await_that, saved_at_two, state
 from test_backup_store import NAME, OTHER, closed, found, save
 
+from riprap.backupserver.client import BackupUnavailable
 from riprap.backupserver.storage_local import LocalStorage
 from riprap.backupserver.store import Store
 
@@ -111,3 +117,69 @@ def test_a_segment_that_holds_nothing_whole_is_deleted(tmp_path: Path) -> None:
         compact(store)
     assert sorted(path.stem[-1] for path in tmp_path.glob("*.segment")) == ["4"] and found(store) == (4, [])
     closed(store)
+
+
+Hidden = Callable[[int], contextlib.AbstractContextManager[None]]
+
+
+@pytest.fixture
+def hidden(cluster: Cluster) -> Hidden:
+    """Takes the segments away from a server that runs, as if nothing answered where they are, and gives them back."""
+
+    @contextlib.contextmanager
+    def hiding(number: int) -> Iterator[None]:
+        segments = [*(cluster.folder / str(number)).glob("*.segment")]
+        for one in segments:
+            one.rename(one.with_suffix(".hidden"))
+        yield
+        for one in segments:
+            one.with_suffix(".hidden").rename(one)
+
+    return hiding
+
+
+def test_what_cannot_be_read_for_a_while_is_waited_for(cluster: Cluster, hidden: Hidden) -> None:
+    """To go on from something older would cut it off for good."""
+    cluster.start()
+    client = cluster.client(1)
+    client.open()
+    client.save(*state(1))
+    client.save(*state(2))
+    await_that(client, lambda: client.durable == 2)
+    with ThreadPoolExecutor(1) as pool:
+        with hidden(1):
+            opened = pool.submit(cluster.client(2).open)
+            while not opened.done() and not cluster.ask().get("unreadable"):
+                pass
+        point = opened.result(WAIT_S)
+    assert point.state is not None and point.state.epoch == 2 and not point.dropped
+    assert not cluster.ask()["unreadable"]
+
+
+def test_who_cannot_read_in_time_is_named_with_the_reason(cluster: Cluster, hidden: Hidden) -> None:
+    cluster.start()
+    client = cluster.client(1)
+    client.open()
+    client.save(*state(1))
+    await_that(client, lambda: client.durable == 1)
+    with hidden(1), pytest.raises(BackupUnavailable, match=r"-1 \(.*No such file.*\) did not answer for 0.5 s"):
+        cluster.client(2, deadline_s=0.5).open()
+
+
+def test_another_server_stands_in_for_one_that_cannot_read(cluster: Cluster, hidden: Hidden) -> None:
+    """It joins nevertheless, for it can write."""
+    saved_at_two(cluster)
+    with hidden(1):
+        client = cluster.client(2, 1, 2)
+        point = client.open()
+        assert point.state is not None and point.state.epoch == 1
+        client.save(*state(3))
+        await_that(client, lambda: all(peer.in_sync for peer in client._peers))
+
+
+def test_a_copy_goes_on_from_its_own_where_the_others_cannot_be_read(cluster: Cluster, hidden: Hidden) -> None:
+    cluster.start()
+    saved(cluster, 1)
+    with hidden(1):
+        assert reader(cluster).newest([NAME], -1)[0] == ""
+    assert reader(cluster).newest([NAME], -1)[0] == NAME
