@@ -25,6 +25,8 @@ PARTS_MAX = 256
 PARTS_BYTES = 1 << 20
 """Changes are copied until they, and what else was saved since, are larger than the last whole copy and this, or more
 than those: only a whole copy, or a whole round, lets the backup servers forget what came before."""
+RECORD_BYTES = 256
+"""Of a record beside its arrays, about: punctuation has none, and small blocks are little more."""
 CHANGES_MAX = 4
 """The changes that a new incarnation would read are at most so many times as large as a large state."""
 ROUND_SHARE = 0.25
@@ -128,8 +130,8 @@ class Copies(Generic[N]):
         return self.base
 
     def note_more(self, nbytes: int) -> None:
-        """So much was saved beside the copies that the next base makes needless."""
-        self._changed_bytes += nbytes
+        """A record of so much was saved beside the copies; the next base makes it needless."""
+        self._changed_bytes += nbytes + RECORD_BYTES
 
     def _note_slice(self, one: Slice) -> None:
         self._place, self._round_bytes = (self._place + 1) % SLICES, self._round_bytes + bytes_of(one.arrays)

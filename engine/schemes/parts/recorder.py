@@ -95,7 +95,7 @@ class Recorder:
         return bool(entry.record)
 
     def note_saved(self, size: int) -> None:
-        """So many bytes more were saved that the next whole state supersedes."""
+        """One record more was saved, of so many bytes, that the next whole state supersedes."""
         self._copies.note_more(size)
 
     def go_on_from(self, recovered: Recovered) -> None:

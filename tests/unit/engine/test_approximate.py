@@ -18,7 +18,8 @@ from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.progress import INPUT, WINDOW, Heard, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
-from riprap.engine.schemes.parts.copies import PARTS_MAX
+from riprap.engine.schemes.parts import copies
+from riprap.engine.schemes.parts.copies import PARTS_MAX, RECORD_BYTES
 from riprap.engine.schemes.parts.pacing import RECORD_S
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.states import Number
@@ -352,6 +353,22 @@ def test_what_is_kept_is_bounded_though_the_state_hardly_changes(urgent: bool, h
         table.make_durable(seconds=2 * PAUSE_S)
     assert table.kept() <= 2 * PARTS_MAX < len(table.port.saved)
     assert table.life_after().progress.received >= 4 * PARTS_MAX
+
+
+@pytest.mark.parametrize("items", [0, 1])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_blocks_that_hold_next_to_nothing_are_released_too(
+    has_state: bool, items: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within one window, where no progress is saved between them."""
+    monkeypatch.setattr(copies, "PARTS_BYTES", 100 * RECORD_BYTES)
+    table = Table(has_state=has_state, l=0.0)
+    for _ in range(400):
+        table.receive(items, Kind.DATA if items else Kind.PUNCTUATION, urgent=True)
+        table.process()
+        table.make_durable(seconds=2 * PAUSE_S)
+    assert table.kept() <= 150 and table.saved().count("block") > 350
+    assert table.life_after().progress.received == 400
 
 
 def test_what_is_put_out_at_the_end_of_a_window_is_acknowledged_like_punctuation() -> None:
