@@ -69,7 +69,8 @@ class LibsvmParser:
         """The rows of one batch of lines."""
         self._lines = batch
         labels, bounds, indexes, values, reasons, places = parsed_pairs(batch, self._reader.first)
-        finite = np.isfinite(np.add.reduceat(np.append(values, 0), bounds[:-1])) | (np.diff(bounds) == 0)
+        odd = np.append(~np.isfinite(values), False)  # their sum would not tell: it may overflow
+        finite = ~np.logical_or.reduceat(odd, bounds[:-1]) | (np.diff(bounds) == 0)
         finite &= np.isfinite(labels)
         lines, counts = np.flatnonzero(reasons == Reason.NONE), np.diff(bounds)
         reasons[lines[~finite]] = Reason.FINITE

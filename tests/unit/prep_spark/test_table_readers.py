@@ -171,6 +171,12 @@ def test_libsvm_dense_and_sparse(tmp_path: Path) -> None:
     assert rows.tolist() == [[1, 1, 0, 5, 3], [-1, 0, 0, 0, 0], [1, 3, 0, 2, 0], [0, 8, 2, 1, 1]]
 
 
+def test_numbers_of_libsvm_are_finite_one_by_one(tmp_path: Path) -> None:
+    """Whatever their sum is."""
+    _, rows = read(LibsvmReader(1, 2), None, batches([b"1 1:1e308 2:1e308"]), tmp_path)
+    assert rows.tolist() == [[1, 1e308, 1e308]]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
