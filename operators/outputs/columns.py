@@ -21,7 +21,7 @@ def columns_of(
     arrays: tuple[np.ndarray, ...], first: int, count: int, names: tuple[str, ...] | None
 ) -> dict[str, np.ndarray]:
     """Items first <= item < count as 1-D columns, in memory of their own. Arrays are (count,) or (count, width), or
-    records of named fields. DataError for others, and where `names` are not as many as the columns.
+    records of named fields, a value each. DataError for others, and where `names` are not as many as the columns.
     """
     found: list[tuple[str, np.ndarray]] = []
     for array in arrays:
@@ -31,7 +31,7 @@ def columns_of(
                 "send arrays of one row an item to this stage",
             )
         if array.dtype.names:
-            found += [(name, array[name]) for name in array.dtype.names]
+            found += [(name, _field(array, name)) for name in array.dtype.names]
         else:
             parts = [array] if array.ndim == 1 else list(array.T)
             found += [(f"c{len(found) + i}", part) for i, part in enumerate(parts)]
@@ -39,3 +39,13 @@ def columns_of(
         raise DataError(f"items have {len(found)} columns, and {len(names)} are named", "correct the option columns")
     called = names or tuple(name for name, _ in found)
     return {name: np.array(column[first:count]) for name, (_, column) in zip(called, found, strict=True)}
+
+
+def _field(records: np.ndarray, name: str) -> np.ndarray:
+    column = np.asarray(records[name])
+    if column.ndim != 1:
+        raise DataError(
+            f"the field {name} of records holds arrays of shape {column.shape[1:]}, which are no column",
+            "send fields of one value each to this stage",
+        )
+    return column

@@ -128,6 +128,9 @@ def test_what_cannot_be_columns_is_refused(tmp_path: Path) -> None:
         put(sink, (1, 1))
     with pytest.raises(DataError, match="not a row for each item"):
         sink.process_data(Items(1, "a", 0, 3, (np.zeros(2),)), 0, None)  # type: ignore[arg-type]
+    pairs = np.zeros(3, dtype=[("id", "i8"), ("pair", "u1", 2)])
+    with pytest.raises(DataError, match=r"field pair of records holds arrays of shape \(2,\)"):
+        sink.process_data(Items(1, "a", 0, 3, (pairs,)), 0, None)  # type: ignore[arg-type]
     records = np.array([(1, 2.5)], dtype=[("id", "i8"), ("value", "f8")])
     named = RowFiles(str(tmp_path / "named"))
     named.open(Context(index=0))
