@@ -21,8 +21,9 @@ from riprap.prep_spark.text import prepare_lines
 
 VERTEX_MAX = 2**53
 """Vertices are below: float64 tells them apart."""
-EDGE = re.compile(rb"\s*(\d+)[\s,;]+(\d+)(?:[\s,;].*)?", re.DOTALL)
-LENGTH = re.compile(rb"\s*(\d+)[\s,;]+(\d+)[\s,;]+(\d+\.?\d*(?:[eE][+-]?\d{1,2})?)(?:[\s,;].*)?", re.DOTALL)
+# Python refuses to make a number of thousands of digits.
+EDGE = re.compile(rb"\s*(\d{1,99})[\s,;]+(\d{1,99})(?:[\s,;].*)?", re.DOTALL)
+LENGTH = re.compile(rb"\s*(\d{1,99})[\s,;]+(\d{1,99})[\s,;]+(\d+\.?\d*(?:[eE][+-]?\d{1,2})?)(?:[\s,;].*)?", re.DOTALL)
 
 
 def run(

@@ -231,6 +231,11 @@ def test_edges_have_lengths_where_they_are_asked_for(stream_job: Job, tmp_path: 
     assert counts["dropped"] == {"empty": 0, "malformed": 7}
 
 
+def test_a_number_of_thousands_of_digits_is_no_vertex() -> None:
+    edges, dropped = graph.edges_of(split_lines(b"1 %s 3\n4 5 6\n" % (b"9" * 5000)), True, True)
+    assert edges.text.tobytes() == b"4 5 6" and dropped == {"malformed": 1}
+
+
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
