@@ -20,6 +20,8 @@ OperatorPath = Annotated[str, Bounds(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A
 ServerAddress = Annotated[str, Bounds(pattern=r"^(tcp|ipc)://\S+$")]
 LabelKey = Annotated[str, Bounds(pattern=f"^{LABEL_PART.pattern}$")]
 Text = Annotated[str, Bounds(min_length=1)]
+COUNT_MAX = 1 << 62
+"""The most items of an input, and times that it is streamed: a message holds 64 bits."""
 CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
 
 
@@ -32,7 +34,7 @@ def _count_or_forever() -> Any:
             raise PydanticCustomError("times", "a number of times, or forever")
         return value if value == "forever" else count(value)
 
-    return Annotated[int, Field(ge=1), WrapValidator(checked)]
+    return Annotated[int, Field(ge=1, le=COUNT_MAX), WrapValidator(checked)]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Input(TopologySection):
     """The time after which a window of an input that is followed or comes over TCP closes, if not by its items."""
     repeat: Annotated[int | Literal["forever"], Written(_count_or_forever, lambda found: found)] = 1
     """Number of times that the input is streamed."""
-    limit: Annotated[int, Bounds(ge=1)] | None = None
+    limit: Annotated[int, Bounds(ge=1, le=COUNT_MAX)] | None = None
     """The items after which the stream is cut."""
     rate: Annotated[float, Bounds(gt=0, allow_inf_nan=False)] | None = None
     """Items a second, of all tasks that read it together; as fast as can be where there is none."""
