@@ -42,6 +42,7 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
     yield from _check_names(parts)
     yield from _check_edges(parts)
     if is_whole(parts):
+        yield from _check_readers(parts)
         for check in SHAPE_CHECKS:
             yield from check(parts.shape)
 
@@ -147,6 +148,14 @@ def _check_edges(parts: Parts) -> Iterator[Problem]:
         first = seen.setdefault((edge.upstream, edge.downstream, back), index)
         if first != index:
             yield Problem(("edges", index), f"the same edge as edges.{first}", "one edge between two stages")
+
+
+def _check_readers(parts: Parts) -> Iterator[Problem]:
+    """An input of a stage that other stages feed would never be read."""
+    for name, stage in parts.stages.items():
+        if stage.input is not None and name not in parts.shape.sources:
+            wrong = "is of a stage that data edges enter, which reads none"
+            yield Problem(("stages", name, "input"), wrong, "an input for sources alone", "leave it out")
 
 
 def _check_cycles(shape: Shape) -> Iterator[Problem]:
