@@ -68,6 +68,8 @@ def check_values(values: dict[str, Any], checks: Sequence[Check], *, with_input:
     """All that is wrong with plain values. Conflicts with the scheme are left out where a check has found that it is
     another job's scheme altogether."""
     problems = section_problems(values)
+    if values.get("stages") == {}:  # not a matter of the section's schema: a draft may have no sound stage
+        problems.append(Problem(("stages",), "is empty", "the operators of the job, by names of their own"))
     parts = sound_parts(values)
     problems += [*(check_inputs(parts) if with_input else ()), *check_parts(parts)]
     draft = _draft(values, parts)
@@ -91,8 +93,10 @@ def _draft(values: dict[str, Any], parts: Parts) -> Draft:
     try:
         file = TOPOLOGY.validate_python(given | stages_and_edges)
     except ValidationError as error:
-        wrong = {details["loc"][0] for details in error.errors(include_url=False)}
-        sound = {name: value for name, value in given.items() if name not in wrong}
+        wrong = {details["loc"][:2] for details in error.errors(include_url=False)}
+        sound = {name: value for name, value in given.items() if name not in {path[0] for path in wrong}}
+        if isinstance(section := given.get("input"), dict):  # a wrong repeat takes no source's input away
+            sound["input"] = {key: value for key, value in section.items() if ("input", key) not in wrong}
         file = TOPOLOGY.validate_python(STAND_INS | sound | stages_and_edges)
     with suppress(ConfigError):  # of a plan that cannot be read, which the problems of its scheme tell
         file = resolved(file)

@@ -10,7 +10,7 @@ import pytest
 from riprap.codec.errors import ConfigError
 from riprap.configs.document import BYTES_MAX
 from riprap.configs.loading import load
-from riprap.configs.topology import EDGES_MAX, STAGES_MAX
+from riprap.configs.topology import EDGES_MAX, STAGES_MAX, Draft
 
 Write = Callable[..., Path]
 
@@ -99,6 +99,11 @@ CASES = {
     "infinite": (("seed: 7", "cluster: {heartbeat_timeout_s: .inf}"), 4, "cluster.heartbeat_timeout_s", "expected"),
     "a key that is nothing": (("seed: 7", "~: 7"), 1, "None", "Keys should be strings"),
     "links": (("seed: 7", "links: {block_bytes: 8}"), 4, "links.block_bytes", "at least 1024"),
+    "more than 64 bits": (("repeat: 1", f"repeat: {1 << 70}"), 2, "input.repeat", f"at most {1 << 62}"),
+    "input of a stage that is fed": (
+        ("operator: logistic_regression:Gradient", "operator: logistic_regression:Gradient\n    input: {path: SHARDS}"),
+        *(10, "stages.processor.input", "for sources alone"),
+    ),
     "no input": (("path: SHARDS", "path: data/kdd12/train"), 2, "input.path", "riprap prep kdd12 training.txt --out"),
 }
 
@@ -124,6 +129,19 @@ def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
     lines = [int(line.split(":")[1]) for line in str(caught.value).splitlines() if line.startswith(str(path))]
     assert lines == [1, 4, 16, 21]
     assert "the 4 problems above" in caught.value.remedy
+
+
+def test_a_job_of_no_stages_is_refused_as_such(write: Write) -> None:
+    path = write()
+    with pytest.raises(ConfigError, match=r"stages: is empty; expected the operators of the job"):
+        load(path, ["stages={}", "edges=[]"])
+
+
+def test_a_source_still_has_the_input_of_which_a_key_is_wrong(write: Write) -> None:
+    drafts: list[Draft] = []
+    with pytest.raises(ConfigError, match="remedy: correct the problem above"):
+        load(write(("repeat: 1", "repeat: often")), checks=[lambda draft: drafts.append(draft) or ()])
+    assert drafts[0].topology.input.path is not None and drafts[0].topology.input.repeat == 1
 
 
 def test_a_file_that_is_sound_gives_no_problem(write: Write) -> None:
