@@ -34,6 +34,7 @@ def export(run_dir: Path, file: str | os.PathLike[str]) -> list[str]:
     DataError when the run has no such model, ConfigError without onnx or for a directory that is none.
     """
     from riprap.codec.files import replace
+    from riprap.engine.cli.asked_for import writing
     from riprap.engine.run_directory.directory import TOPOLOGY, read_summary
     from riprap.operators.learning.estimators import load_model
     from riprap.operators.learning.onnx_model import to_onnx
@@ -48,7 +49,9 @@ def export(run_dir: Path, file: str | os.PathLike[str]) -> list[str]:
         "sha256": str(summary.get("model", {}).get("sha256", "")),
         "label": label,
     }
-    replace(file, to_onnx(load_model(run_dir / "model.npz"), features, said).SerializeToString())
+    model = to_onnx(load_model(run_dir / "model.npz"), features, said).SerializeToString()
+    with writing(file):
+        replace(file, model)
     return features
 
 
@@ -57,9 +60,8 @@ def _columns(topology: Path) -> tuple[Sequence[str], str]:
     from riprap.configs.document import read_document
     from riprap.operators.inputs.shards import open_shards
 
-    path = read_document(topology).values["input"].get("path")
     try:
-        shards = open_shards(path or "")
-    except RiprapError:
+        shards = open_shards(read_document(topology).values["input"].get("path") or "")
+    except (RiprapError, LookupError, TypeError, AttributeError):  # such a topology no run has written
         return (), ""
     return shards.columns, shards.label

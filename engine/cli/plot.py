@@ -21,10 +21,12 @@ def command(run_dir: Path, out: str | None) -> None:
 
     The run may still go on; bytes are known at its end. It needs matplotlib: pip install 'riprap[plot]'.
     """
+    from riprap.engine.cli.asked_for import writing
     from riprap.engine.plot.figure import draw
 
     if not run_dir.is_dir():
         raise ConfigError(f"{run_dir}: there is no such directory", "name the run directory of a job")
     path = Path(out) if out else run_dir / "plot.png"
-    draw(run_dir, path)
+    with writing(path):
+        draw(run_dir, path)
     click.echo(f"wrote {path}")

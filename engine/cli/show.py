@@ -38,6 +38,7 @@ def command(
       riprap show runs/higgs model
       riprap show runs/higgs failures --json
     """
+    from riprap.engine.cli.asked_for import writing
     from riprap.engine.flow.table_files import write_table
     from riprap.engine.show.results import RECORDS, results
     from riprap.engine.show.run import RunFiles
@@ -56,7 +57,8 @@ def command(
     some = Table({one: column[:top] for one, column in table.columns.items()}, table.note)
     for file, form in ((csv_file, "csv"), (parquet_file, "parquet")):
         if file is not None:
-            write_table(Path(file), some.columns, form)
+            with writing(file):
+                write_table(Path(file), some.columns, form)
             click.echo(f"{name}: {len(some):,} rows written to {file}", err=True)
     if as_json:
         click.echo(_json(name, table, some))

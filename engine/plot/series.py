@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -119,8 +120,9 @@ def _notes(path: Path) -> Iterable[tuple[int, int, str, float]]:
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1].decode(errors="replace")
     for fields in csv.reader(io.StringIO(whole, newline="")):
-        if len(fields) == 4 and fields[0].isdecimal():  # not the heading
-            yield int(fields[0]), int(fields[1]), fields[2], float(fields[3])
+        with suppress(ValueError):  # the heading, and what is damaged
+            epoch, items, name, value = fields
+            yield int(epoch), int(items), name, float(value)
 
 
 def _failures(events: Sequence[Mapping[str, Any]], began: float) -> list[Mark]:

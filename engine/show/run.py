@@ -29,7 +29,7 @@ class RunFiles:
             raise ConfigError(f"{path} is not a run directory: it has no {TOPOLOGY}", "name one below runs/")
         try:
             self.topology = Topology.from_dict(read_document(path / TOPOLOGY).values)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f"{path / TOPOLOGY} is not what a run leaves: {error!r}", "name another directory"
             ) from error

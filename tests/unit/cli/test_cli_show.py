@@ -148,3 +148,17 @@ def test_rows_that_are_not_all_there_are_refused(tmp_path: Path, kept: int) -> N
     os.truncate(run / "output.npy", kept)
     with pytest.raises(DataError, match=r"output.npy cannot be read: .*\n.*if the job goes on"):
         show(run)
+
+
+@pytest.mark.parametrize("form", ["--csv", "--parquet"])
+def test_a_file_that_cannot_be_written_is_named(words: Path, form: str) -> None:
+    with pytest.raises(ConfigError, match="no/words: No such file or directory") as refused:
+        show(words, form, words / "no" / "words")
+    assert "name a file in a directory" in refused.value.remedy
+
+
+@pytest.mark.parametrize("topology", ["", "[1]\n", "{job: a, stages: [], edges: [], fault_tolerance: {}}\n"])
+def test_a_topology_that_is_damaged_is_named(words: Path, topology: str) -> None:
+    (words / "topology.yaml").write_text(topology)
+    with pytest.raises(ConfigError, match=r"topology\.yaml is not what a run leaves"):
+        show(words)

@@ -145,3 +145,21 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ends in none of .png and .svg"):
         draw(write_run(tmp_path), tmp_path / "run.pdf")
     assert not (tmp_path / "run.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    "torn", ["9,900,loss,", "9,900,loss,1.2e-", "9,900,loss,0.1", "9,\ufffd,loss,0.1\n", "9,900,loss,x\n"]
+)
+def test_a_note_that_is_torn_or_damaged_is_left_out(tmp_path: Path, torn: str) -> None:
+    run = write_run(tmp_path)
+    before = read_series(run).metrics["loss"]
+    path = run / "metrics.csv"
+    path.write_text(path.read_text().removesuffix("9,900,loss") + torn)
+    assert [one.tolist() for one in read_series(run).metrics["loss"]] == [one.tolist() for one in before]
+
+
+def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run")
+    with pytest.raises(SystemExit) as ended:
+        main(["plot", str(run), "--out", str(tmp_path / "no" / "run.svg")])
+    assert ended.value.code == 2 and "no/run.svg: No such file or directory" in capsys.readouterr().err

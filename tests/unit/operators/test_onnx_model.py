@@ -96,6 +96,26 @@ def test_the_command_exports_the_model_of_a_run(tmp_path: Path, capsys: pytest.C
     assert said == {"job": "trial", "sha256": "abc", "columns": "[]"}
 
 
+@pytest.mark.parametrize("topology", ["", "[1]\n", "job: trial\n", "input: 3\n"])
+def test_a_topology_that_is_damaged_names_no_columns(
+    topology: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_model(tmp_path / "model.npz", LINEAR)
+    (tmp_path / "topology.yaml").write_text(topology)
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(tmp_path), str(tmp_path / "model.onnx")])
+    assert ended.value.code == 0 and "(names not known)" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_model(tmp_path / "model.npz", LINEAR)
+    (tmp_path / "topology.yaml").write_text("job: trial\ninput: {path: /nowhere}\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(tmp_path), str(tmp_path / "no" / "model.onnx")])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "no/model.onnx: No such file or directory" in said and "name a file" in said
+
+
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["export", str(tmp_path), str(tmp_path / "model.onnx")])
