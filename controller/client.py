@@ -71,13 +71,19 @@ class Client:
         """The agents by host, each with instance, pid, address, labels and the workers that run there."""
         return dict(self._ask({"type": "agents"}))
 
-    def cancel(self, job: str) -> None:
-        """Have the job's workers stopped; returns when the decision is durable, which is before they have ended."""
-        self._ask({"type": "cancel", "job": job})
+    def cancel(self, job: str) -> str:
+        """Have the job's workers stopped; returns when the decision is durable, which is before they have ended.
 
-    def drain(self, job: str) -> None:
-        """Have a stream without end come to its end, with all committed; returns when the decision is durable."""
-        self._ask({"type": "drain", "job": job})
+        The phase of a job that had ended before, on which it has no effect; else nothing.
+        """
+        return str(self._ask({"type": "cancel", "job": job}).get("ended", ""))
+
+    def drain(self, job: str) -> str:
+        """Have a stream without end come to its end, with all committed; returns when the decision is durable.
+
+        The phase of a job that had ended before, on which it has no effect; else nothing.
+        """
+        return str(self._ask({"type": "drain", "job": job}).get("ended", ""))
 
     def adapt(self, job: str, tasks: Sequence[str]) -> None:
         """Have these tasks of a job with fault_tolerance.adapt have an active replica, and no others; returns when the

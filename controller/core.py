@@ -174,22 +174,25 @@ class Core:
         return self._settle(now)
 
     def cancel(self, ticket: Any, name: str, now: float) -> list[Action]:
-        """Stop a job; answered when the decision is durable. No effect on a job that ends already."""
+        """Stop a job; answered when the decision is durable. No effect on a job that ends already; the answer says how
+        one has `ended`."""
         job = self._job(name)
+        ended = _ended(job)
         if job.phase not in TERMINAL and job.phase not in (Phase.CANCELLING, Phase.FINISHING):
             job.move(Phase.CANCELLING, now)
-        job.tickets.append((ticket, {"job": name}))
+        job.tickets.append((ticket, {"job": name, "ended": ended}))
         return self._settle(now)
 
     def drain(self, ticket: Any, name: str, now: float) -> list[Action]:
         """End a stream without end, with all committed; answered when the decision is durable. ConfigError for others.
 
-        No effect on a job that ends already.
+        No effect on a job that ends already; the answer says how one has `ended`.
         """
         job = self._job(name)
+        ended = _ended(job)
         if job.phase not in TERMINAL and job.phase not in STOPPING:
             job.drain()
-        job.tickets.append((ticket, {"job": name}))
+        job.tickets.append((ticket, {"job": name, "ended": ended}))
         return self._settle(now)
 
     def adapt(self, ticket: Any, name: str, tasks: list[str], now: float) -> list[Action]:
@@ -263,6 +266,8 @@ class Core:
         except (ValueError, KeyError):
             row = None
         if row is None or row.state == EXITED:
+            if ended := _ended(job):
+                raise ConfigError(f"{worker} of job {name} does not run now, as that is {ended}", "see `riprap jobs`")
             names = ", ".join(map(str, job.tasks))
             raise ConfigError(f"{worker} of job {name} does not run now", f"choose one of {names} that does")
         return [_kill(job, row), Reply(ticket, {"incarnation": row.incarnation, "pid": row.pid})]
@@ -404,6 +409,11 @@ class Core:
             return []
         job.writing = record
         return [Persist(job.spec, record, create=job.durable is None)]
+
+
+def _ended(job: LedJob) -> str:
+    """The phase of a job that has ended; nothing of others."""
+    return str(job.phase) if job.phase in TERMINAL else ""
 
 
 def _kill(job: LedJob, row: WorkerReport) -> Send:

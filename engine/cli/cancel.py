@@ -20,5 +20,6 @@ def command(job: str, zookeeper: str | None) -> None:
     from riprap.engine.services.cluster import open_client
 
     with open_client(zookeeper) as client:
-        client.cancel(job)
-    click.echo(f"cancelling {job}; watch it with `riprap status {job}`")
+        ended = client.cancel(job)
+    told = f"job {job} is {ended} already" if ended else f"cancelling {job}; watch it with `riprap status {job}`"
+    click.echo(told)

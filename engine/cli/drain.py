@@ -22,5 +22,6 @@ def command(job: str, zookeeper: str | None) -> None:
     from riprap.engine.services.cluster import open_client
 
     with open_client(zookeeper) as client:
-        client.drain(job)
-    click.echo(f"draining {job}; watch it with `riprap status {job}`")
+        ended = client.drain(job)
+    told = f"job {job} is {ended} already" if ended else f"draining {job}; watch it with `riprap status {job}`"
+    click.echo(told)

@@ -121,6 +121,18 @@ def test_a_submit_is_answered_when_it_is_durable_and_twice_is_once() -> None:
         driver.core.submit("other", JobSpec.read("job", TOPOLOGY, "/elsewhere"), driver.now)
 
 
+def test_of_a_job_that_has_ended_it_is_said_how() -> None:
+    driver = running()
+    driver.take(driver.core.cancel("c", "job", driver.now))
+    assert driver.replies[-1].result["ended"] == "", "it ends now"
+    driver.hear(source_0={"state": EXITED}, sink_0={"state": EXITED})
+    driver.take(driver.core.cancel("again", "job", driver.now))
+    driver.take(driver.core.drain("drain", "job", driver.now))
+    assert [reply.result["ended"] for reply in driver.replies[-2:]] == ["CANCELLED", "CANCELLED"]
+    with pytest.raises(ConfigError, match=r"source\.0 of job job does not run now, as that is CANCELLED"):
+        driver.core.kill("k", "job", "source.0")
+
+
 def test_an_ended_job_is_run_again_when_it_is_asked_for_anew() -> None:
     driver = running()
     driver.take(driver.core.cancel("c", "job", driver.now))
