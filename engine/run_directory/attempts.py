@@ -108,6 +108,13 @@ def submit_again_command(job: str, zookeeper: str | None, auth: str = "") -> str
     return shlex.join(["riprap", "submit", "--resume", job, *_ensemble(zookeeper, auth)])
 
 
+def go_on_command(run_dir: Path) -> str:
+    """The one of both that goes on with the job of a run directory, by what its attempts say. OSError."""
+    entries = map(_entry, (run_dir / ATTEMPTS).read_bytes().splitlines())
+    is_of_cluster = any("servers" in entry for entry in entries)
+    return submit_again_command(str(run_dir), None) if is_of_cluster else resume_command(run_dir)
+
+
 def _ensemble(zookeeper: str | None, auth: str) -> list[str]:
     if not zookeeper:
         return []

@@ -14,7 +14,7 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.events import events_in
 from riprap.codec.files import no_space, replace, replacing
 from riprap.codec.json_text import to_json
-from riprap.engine.run_directory.attempts import ATTEMPTS, resume_command
+from riprap.engine.run_directory.attempts import ATTEMPTS, go_on_command
 
 EVENTS = "events.jsonl"
 LOGS = "logs"
@@ -28,7 +28,7 @@ COMPUTED = ("sinks", "copies", "wanted")
 def check_is_free(path: Path) -> None:
     """ConfigError where a run directory that was asked for by name holds something already."""
     if path.is_dir() and any(path.iterdir()):
-        resume = f", or go on there with `{resume_command(path)}`" if (path / ATTEMPTS).exists() else ""
+        resume = f", or go on there with `{go_on_command(path)}`" if (path / ATTEMPTS).exists() else ""
         raise ConfigError(f"--out {path}: the directory is not empty", f"name a new one{resume}")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from riprap.codec.errors import ConfigError
 from riprap.engine.run_directory import directory
+from riprap.engine.run_directory.attempts import Attempts
 from riprap.engine.run_directory.directory import make_run_directory
 
 RUNS = 8
@@ -39,3 +40,18 @@ def test_a_directory_asked_for_by_name_is_taken_when_it_is_empty(tmp_path: Path)
     assert make_run_directory(str(tmp_path / "a" / "b"), "trial", {}).name == "b"
     with pytest.raises(ConfigError, match="not empty"):
         make_run_directory(str(tmp_path / "a" / "b"), "trial", {})
+
+
+@pytest.mark.parametrize(
+    ("servers", "command"),
+    [(None, "riprap run --resume"), (["tcp://10.0.0.7:7070"], "riprap submit --resume")],
+    ids=["of a launcher", "of a cluster"],
+)
+def test_one_that_was_used_is_gone_on_with_by_whom_it_is_of(
+    tmp_path: Path, servers: list[str] | None, command: str
+) -> None:
+    with Attempts(tmp_path) as attempts:
+        attempts.begin(servers=servers)
+    with pytest.raises(ConfigError) as refused:
+        make_run_directory(str(tmp_path), "trial", {})
+    assert f"`{command} {tmp_path}`" in refused.value.remedy
