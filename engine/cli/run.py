@@ -102,7 +102,7 @@ def command(
             raise ConfigError("there is nothing to run", "name a TOPOLOGY, or a run directory with --resume")
         start = start_anew(topology, changes, faults, faults_file, out, not no_verify, hosts)
     else:
-        _check_alone(topology, changes, out, no_verify)
+        _check_alone(topology, sets, start_from, out, no_verify)
         if _is_over(run_dir := Path(resume).resolve(), as_json):
             return
         start = start_again(run_dir, faults, faults_file, hosts)
@@ -131,9 +131,11 @@ def _check_end(start: Start, ends: Until | None) -> None:
         )
 
 
-def _check_alone(topology: str | None, sets: tuple[str, ...], out: str | None, no_verify: bool) -> None:
+def _check_alone(
+    topology: str | None, sets: tuple[str, ...], start_from: str | None, out: str | None, no_verify: bool
+) -> None:
     """A job goes on as it began: in its directory, by the topology that was resolved there."""
-    given = {"a TOPOLOGY": topology, "--set": sets, "--out": out, "--no-verify": no_verify}
+    given = {"a TOPOLOGY": topology, "--set": sets, "--from": start_from, "--out": out, "--no-verify": no_verify}
     for name, value in given.items():
         if value:
             raise ConfigError(

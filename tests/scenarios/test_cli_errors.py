@@ -85,6 +85,7 @@ def written(directory: Path) -> set[Path]:
         (["run"], "there is nothing to run"),
         (["run", "job.yaml", "--resume", "out"], "a TOPOLOGY cannot be given with it"),
         (["run", "--resume", "out", "--set", "seed=2"], "so --set cannot be given with it"),
+        (["run", "--resume", "out", "--from", "saved"], "so --from cannot be given with it"),
         (["run", "--resume", "out", "--out", "other"], "so --out cannot be given with it"),
         (["run", "--resume", "none"], "none: not a run directory"),
         (["run", "--resume", "shards"], "shards: not a run directory"),
