@@ -27,7 +27,8 @@ def rates_of_run(run_dir: Path, shape: Shape) -> RatesFile:
         )
     if not (run_dir / RATES).is_file():
         raise ConfigError(
-            f"--from {run_dir}: it has no {RATES}: its job has not ended, has failed, or is from before there were any",
+            f"--from {run_dir}: it has no {RATES}: its job has not ended, has failed, has coded edges alone, or is from"
+            " before there were any",
             "end the job with `riprap drain JOB`, or measure with --pilot-items N, or give --rates FILE",
         )
     return read_rates(str(run_dir / RATES), shape)

@@ -312,7 +312,7 @@ def test_what_holds_no_rates_of_this_topology_is_refused(tmp_path: Path) -> None
         return str(refused(tmp_path / "out", SKETCHES, "--budget", "3", "--from", run))
 
     assert "nowhere: not a run directory" in why(str(tmp_path / "nowhere"))
-    assert "it has no rates.json: its job has not ended" in why(a_run(tmp_path / "early", SKETCHES))
+    assert "has failed, has coded edges alone, or is from" in why(a_run(tmp_path / "early", SKETCHES))
     said = why(a_run(tmp_path / "other", LOOP, {}))
     assert "stage read has 2 tasks" not in said, "as many as here"
     assert "stage rank has 3 tasks in the run and 0 here" in said and "edge read->sketch is here alone" in said
