@@ -39,6 +39,7 @@ class Parts:
 
 def check_parts(parts: Parts) -> Iterator[Problem]:
     """Everything that does not fit under any scheme; the shape is asked about only when its parts are sound."""
+    yield from _check_storage(parts.backup)
     yield from _check_names(parts)
     yield from _check_edges(parts)
     if is_whole(parts):
@@ -148,6 +149,16 @@ def _check_edges(parts: Parts) -> Iterator[Problem]:
         first = seen.setdefault((edge.upstream, edge.downstream, back), index)
         if first != index:
             yield Problem(("edges", index), f"the same edge as edges.{first}", "one edge between two stages")
+
+
+def _check_storage(backup: BackupOptions | None) -> Iterator[Problem]:
+    """A backup server makes the folders of its storage that are missing, below one that is there."""
+    if backup is None or backup.storage is None or "://" in backup.storage:
+        return
+    path = Path(backup.storage).absolute()
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not there.is_dir():
+        yield Problem(("backup", "storage"), f"{there} is no directory", "a directory, or a URL that fsspec knows")
 
 
 def _check_readers(parts: Parts) -> Iterator[Problem]:

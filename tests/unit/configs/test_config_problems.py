@@ -131,6 +131,14 @@ def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
     assert "the 4 problems above" in caught.value.remedy
 
 
+@pytest.mark.parametrize("below", ["", "/not/there"])
+def test_a_storage_that_is_a_file_is_refused(write: Write, tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=f"backup.storage: {tmp_path}/file is no directory; expected a directory"):
+        load(write(), [f"backup.storage={tmp_path}/file{below}"])
+    assert load(write(), [f"backup.storage={tmp_path}{below}"]).backup.storage == f"{tmp_path}{below}"
+
+
 def test_a_job_of_no_stages_is_refused_as_such(write: Write) -> None:
     path = write()
     with pytest.raises(ConfigError, match=r"stages: is empty; expected the operators of the job"):
