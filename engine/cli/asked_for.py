@@ -11,12 +11,11 @@ from riprap.codec.files import StrPath, no_space
 
 @contextmanager
 def writing(path: StrPath) -> Iterator[None]:
-    """ConfigError where the file that the user has named cannot be written; a full disk is told as such."""
+    """ConfigError where the file that the user has named cannot be written; a full disk is told as such, and others
+    that are read meanwhile are none of this."""
     try:
         yield
     except OSError as error:
-        if no_space(error):
+        if no_space(error) or str(error.filename) != str(path):
             raise
-        raise ConfigError(
-            f"{error.filename or path}: {error.strerror or error}", "name a file in a directory that you may write to"
-        ) from error
+        raise ConfigError(f"{path}: {error.strerror}", "name a file in a directory that you may write to") from error

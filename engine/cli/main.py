@@ -5,6 +5,7 @@ from __future__ import annotations
 from riprap.codec.start import importing
 
 with importing():
+    import errno
     import importlib
     import os
     import signal
@@ -20,6 +21,8 @@ with importing():
     from riprap.controller.processes import SINGLE_THREADED
 
 INTERRUPTED = 130
+REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of files that are not as the user thinks, or not the user's: of no error of ours."""
 
 #: Subcommand -> its line in the overview; the module of the same name is imported only when it is asked for.
 COMMANDS = {
@@ -147,6 +150,10 @@ def _exit_code(error: BaseException) -> int:
     if full := no_space(error):
         click.echo(f"error: {full}", err=True)
         return full.exit_code
+    if isinstance(error, OSError) and error.errno in REFUSED and error.filename is not None:
+        remedy = "see what is there, and that you may use it"
+        click.echo(f"error: {os.fsdecode(error.filename)}: {error.strerror}\n  remedy: {remedy}", err=True)
+        return 1
     click.echo(f"error: {type(error).__name__}: {error}\n  remedy: {_keep_traceback(error)}", err=True)
     return 1
 
