@@ -125,14 +125,13 @@ class BackupClient:
             self._live = deque(one for one in self._live if one.kind != "checkpoint" or one.epoch >= floor)
 
     def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
-        """The restore point of the next incarnation, as `open` gives it, once all saved is durable; BackupUnavailable
+        """The restore point of the next incarnation, as `open` gives it, once all of it is durable; BackupUnavailable
         when it is not in time.
 
         It is here still: a server that comes back may have to get all of it.
         """
-        if not checkpoint:  # a whole one is safe already
-            self._await_durable(deadline_s)
-        if not checkpoint and self.durable < self._sequence:
+        needed = 0 if checkpoint else self._newest_beside_checkpoints()  # a whole one is safe already
+        if not self._await_durable(deadline_s, needed):
             raise BackupUnavailable(
                 f"no backup server has confirmed within {deadline_s:g} s what {self._name} saved",
                 "see the backup servers' logs, start them again, and resume the job",
@@ -149,11 +148,17 @@ class BackupClient:
         since = -1 if state is None else state.epoch
         return RestorePoint(state, [record for record in live if record.kind == "item" and record.epoch > since])
 
-    def _await_durable(self, deadline_s: float) -> None:
+    def _newest_beside_checkpoints(self) -> int:
+        with self._lock:
+            return max((one.sequence for one in self._live if one.kind != "checkpoint"), default=0)
+
+    def _await_durable(self, deadline_s: float, number: int) -> bool:
+        """Wait until all is durable up to this number; False when it was not in time."""
         deadline = time.monotonic() + deadline_s
-        while self.durable < self._sequence and not self.fenced and time.monotonic() < deadline:
+        while self.durable < number and not self.fenced and time.monotonic() < deadline:
             self._grown.wait(max(0.0, min(PING_S, deadline - time.monotonic())))
             self._grown.clear()
+        return self.durable >= number
 
     @property
     def full(self) -> str:
@@ -169,7 +174,7 @@ class BackupClient:
         """Wait until everything saved is durable, and end the thread; False when it was not in time."""
         if self._stopped:
             return self.durable >= self._sequence
-        self._await_durable(deadline_s)
+        self._await_durable(deadline_s, self._sequence)
         self._stopped = True
         os.eventfd_write(self._bell, 1)
         if self._thread.is_alive():

@@ -35,8 +35,8 @@ class RecordStore(Protocol):
         """The servers may have these public keys from now on."""
 
     def recall(self, deadline_s: float, checkpoint: int = 0) -> RestorePoint:
-        """A next incarnation's restore point, or part of a checkpoint, once everything saved is safe; a RiprapError
-        when it is not in time."""
+        """A next incarnation's restore point, or part of a checkpoint, once all of it is safe; a RiprapError when
+        it is not in time."""
 
     def release(self, floor: int) -> None:
         """Parts of checkpoints below this one are needed no more."""

@@ -460,6 +460,7 @@ def test_parts_are_recalled_without_waiting_for_what_was_saved_since(cluster: Cl
     recalled = client.recall(0.2, checkpoint=1)
     assert recalled.state is not None and recalled.state.meta == {"number": 1}
     assert client.recall(0.2, checkpoint=9).state is None
+    assert client.recall(0.2).state is None, "the job goes back to its beginning"
 
 
 def test_a_server_that_comes_back_gets_the_parts_that_it_missed(cluster: Cluster) -> None:
