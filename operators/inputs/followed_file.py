@@ -59,7 +59,7 @@ class FollowedFile:
         return found
 
     def _ahead(self, nbytes: int) -> bytes:
-        """What comes next; at least a line, unless it is too long or not whole yet."""
+        """The bytes that come next; at least a line, unless it is too long or not whole yet."""
         data = os.pread(self._fd, nbytes, self.place.offset)
         if b"\n" not in data and len(data) == nbytes:
             data = os.pread(self._fd, max(nbytes, LINE_BYTES_MAX), self.place.offset)
