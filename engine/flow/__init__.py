@@ -22,4 +22,5 @@ digests.py   digests of it, by which copies of a task compare themselves
 receipts.py  what senders need not keep any more; backlog.py how much may wait here
 progress.py  how far every link is, in numbers that outlive the workers at its ends
 pace.py      consistency models: BSP, SSP, ASP
+window_order.py   the order of windows before a stage that waits for feedback
 """

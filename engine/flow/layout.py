@@ -68,6 +68,8 @@ class Layout:
     """The coded segments that the worker is part of; inputs and outputs have their links, not what these consist of."""
     copied: bool = False
     """True when the task has an active replica, or the worker is one."""
+    leads_to_feedback: bool = False
+    """True when what it sends leads to another stage that waits for feedback."""
 
     @classmethod
     def of(cls, topology: Topology, me: WorkerId) -> Layout:
@@ -112,7 +114,9 @@ class Layout:
         sinks = tuple(worker for stage in topology.sinks for worker in topology.tasks(stage))
         depth = _depth(topology, me.stage)
         copied = bool(topology.copies_of((me.primary,)))
-        return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), depth, segments, copied)
+        paced = {edge.downstream for edge in topology.edges if edge.feedback and edge.stale_windows != math.inf}
+        leads = bool(paced & _behind(topology, me.stage))
+        return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), depth, segments, copied, leads)
 
     @cached_property
     def is_source(self) -> bool:
@@ -166,3 +170,9 @@ class Layout:
 def _depth(topology: Topology, stage: str) -> int:
     following = [edge.downstream for edge in topology.out_edges(stage) if not edge.feedback]
     return max((1 + _depth(topology, name) for name in following), default=0)
+
+
+def _behind(topology: Topology, stage: str) -> set[str]:
+    """The stages to which items of a stage come, whatever the way."""
+    following = {edge.downstream for edge in topology.out_edges(stage) if not edge.feedback}
+    return following.union(*(_behind(topology, name) for name in following))

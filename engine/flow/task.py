@@ -25,6 +25,7 @@ from riprap.engine.flow.read_ahead import ReadAhead
 from riprap.engine.flow.reader import InputReader
 from riprap.engine.flow.scheme import Former, SavedPart, Scheme, own_hook
 from riprap.engine.flow.threads import ComputeThreads
+from riprap.engine.flow.window_order import WindowOrder
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
 from riprap.operators.outputs.transactional import TransactionalSink
@@ -52,16 +53,15 @@ class Task:
         self.scheme: Scheme
         self.items = self.lost = 0
         self._recovery: dict[str, Any] = {}
-        self.running = False
-        self._fresh, self._begun = fresh, False
+        self.running, self._fresh, self._begun = False, fresh, False
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
-        """Of each link, what is of windows for which feedback must come first, or behind a barrier. One link waits
-        alone: others may owe what that depends on. It has no number, and nobody is told that it has come."""
+        """Of each link, what may not be let in yet. It has no number, and nobody is told that it has come."""
         self._ahead = ReadAhead(port, self.progress)
         self._answers = Answers(layout, port, self.progress)
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
-        self._data_links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
+        self._data_links = links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
+        self._windows = WindowOrder(links, self.progress, self.held) if layout.leads_to_feedback else None
         self.progress.heard |= {link_key(j.edge, w): Heard(known=fresh) for j in layout.inputs for w in j.workers}
 
     def use(self, scheme: Scheme) -> None:
@@ -203,11 +203,12 @@ class Task:
             self._let_in(entry)
 
     def _may_come(self, link: LinkKey, block: Block) -> bool:
-        """True when its turn can come before that of what other links still owe: feedback's always can."""
+        """True when its turn can come before that of what other links still owe: else the link waits alone."""
         if block.kind == Kind.BARRIER:
             return self.scheme.has_passed(block.epoch)
+        is_next = self._windows is None or block.kind == Kind.FEEDBACK or self._windows.allows(link, block.epoch)
         in_pace = block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
-        return in_pace and (self._may_come_next is None or self._may_come_next(link))
+        return is_next and in_pace and (self._may_come_next is None or self._may_come_next(link))
 
     def _let_in(self, entry: Entry) -> None:
         """Number a block that came: it has come, for this incarnation and later ones. Barriers have no number."""
@@ -292,7 +293,7 @@ class Task:
         return True
 
     def _turn(self) -> bool:
-        if self.scheme.on_turn():
+        if self.scheme.on_turn() or self._windows is not None:
             self._let_held_in()
         self.outlet.flush()
         if self.outlet.blocked:

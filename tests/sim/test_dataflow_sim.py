@@ -14,6 +14,7 @@ from functools import partial
 from itertools import product
 
 import checkpointing
+import dataflow_jobs
 import numpy as np
 import pytest
 from dataflow_jobs import SHAPES
@@ -113,6 +114,21 @@ def test_each_item_is_counted_once_whoever_dies(scheme: str, shape: str, fault: 
         assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
         counted = sum(items for ends in simulation.announced.values() for _, items in ends)
         assert counted == simulation.items, f"seed {seed}: the windows hold {counted} items"
+
+
+TWICE_MERGED = dataflow_jobs._topology(
+    {"s": ("Spread", 2, {}), "m": ("Spread", 2, {}), "a": ("Spread", 2, {}), "b": ("Total", 1, {"feeds_back": True})},
+    [{"from": pair[0], "to": pair[1], "feedback": pair == "ba"} for pair in ("sm", "ma", "ab", "ba")],
+)
+"""Feedback comes to a stage behind one that takes from several tasks, of which one may be windows ahead."""
+
+
+@pytest.mark.parametrize("name", [name for name, shape in CASES if shape == "bsp"])
+def test_what_is_windows_ahead_does_not_stand_before_what_feedback_depends_on(name: str) -> None:
+    for seed in range(FIRST, FIRST + 3 * SEEDS):
+        for faults in ({}, {"kills": 3}):
+            simulation = run(DataflowCase(EXACT[name], TWICE_MERGED, **faults), seed, f"windows_ahead and {name}")
+            assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
 
 
 UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes", *LOOPS)
