@@ -25,7 +25,8 @@ TAIL = struct.Struct("<I")
 NAME_BYTES_MAX = 512
 BODY_BYTES_MAX = 1 << 31
 ORIGINS_KEPT = 16
-"""Of a worker: what was cut off by incarnations before the last so many is overwritten long since."""
+"""Of a worker, without those that a later one covers: what was cut off by incarnations before the last so many is
+overwritten long since."""
 KINDS = ("state", "item", "fence", "forget", "checkpoint")
 
 
@@ -75,6 +76,10 @@ class Origin(NamedTuple):
     def cuts_off(self, record: tuple[int, int]) -> bool:
         """True of one of a former incarnation, by (fence, sequence), that it did not know."""
         return record[0] < self.by and record > (self.fence, self.sequence)
+
+    def covers(self, other: Origin) -> bool:
+        """True when this one cuts off all that the other does."""
+        return self.by >= other.by and self[1:] <= other[1:]
 
 
 def pack(head: Head, body: Sequence[Any]) -> list[Any]:

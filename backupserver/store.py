@@ -67,6 +67,11 @@ def _origin(fence: Head) -> Origin | None:
     return Origin(fence.fence, fence.epoch - 1, fence.sequence) if fence.epoch else None
 
 
+def _uncovered(origins: Sequence[Origin]) -> list[Origin]:
+    """Those that cut off something that no later one does."""
+    return [one for i, one in enumerate(origins) if not any(later.covers(one) for later in origins[i + 1 :])]
+
+
 def task_of(name: str) -> str:
     """The task of a worker's log, which its copies have in common (`codec.ids.WorkerId`)."""
     return name.partition("~")[0]
@@ -125,7 +130,8 @@ class Store:
         """Cut off what there is of a worker's former incarnations behind one's origin. OSError when that cannot be
         written."""
         known = self.origins(name)
-        new = [Head("fence", name, one.by, one.sequence, one.fence + 1) for one in origins if one not in known]
+        unknown = [one for one in origins if not any(other.covers(one) for other in known)]
+        new = [Head("fence", name, one.by, one.sequence, one.fence + 1) for one in unknown]
         if new:
             self.append([(head, []) for head in new])
 
@@ -311,7 +317,7 @@ class Store:
         log.fences[entry.head.fence] = entry
         self._live[entry.place.segment] += entry.place.length
         self._release(filter(None, [known]))
-        kept = {log.fence, *(one.by for one in log.origins[-ORIGINS_KEPT:])}
+        kept = {log.fence, *(one.by for one in _uncovered(log.origins)[-ORIGINS_KEPT:])}
         self._release(log.fences.pop(fence) for fence in sorted(set(log.fences) - kept))
         if origin is not None:
             self._release(state for state in log.states if log.is_cut_off(state.head))

@@ -218,8 +218,23 @@ def test_what_was_cut_off_stays_so_in_whatever_order_the_log_is_read(tmp_path: P
         assert found(store) == (1, [(2, 1)])
     for fence in range(3, 40):
         store.begin_incarnation(NAME, fence)
-        store.go_on_from(NAME, [Origin(fence, 2, 1)])
+        store.go_on_from(NAME, [Origin(fence, fence - 1, 1)])
     assert len(store.logs[NAME].fences) == ORIGINS_KEPT
+    closed(store)
+
+
+def test_incarnations_that_save_nothing_bring_nothing_back(tmp_path: Path) -> None:
+    """However many they are: each goes on from where the one before did."""
+    store = Store(LocalStorage(str(tmp_path)))
+    origins = [Origin(2, 1, 1), *(Origin(fence, 2, 1) for fence in range(3, 40))]
+    for origin in origins:
+        store.begin_incarnation(NAME, origin.by)
+        store.go_on_from(NAME, [origin])
+    save(store, "item", 9, 2)
+    assert found(store) == (None, []), "the first incarnation's, which the second knew nothing of"
+    save(store, "item", 3, 1, fence=2)
+    assert found(store) == (None, [(3, 1)])
+    assert store.origins(NAME) == [origins[0], origins[-1]]
     closed(store)
 
 
