@@ -115,7 +115,7 @@ class Layout:
         depth = _depth(topology, me.stage)
         copied = bool(topology.copies_of((me.primary,)))
         paced = {edge.downstream for edge in topology.edges if edge.feedback and edge.stale_windows != math.inf}
-        leads = bool(paced & _behind(topology, me.stage))
+        leads = bool(paced & topology.shape.downstream_of(me.stage))
         return cls(me, tasks[me.stage], sinks, tuple(inputs), tuple(outputs), depth, segments, copied, leads)
 
     @cached_property
@@ -168,11 +168,8 @@ class Layout:
 
 
 def _depth(topology: Topology, stage: str) -> int:
-    following = [edge.downstream for edge in topology.out_edges(stage) if not edge.feedback]
-    return max((1 + _depth(topology, name) for name in following), default=0)
-
-
-def _behind(topology: Topology, stage: str) -> set[str]:
-    """The stages to which items of a stage come, whatever the way."""
-    following = {edge.downstream for edge in topology.out_edges(stage) if not edge.feedback}
-    return following.union(*(_behind(topology, name) for name in following))
+    """The edges on the longest way that items of a stage go."""
+    depth, reached = 0, {stage}
+    while reached := {edge.downstream for edge in topology.shape.data_edges if edge.upstream in reached}:
+        depth += 1
+    return depth

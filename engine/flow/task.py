@@ -61,7 +61,7 @@ class Task:
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
-        self._windows = WindowOrder(links, self.progress, self.held) if layout.leads_to_feedback else None
+        self._windows = WindowOrder(links, self.progress, self.held) if layout.leads_to_feedback and links else None
         self.progress.heard |= {link_key(j.edge, w): Heard(known=fresh) for j in layout.inputs for w in j.workers}
 
     def use(self, scheme: Scheme) -> None:

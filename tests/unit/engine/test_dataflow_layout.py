@@ -80,3 +80,17 @@ def test_the_middle_of_a_chain_is_neither_source_nor_sink() -> None:
     middle = layout_of(chain(("a", 1), ("b", 2), ("c", 3)), "b.1")
     assert not middle.is_source and not middle.is_sink
     assert middle.parallelism == 2 and len(middle.outputs[0].workers) == 3
+
+
+def test_ways_that_part_and_meet_again_and_again_are_not_gone_one_by_one() -> None:
+    """There are 2^40 of them."""
+    names = [f"{one}{n}" for n in range(40) for one in "abc"] + ["end"]
+    edges = [
+        edge
+        for at in range(0, 120, 3)
+        for a, b, c, after in [names[at : at + 4]]
+        for edge in ((a, b), (a, c), (b, after), (c, after))
+    ]
+    job = topology({name: 1 for name in names}, [{"from": one, "to": other} for one, other in edges])
+    layout = layout_of(job, "a0.0")
+    assert layout.depth == 80 and not layout.leads_to_feedback
