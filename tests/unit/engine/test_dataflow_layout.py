@@ -91,6 +91,6 @@ def test_ways_that_part_and_meet_again_and_again_are_not_gone_one_by_one() -> No
         for a, b, c, after in [names[at : at + 4]]
         for edge in ((a, b), (a, c), (b, after), (c, after))
     ]
-    job = topology({name: 1 for name in names}, [{"from": one, "to": other} for one, other in edges])
+    job = topology(dict.fromkeys(names, 1), [{"from": one, "to": other} for one, other in edges])
     layout = layout_of(job, "a0.0")
     assert layout.depth == 80 and not layout.leads_to_feedback
