@@ -36,25 +36,20 @@ class FollowedFiles:
         self._is_directory = os.path.isdir(path)
         self._names: dict[str, Name] = {}
         self._known: set[str] = set()
-        self._unread: dict[str, FilePlace] = {}
-        """Files of a former incarnation that were not found yet."""
         self._changed: dict[str, list[object] | None] = {}
         self._turn = ""
         self._until_look = 0
 
     def go_to(self, places: Places) -> None:
         """Go on in the files of a former incarnation; one that is not there any more is reported."""
-        self._unread = {identity: FilePlace(*place) for identity, place in places.items()}
-        for path in self._candidates():
-            with suppress(OSError):
-                identity = file_id(os.stat(path))
-                if identity in self._unread:
-                    self._open(path, self._unread.pop(identity))
-        for identity, place in self._unread.items():
-            self._report("input_gone", file=place.name, offset=place.offset)
-            self._changed[identity] = None
-        for name in self._names.values():  # what stands there now was read last
-            name.files.sort(key=lambda file: self._stands_there(file))
+        paths = self._by_identity()
+        for identity, place in places.items():  # in which one that came later stands behind those of its name
+            found = FilePlace(*place)
+            try:
+                self._open(paths[identity], found)
+            except (KeyError, OSError):
+                self._report("input_gone", file=found.name, offset=found.offset)
+                self._changed[identity] = None
 
     def take(self, lines: int, nbytes: int, rest: bool) -> Lines | None:
         """Lines of the next file that has some. `rest`: also the last line of each file, where it has no newline."""
@@ -115,10 +110,13 @@ class FollowedFiles:
     def _is_ours(self, identity: str) -> bool:
         return not self._is_directory or zlib.crc32(identity.encode()) % self._tasks == self._index
 
-    def _stands_there(self, file: FollowedFile) -> bool:
-        with suppress(OSError):
-            return file_id(os.stat(file.place.name)) == file.id
-        return False
+    def _by_identity(self) -> dict[str, str]:
+        """The path of each file that may be one of a former incarnation."""
+        found: dict[str, str] = {}
+        for path in self._candidates():
+            with suppress(OSError):
+                found.setdefault(file_id(os.stat(path)), path)
+        return found
 
     def _candidates(self) -> list[str]:
         """The paths at which files of a former incarnation may be found: the followed one, and those it is renamed to,

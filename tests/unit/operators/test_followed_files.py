@@ -156,6 +156,23 @@ def test_a_new_life_goes_on_in_what_was_rotated_meanwhile(log: Path) -> None:
     assert again.take() == ["three", "four"] and not again.events
 
 
+def test_a_new_life_reads_rotated_files_in_the_order_in_which_they_were_written(log: Path) -> None:
+    """Log.1 becomes log.2, and log log.1: the listing has them the other way round."""
+    following = Following(log)
+    following.take()
+    first, second = (log.with_name(f"app.log.{number}") for number in (2, 1))
+    os.rename(log, first)
+    log.write_text("three\n")
+    assert following.take() == ["three"]
+    os.rename(log, second)
+    log.write_text("")
+    following.take()
+    for path, line in ((first, "four"), (second, "five"), (log, "six")):
+        append(path, f"{line}\n")
+    again = Following(log, following.places)
+    assert again.take() == ["four", "five", "six"] and not again.events
+
+
 @pytest.mark.parametrize("name", ["_app", ".app", "app.gz"])
 def test_a_new_life_goes_on_in_a_file_of_any_name(tmp_path: Path, name: str) -> None:
     log = tmp_path / name
