@@ -48,6 +48,9 @@ class Segments:
         """Number of groups appended."""
         self.synced = 0
         """Number of them that have been forced to disk."""
+        self.failed: dict[str, int] = {}
+        """Segments that a sync failed for, and of how many groups: what is needed of them is to be copied, once that
+        many have been synced."""
         self._number = 0
         self._unsynced: dict[str, int] = {}  # segments, with the last group that each got
         self._syncing: Sync | None = None
@@ -143,8 +146,8 @@ class Segments:
     def end_sync(self, wait: bool = False) -> None:
         """Take note of a sync that is done; `wait` blocks until it is.
 
-        After an OSError the segment is not appended to any more: the system may have given up pages that it could not
-        write (https://wiki.postgresql.org/wiki/Fsync_Errors), and what is saved again must not rely on them.
+        After an OSError the segment is not appended to any more, and has `failed`: the system may have given up pages
+        that it could not write, while the next sync succeeds (https://wiki.postgresql.org/wiki/Fsync_Errors).
         """
         sync = self._syncing
         if sync is None or not (wait or sync.failed.done()):
@@ -153,6 +156,7 @@ class Segments:
         if failed:
             name, error = failed
             self.active = "" if name == self.active else self.active
+            self.failed[name] = sync.groups
             raise error
         self.synced = sync.groups
         self._unsynced = {name: last for name, last in self._unsynced.items() if last > sync.groups}
@@ -184,4 +188,5 @@ class Segments:
     def remove(self, name: str) -> None:
         """Delete a segment none of whose records are needed any more."""
         self._unsynced.pop(name, None)
+        self.failed.pop(name, None)
         self.storage.remove(name)

@@ -212,17 +212,29 @@ class Store:
         before that leaves both copies, which are one for the index. OSError loses nothing.
         """
         self.segments.end_sync()
+        self._copy_what_failed()
         self._forget_what_is_gone()
         for name in [name for name, groups in self._dead.items() if groups <= self.segments.synced]:
             self._drop(name)
         sealed = [name for name in self._bytes if name != self.segments.active and name not in self._dead]
         self._dead.update((name, self.segments.appended) for name in sealed if not self._live[name])
-        if self._dead:  # before anything is copied: on a full disk there may be no room for that, until these are gone
+        # before anything is copied: on a full disk there may be no room for that, until what is dead is gone
+        if self._dead or self.segments.failed:
             self.segments.begin_sync()
         for name in sealed:
             most = min(COMPACT_SHARE * self._bytes[name], COMPACT_STEP_BYTES)
             if 0 < self._live[name] < most and self._rewrite(name):
                 break
+
+    def _copy_what_failed(self) -> None:
+        """Copy what is needed of segments that could not be synced, once others can. Until the copies are synced
+        nothing is deleted: the segments may have held what supersedes it, or a copy of it."""
+        failed = self.segments.failed
+        for name in [name for name, groups in failed.items() if groups <= self.segments.synced]:
+            is_copied = self._rewrite(name)
+            self._dead = dict.fromkeys(self._dead, self.segments.appended + (not is_copied))
+            if is_copied:
+                del failed[name]
 
     def _forget_what_is_gone(self) -> None:
         """A job's end need not be remembered when no segment is left that its records may be in."""

@@ -43,6 +43,22 @@ class Unreadable(LocalStorage):
         return super().read(name, offset, length)
 
 
+class Unsynced(LocalStorage):
+    """A disk that gives up what it could not write, and says so once."""
+
+    is_down = False
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory)
+        self.given_up: set[str] = set()
+
+    def sync(self, name: str) -> None:
+        if self.is_down:
+            self.given_up.add(name)
+            raise OSError(errno.EIO, "input/output error")
+        super().sync(name)
+
+
 def compact(store: Store) -> OSError | None:
     """As a server does, again and again; the error, if there was one."""
     try:
@@ -90,6 +106,37 @@ def test_what_could_not_be_read_for_a_while_is_not_given_up(tmp_path: Path) -> N
     assert found(store, NAME) == (7, []) and not store.damage
     assert store.statistics()["segments"] < 4, "it was copied when it could be read"
     closed(store)
+
+
+def test_what_could_not_be_synced_is_copied_before_it_counts_as_safe(tmp_path: Path) -> None:
+    """What was saved, and what was copied from a segment that is gone then."""
+    storage = Unsynced(str(tmp_path))
+    store = Store(storage)
+    save(store, "state", 7, 1, OTHER)
+    for number in range(1, 12):
+        save(store, "state", number, number)
+    store.segments.sync()
+    store.segments.seal()
+    store.compact()
+    assert store.statistics()["segments"] == 2, "the other worker's state was copied"
+    storage.is_down = True
+    save(store, "state", 12, 12)
+    for _ in range(3):
+        with pytest.raises(OSError, match="input/output"):
+            store.segments.sync()
+        store.compact()
+    assert store.statistics()["segments"] == 2, "nothing is copied before a sync succeeds"
+    with contextlib.suppress(OSError):
+        store.segments.end_sync(wait=True)
+    storage.is_down = False
+    for _ in range(4):
+        assert compact(store) is None
+    closed(store)
+    for name in storage.given_up:
+        (tmp_path / name).write_bytes(b"")
+    again = Store(LocalStorage(str(tmp_path)))
+    assert found(again) == (12, []) and found(again, OTHER) == (7, [])
+    closed(again)
 
 
 def test_a_log_of_many_segments_takes_few_descriptors(tmp_path: Path) -> None:
