@@ -43,6 +43,14 @@ def _opened(*paths: str | os.PathLike[str]) -> list[int]:
     return found
 
 
+def _is_torn(path: str | os.PathLike[str]) -> bool:
+    """True of a file whose last line was not written whole."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        return size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+    return False
+
+
 def _whole_lines(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
@@ -66,7 +74,7 @@ class EventLog:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._fd = open_to_append(path)
-        self._torn = False  # the last line of ours was not written whole: the next begins on one of its own
+        self._torn = _is_torn(path)  # the last line was not written whole: the next begins on one of its own
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event with `monotonic` (time.monotonic(), seconds), `wall` (Unix seconds) and `pid`.

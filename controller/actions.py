@@ -17,6 +17,8 @@ class Persist:
     spec: JobSpec
     record: JobRecord
     create: bool
+    log: Log | None = None
+    """The line about what the record decides: appended once that is written, and not persisted without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from riprap.controller.injection import victims
 from riprap.controller.job import LedJob
 from riprap.controller.jobspec import JobSpec, check_size
 from riprap.controller.last_words import ReadLastWords, nothing_said
+from riprap.controller.moment import checkpoint_log
 from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, Phase
 from riprap.controller.reconcile import Pass
 from riprap.controller.record import UNASSIGNED, JobRecord
@@ -129,15 +130,17 @@ class Core:
             job.detector.observer_slept(seconds)
 
     def persisted(self, name: str, record: JobRecord, now: float) -> list[Action]:
-        """A record that was to be written is durable."""
+        """A record that was to be written is durable, with its log."""
         job = self.jobs.get(name)
         if job is None:
             return []
         job.durable, job.writing = record, None
+        job.checkpoint_logged = max(job.checkpoint_logged, job.to_be_logged(record))
         return self._settle(now)
 
     def persist_failed(self, name: str, now: float) -> list[Action]:
-        """ZooKeeper did not confirm a write; it is tried again soon, and nothing that depends on it happens before."""
+        """ZooKeeper did not confirm a write, or its log has no room; it is tried again soon, and nothing that depends
+        on it happens before."""
         job = self.jobs.get(name)
         if job is not None:
             job.writing, job.retry_at = None, now + RETRY_S
@@ -400,15 +403,17 @@ class Core:
         return self.takes_over
 
     def _make_durable(self, job: LedJob, now: float) -> list[Action]:
-        record = job.record()
-        if job.durable is not None and job.durable.decides() == record.decides():
+        record, log = job.record(), None
+        if checkpoint := job.to_be_logged(record):
+            log = checkpoint_log(job, now, "completed", checkpoint=checkpoint, **job.checkpoint_fields)
+        if job.durable is not None and job.durable.decides() == record.decides() and log is None:
             replies: list[Action] = [Reply(*ticket) for ticket in job.tickets]
             job.tickets.clear()
             return replies
         if job.writing is not None or now < job.retry_at:
             return []
         job.writing = record
-        return [Persist(job.spec, record, create=job.durable is None)]
+        return [Persist(job.spec, record, job.durable is None, log)]
 
 
 def _ended(job: LedJob) -> str:

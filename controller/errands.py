@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -12,8 +13,11 @@ from kazoo.exceptions import KazooException
 from riprap.codec.errors import DataError
 from riprap.controller.actions import Persist
 from riprap.controller.inbox import Inbox
+from riprap.controller.logs import append
 from riprap.controller.membership import read_agents
 from riprap.controller.store import Deposed, JobStore
+
+logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
 
@@ -30,6 +34,8 @@ class Errands:
         self._store = store
         self._inbox = inbox
         self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._unlogged: set[str] = set()
+        """The jobs that wait for their log, as far as that was said."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="errands", daemon=True)
         self._thread.start()
@@ -58,6 +64,13 @@ class Errands:
     def _persist(self, action: Persist) -> None:
         try:
             self._store.save(action.spec, action.record, action.create)
+            if action.log is not None:
+                append(action.log)
+        except OSError as error:
+            if action.spec.name not in self._unlogged:
+                logger.warning("job %s waits until its decisions can be logged: %s", action.spec.name, error)
+            self._unlogged.add(action.spec.name)
+            self._inbox.put(("persist_failed", action))
         except Deposed as error:
             self._inbox.put(("deposed", str(error)))
         except DataError as error:
@@ -65,6 +78,7 @@ class Errands:
         except KazooException:
             self._inbox.put(("persist_failed", action))
         else:
+            self._unlogged.discard(action.spec.name)
             self._inbox.put(("persisted", action))
 
     def _purge(self, name: str) -> None:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import zmq
 
 from riprap.codec.errors import FrameError, RiprapError
-from riprap.codec.events import EventLog
 from riprap.controller import messages
 from riprap.controller.actions import Action, Log, Persist, Purge, Reply, Send, SumUp
 from riprap.controller.after_end import Endings
 from riprap.controller.deltas import Writer
 from riprap.controller.errands import Errands
+from riprap.controller.logs import append
 
 logger = logging.getLogger(__name__)
 
@@ -109,13 +109,7 @@ class Executor:
     def _log(self, action: Log) -> None:
         """Append to a log of a job; a run directory that cannot be written must not stop the job."""
         try:
-            log = EventLog(f"{action.run_dir}/{action.file}")  # events are few, and so no job keeps a descriptor
-            try:
-                log.write(action.event, **action.fields)
-                if action.synced:
-                    log.sync()
-            finally:
-                log.close()
+            append(action)
         except OSError as error:
             logger.warning("event %s is not logged: %s", action.event, error)
 

@@ -87,7 +87,9 @@ class LedJob:
         pace = CheckpointPace.of(spec.topology)
         self.checkpoints = Coordinator(pace, record.checkpoints or CheckpointMarks(), now) if pace else None
         self.checkpoint_logged = 0
-        """The newest checkpoint that this leader has logged as whole."""
+        """The newest checkpoint that is logged as whole, as far as this leader knows."""
+        self.checkpoint_seen = 0
+        """The newest that it has seen to be durable."""
         self.checkpoint_fields: dict[str, Any] = {}
         """The log entry of the checkpoint that is decided and not durable yet."""
         self.parting = record.parting
@@ -262,6 +264,13 @@ class LedJob:
     def durable_marks(self) -> CheckpointMarks:
         """The durable part of the checkpoints' marks."""
         return self.durable.checkpoints if self.durable and self.durable.checkpoints else CheckpointMarks()
+
+    def to_be_logged(self, record: JobRecord) -> int:
+        """The checkpoint that has to be in the log before a record counts, for a resumed job goes on from there: once
+        it counts, workers are told of it, and drop what they have saved before. 0 where nobody will be told."""
+        if record.checkpoints is None or record.phase in TERMINAL:
+            return 0
+        return record.checkpoints.completed if record.checkpoints.completed > self.checkpoint_logged else 0
 
     def checkpoint_due_in(self, now: float) -> float:
         """Seconds until its next checkpoint is due; infinite where none is awaited."""

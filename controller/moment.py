@@ -34,8 +34,7 @@ class Moment:
 
     def log_checkpoint(self, event: str, **fields: Any) -> None:
         """Append to the job's log of checkpoints, from which it is resumed."""
-        fields = {"job": self.job.spec.name, "monotonic": self.now, **fields}
-        self.logs.append(Log(self.job.spec.run_dir, event, fields, CHECKPOINTS, synced=True))
+        self.logs.append(checkpoint_log(self.job, self.now, event, **fields))
 
     def log_savepoint(self, directory: str, checkpoint: int) -> None:
         """Write down that a savepoint is whole, and of which topology it is: only now it is one."""
@@ -69,3 +68,9 @@ class Moment:
             row = self.job.rows.setdefault((worker, incarnation), unheard)
             row.done, row.stats, (row.epoch, row.accounted) = True, stats, account
         return True
+
+
+def checkpoint_log(job: LedJob, now: float, event: str, **fields: Any) -> Log:
+    """An entry of a job's log of checkpoints."""
+    fields = {"job": job.spec.name, "monotonic": now, **fields}
+    return Log(job.spec.run_dir, event, fields, CHECKPOINTS, synced=True)

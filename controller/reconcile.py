@@ -37,7 +37,7 @@ class Pass(Moment):
     def run(self) -> list[Log]:
         """Decide until nothing changes any more; a phase is left at most once in a step, so five steps do."""
         job = self.job
-        self._log_checkpoint()
+        self._log_savepoint()
         for _ in range(5):
             phase = job.phase
             if phase is Phase.SUBMITTED:
@@ -54,16 +54,14 @@ class Pass(Moment):
         job.refresh_view()
         return self.logs
 
-    def _log_checkpoint(self) -> None:
-        """Log the checkpoint that is durably decided, in whatever phase: the workers are told of it, and drop what they
-        have saved before, so the job goes on from there when it is resumed."""
+    def _log_savepoint(self) -> None:
+        """Say of the checkpoint that is durably decided that it is a savepoint, if it is, in whatever phase."""
         job, durable = self.job, self.job.durable
-        if durable is None or durable.phase in TERMINAL or job.durable_marks.completed <= job.checkpoint_logged:
+        if durable is None or durable.phase in TERMINAL or job.durable_marks.completed <= job.checkpoint_seen:
             return
-        job.checkpoint_logged = job.durable_marks.completed
-        self.log_checkpoint("completed", checkpoint=job.checkpoint_logged, **job.checkpoint_fields)
+        job.checkpoint_seen = job.durable_marks.completed
         if savepoint := job.checkpoint_fields.get("savepoint") or durable.parting:
-            self.log_savepoint(savepoint, job.checkpoint_logged)
+            self.log_savepoint(savepoint, job.checkpoint_seen)
         job.checkpoint_fields = {}
 
     def _submitted(self) -> None:

@@ -205,7 +205,7 @@ def _waiting_for(run: Moment, worker: WorkerId) -> str:
     if task.wanted:
         return "no agent is there to run it"
     if not run.job.may_run(worker):
-        return "ZooKeeper has not confirmed its incarnation"
+        return "its incarnation is not durable: ZooKeeper has not confirmed it, or the run directory has no room"
     row, agent = run.job.row(worker), f"the agent of {task.assignment.host} has"
     if task.assignment.instance in run.job.unheard:
         return f"{agent} not reported since another controller leads"

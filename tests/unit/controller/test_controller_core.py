@@ -25,6 +25,8 @@ SOURCE, SINK = WorkerId("source", 0), WorkerId("sink", 0)
 class Driver:
     """A core with one agent whose rows the test sets; writes are confirmed unless it says otherwise."""
 
+    run_dir = "/run"
+
     def __init__(
         self,
         plan: Plan = restart_lost,
@@ -40,7 +42,7 @@ class Driver:
         self.persists: list[Persist] = []
         self.replies: list[Reply] = []
         self.hear()
-        self.take(self.core.submit("t", JobSpec.read("job", topology, "/run", "first"), self.now))
+        self.take(self.core.submit("t", JobSpec.read("job", topology, self.run_dir, "first"), self.now))
 
     def take(self, actions: list[Action]) -> None:
         for action in actions:

@@ -43,6 +43,8 @@ class LoggingDriver(Driver):
         return record
 
     def confirm_write(self, record: JobRecord) -> None:
+        """It is written, and so is its log, as far as that was asked for."""
+        self.logs += [persist.log for persist in self.persists if persist.record is record and persist.log]
         self.take(self.core.persisted("job", record, self.now))
 
     @property
