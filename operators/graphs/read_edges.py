@@ -9,6 +9,7 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.graphs.vertices import VERTEX
+from riprap.operators.iteration.exact import check_exact
 from riprap.operators.iteration.read_rows import table_of
 from riprap.operators.options import Option, check
 
@@ -36,6 +37,8 @@ class ReadEdges(DataflowOperator):
         starts, ends, lengths = _edges(*items.arrays)
         if self._bipartite:
             starts, ends = 2 * starts, 2 * ends + 1
+        for vertices in (starts, ends):
+            check_exact(vertices, "the vertex")
         rows = [(starts, ends, lengths), (ends, np.full(len(ends), VERTEX), np.zeros(len(ends)))]
         if self._undirected:
             rows[1] = (ends, starts, lengths)

@@ -10,6 +10,7 @@ import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError
 from riprap.operators.functions import load_function
+from riprap.operators.iteration.exact import check_exact
 from riprap.operators.iteration.keyed_step import KeyedStep, RowsByKey, read_only
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NOTHING, Iteration, Messages, Spoken
@@ -91,6 +92,7 @@ class KeyedLoop(Iteration):
 
     # the loop
     def begin(self) -> None:
+        check_exact(self.state.rows[:, 0], "the key")
         name, found = self._initial(read_only(self.state.rows))
         keys, values = self._pair(name, found)
         order = np.argsort(keys, kind="stable")

@@ -7,6 +7,7 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.iteration.exact import check_exact
 from riprap.operators.iteration.loop_state import LoopState
 
 
@@ -33,6 +34,8 @@ class Loop(DataflowOperator):
         columns = [array[first:] for array in items.arrays]
         if any(array.ndim > 2 for array in columns):
             raise DataError("the items of a loop are no rows of numbers", "Send a matrix, or columns of one length.")
+        for whole in (column for column in columns if column.dtype.kind in "iu"):
+            check_exact(whole, "the whole number")
         rows = np.column_stack(columns).astype(np.float64)
         try:
             self.state.append(items.epoch, rows)

@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError
+from riprap.operators.iteration.exact import check_exact
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NOTHING, Iteration, Messages, Spoken, Supersteps
 from riprap.operators.options import Option, check
@@ -80,6 +81,7 @@ class TopN(Iteration):
                 "the rows are none of a top-N: a key that is no whole number, or a count below 0",
                 "Set the options key and count to the columns of them.",
             )
+        check_exact(rows[:, self._key], "the key")
         keys, places = np.unique(rows[:, self._key].astype(np.int64), return_inverse=True)
         sums = np.bincount(places, counts, len(keys))
         order = np.lexsort((keys, -sums))

@@ -119,6 +119,13 @@ def test_lines_that_are_no_edges_are_named(lines: bytes) -> None:
         ReadEdges().process_data(items, 0, Outbox(2))
 
 
+@pytest.mark.parametrize(("line", "bipartite"), [(b"9007199254740993 1", False), (b"1 4503599627370496", True)])
+def test_a_vertex_that_float64_may_take_for_another_is_refused(line: bytes, bipartite: bool) -> None:
+    items = input_items(1, np.frombuffer(line, np.uint8), np.array([0, len(line)]), count=1)
+    with pytest.raises(DataError, match=r"the vertex 900719925474099\d.* is not between -2\^53 and 2\^53"):
+        ReadEdges(bipartite=bipartite).process_data(items, 0, Outbox(2))
+
+
 def test_every_task_ends_each_superstep_with_one_block_to_each_other() -> None:
     made = ring(lambda: PageRank(supersteps=5, tolerance=0.0), edges(3), 3)
     assert made.blocks == 2 * 5 * 3 * 2  # windows, supersteps, tasks, others

@@ -245,6 +245,14 @@ def test_wrong_keys_are_named() -> None:
         ring(bulk, PATH, 1)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float64])
+def test_keys_that_float64_may_take_for_another_are_refused(dtype: type) -> None:
+    made = Ring(bulk, 1, 5)
+    with pytest.raises(DataError, match=r"900719925474099\d.* is not between -2\^53 and 2\^53"):
+        made.tasks[0].process(Items(1, "read", 0, 2, (np.array([[2**53 + 1, 1], [1, 2**53 + 1]], dtype),)))
+        made.loop(1)
+
+
 def test_rows_that_were_not_dealt_by_key_are_refused() -> None:
     made = Ring(bulk, 2, 5)
     made.tasks[0].process(Items(1, "read", 0, len(PATH), (both_ways(PATH).astype(float),)))

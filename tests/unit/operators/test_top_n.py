@@ -90,6 +90,14 @@ def test_rows_without_a_key_or_a_count_are_refused(row: list[float]) -> None:
         ring(np.array([row]), 1)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize("key", [2**53 + 1, -(2**53) - 1])
+def test_keys_that_float64_may_take_for_another_are_refused(key: int, dtype: type) -> None:
+    """2^53 and 2^53 + 1 were one key."""
+    with pytest.raises(DataError, match=rf"{str(key)[:-1]}\d.* is not between -2\^53 and 2\^53"):
+        ring(np.array([[1, key]], dtype), 1)
+
+
 def test_columns_that_are_not_there_are_refused() -> None:
     for options in ({"key": 2}, {"count": 2}):
         with pytest.raises(ConfigError, match="no column 2"):
