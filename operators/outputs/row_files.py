@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from riprap.codec.errors import ConfigError, JobFailed
+from riprap.codec.errors import ConfigError, DataError, JobFailed
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Emitter, Items
 from riprap.operators.options import Option, check
@@ -41,6 +41,7 @@ class RowFiles(TransactionalSink):
         self._directory, self._format, self._names = Path(directory).absolute(), format, names_of(columns)
         self._staging = self._directory / STAGING
         self._writer: Any = None
+        self._schema: pyarrow.Schema | None = None
         self._task = ""
 
     def open(self, context: Context) -> None:
@@ -61,7 +62,12 @@ class RowFiles(TransactionalSink):
         columns = columns_of(items.arrays, first, items.count, self._names)
         table = pyarrow.table({name: _arrow(column) for name, column in columns.items()})
         if self._writer is None:
-            self._writer = self._opened(table.schema)
+            self._schema, self._writer = table.schema, self._opened(table.schema)
+        if table.schema != self._schema:
+            raise DataError(
+                f"rows of {_named(table.schema)} come behind rows of {_named(self._schema)}, into one file",
+                "send columns of the same types in each block",
+            )
         self._writer.write_table(table)
         return items.count
 
@@ -102,6 +108,10 @@ class RowFiles(TransactionalSink):
         for path in self._staging.glob(f"{self._task}*"):
             if path.name not in kept:
                 path.unlink()
+
+
+def _named(schema: pyarrow.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _arrow(column: np.ndarray) -> pyarrow.Array:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import numpy as np
 
-from riprap.codec.errors import ConfigError
+from riprap.codec.errors import ConfigError, DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Emitter, Items
 from riprap.operators.options import Option, check
@@ -19,6 +19,10 @@ from riprap.operators.outputs.transactional import TransactionalSink
 TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 BUSY_S = 30.0
 """Other tasks, and readers, may hold the database for so long."""
+OWN = ("prepared_as", "rowid")
+"""Columns of the table of prepared rows that are not the rows'."""
+INTEGER_MAX = 2**63 - 1
+"""SQLite has no larger whole number."""
 
 
 class SqliteRows(TransactionalSink):
@@ -36,9 +40,14 @@ class SqliteRows(TransactionalSink):
         columns: Annotated[str | None, Option("Names of the columns, with commas between them")] = None,
     ) -> None:
         check(self, database=database, table=table, columns=columns)
-        if not TABLE.fullmatch(table):
-            raise ConfigError(f"the option table is {table!r}", "use letters, digits and _")
+        if not TABLE.fullmatch(table) or table.lower().startswith("sqlite_"):
+            raise ConfigError(f"the option table is {table!r}", "use letters, digits and _, and no sqlite_ before them")
         self._database, self._table, self._names = database, table, names_of(columns)
+        if (twice := _twice(self._names or ())) is not None:
+            raise ConfigError(
+                f"the option columns is {columns!r}: SQLite has {twice} already",
+                f"name columns that differ not only in case, and none {' or '.join(OWN)}",
+            )
         self._prepared = f"{table}__prepared"
         self._blocks: list[Mapping[str, np.ndarray]] = []
         self._task = ""
@@ -54,8 +63,21 @@ class SqliteRows(TransactionalSink):
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Arrays of one row an item."""
-        self._blocks.append(columns_of(items.arrays, first, items.count, self._names))
+        columns = columns_of(items.arrays, first, items.count, self._names)
+        self._check(columns)
+        self._blocks.append(columns)
         return items.count
+
+    def _check(self, columns: Mapping[str, np.ndarray]) -> None:
+        """DataError for rows that the table cannot hold."""
+        if (twice := _twice(columns)) is not None:
+            raise DataError(f"the column {twice} is one that SQLite has already", "name the columns by option columns")
+        for name, column in columns.items():
+            if column.dtype.kind == "u" and column.max(initial=0) > INTEGER_MAX:
+                raise DataError(
+                    f"the column {name} has {column.max()}, and SQLite no whole number above {INTEGER_MAX}",
+                    "send it as int64 or as float64",
+                )
 
     def pre_commit(self, checkpoint: int) -> str | None:
         if not self._blocks:
@@ -65,7 +87,7 @@ class SqliteRows(TransactionalSink):
         marks = ", ".join("?" * len(blocks[0]))
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({names})")
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self._table)} ({names})")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self._prepared} (prepared_as, {names})")
             for block in blocks:
                 rows = zip(*(column.tolist() for column in block.values()), strict=True)
@@ -80,7 +102,7 @@ class SqliteRows(TransactionalSink):
             columns = connection.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (self._table,))
             names = ", ".join(_quoted(column) for (column,) in columns)
             prepared = f"FROM {self._prepared} WHERE prepared_as = ?"
-            connection.execute(f"INSERT INTO {self._table} SELECT {names} {prepared} ORDER BY rowid", (name,))
+            connection.execute(f"INSERT INTO {_quoted(self._table)} SELECT {names} {prepared} ORDER BY rowid", (name,))
             connection.execute(f"DELETE {prepared}", (name,))
 
     def abort(self, kept: Collection[str]) -> None:
@@ -96,8 +118,18 @@ class SqliteRows(TransactionalSink):
         return _Connection(self._database)
 
 
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _twice(names: Iterable[str]) -> str | None:
+    """The first name that SQLite takes for one before it, or for one of its own: case counts beyond ASCII only."""
+    taken = {name.encode() for name in OWN}
+    for name in names:
+        if (folded := name.encode().lower()) in taken:
+            return name
+        taken.add(folded)
+    return None
 
 
 class _Connection:

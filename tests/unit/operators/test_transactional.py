@@ -117,6 +117,48 @@ def test_a_file_that_is_anothers_is_not_replaced(tmp_path: Path) -> None:
         sink.commit("part-00000-000000000099.csv")
 
 
+@pytest.mark.parametrize("columns", ["x,X", "a,prepared_as", "Rowid"])
+def test_columns_that_sqlite_takes_for_one_are_refused(tmp_path: Path, columns: str) -> None:
+    with pytest.raises(ConfigError, match="SQLite has"):
+        SqliteRows("rows.db", columns=columns)
+    sink = SqliteRows(str(tmp_path / "rows.db"))
+    records = np.zeros(1, [(name, "f8") for name in columns.split(",")])
+    with pytest.raises(DataError, match="is one that SQLite has already"):
+        sink.process_data(Items(1, "a", 0, 1, (records,)), 0, None)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_beyond_those_of_sqlite_are_refused(tmp_path: Path) -> None:
+    sink = SqliteRows(str(tmp_path / "rows.db"))
+    sink.open(Context(index=0))
+    numbers = np.array([2**63 - 1], np.uint64)
+    sink.process_data(Items(1, "a", 0, 1, (numbers,)), 0, None)  # type: ignore[arg-type]
+    assert sink.pre_commit(1)
+    with pytest.raises(DataError, match="the column c0 has 9223372036854775808, and SQLite no whole number above"):
+        sink.process_data(Items(1, "a", 0, 1, (numbers + np.uint64(1),)), 0, None)  # type: ignore[arg-type]
+
+
+def test_the_table_may_be_called_like_a_word_of_sql_but_not_like_one_of_sqlite(tmp_path: Path) -> None:
+    sink = SqliteRows(str(tmp_path / "rows.db"), table="group")
+    sink.open(Context(index=0))
+    put(sink, (1, 2))
+    name = sink.pre_commit(1)
+    assert name
+    sink.commit(name)
+    with sqlite3.connect(tmp_path / "rows.db") as connection:
+        assert list(connection.execute('SELECT * FROM "group"')) == [(1, 2)]
+    with pytest.raises(ConfigError, match="table is 'sqlite_rows'"):
+        SqliteRows("rows.db", table="sqlite_rows")
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_file_has_columns_of_one_type(tmp_path: Path, format: str) -> None:
+    sink = RowFiles(str(tmp_path), format=format)
+    sink.open(Context(index=0))
+    put(sink, (1, 2))
+    with pytest.raises(DataError, match="rows of c0 int64 come behind rows of c0 double, c1 double"):
+        sink.process_data(Items(1, "a", 0, 1, (np.zeros(1, np.int64),)), 0, None)  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_columns_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="columns is 'x,x'"):
         RowFiles(str(tmp_path), columns="x,x")
