@@ -132,7 +132,7 @@ class LocalGradient(DataflowOperator):
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Dense items: one float64 matrix, the label (0 or 1) in the column `label`. DataError for other labels."""
         try:
-            if first == 0 and not self.state.tallies[0]:  # a window's first block
+            if first == 0:
                 check_binary(items.arrays[0][:, self._label], f"in column {self._label}")
             return self.state.add(np.ascontiguousarray(items.arrays[0], np.float64), first, self._label)
         except (ValueError, TypeError, IndexError) as error:

@@ -115,6 +115,10 @@ def test_the_gradient_of_a_dataflow_operator_refuses_them_too() -> None:
     rows = Items(1, "", 0, 3, (np.array([[0.0, 5.0], [1.0, 5.0], [-1.0, 5.0]]),))
     with pytest.raises(DataError, match="in column 0 has the value -1 in item 2"):
         LocalGradient().process_data(rows, 0, out)  # type: ignore[arg-type]
+    begun = LocalGradient()
+    begun.process_data(Items(1, "", 0, 2, (rows.arrays[0][:2],)), 0, out)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="in column 0 has the value -1 in item 2"):
+        begun.process_data(rows, 0, out)  # type: ignore[arg-type]
     sparse = np.zeros(2, [("label", "<f4"), ("indexes", "<u4", (2,)), ("values", "<f4", (2,))])
     sparse["label"] = (1, 2)
     with pytest.raises(DataError, match="the value 2 in item 1"):
