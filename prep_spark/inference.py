@@ -150,6 +150,8 @@ def _object(text: str, place: str) -> dict[str, Any]:
         raise PrepError(
             f"{place}, character {error.colno}: expected an object of JSON; {error.msg}", "give one object a line"
         ) from error
+    except (RecursionError, ValueError) as error:
+        raise PrepError(f"{place}: {error}", "leave out values that are nested so deeply, or so long") from error
     if not isinstance(value, dict):
         raise PrepError(f"{place}: expected an object of JSON, found {text[:40]!r}", "give one object a line")
     return value

@@ -99,14 +99,19 @@ class JsonParser:
         return [table.column(name).combine_chunks() for name in names]
 
     def _flaw(self, line: bytes) -> Flaw | None:
-        """The fault of one line, as Python sees it."""
+        """The fault of one line, as Python sees it; None where it can see none, and pyarrow's word counts."""
         try:
             text = line.decode()
-            value = json.loads(text)
+            return self._unfit(json.loads(text), text)
         except UnicodeDecodeError as error:
             return f"byte {error.start + 1}", "UTF-8", f"0x{line[error.start]:02x}"
         except json.JSONDecodeError as error:
             return f"column {error.colno}", f"an object of JSON ({error.msg})", shown(text[error.pos :])
+        except (RecursionError, ValueError):  # it is nested too deeply, or has a whole number of thousands of digits
+            return None
+
+    def _unfit(self, value: Any, text: str) -> Flaw | None:
+        """The fault of a value that is no object, or has a column of another type than expected."""
         if not isinstance(value, dict):
             return "column 1", "an object of JSON", shown(text)
         for column in self._reader.reading.layout.columns:
@@ -133,5 +138,8 @@ class JsonParser:
             assert flaw is not None, "only a line with a fault is refused"
             return Fault(line + 1, *flaw)
         column = self._reader.reading.layout.columns[place]
-        found = json.loads(self._lines[line]).get(column.name)
-        return self._reader.reading.fault(line + 1, reason, column, shown(json.dumps(found)))
+        try:
+            found = json.dumps(json.loads(self._lines[line]).get(column.name))
+        except (RecursionError, ValueError):  # as above: the whole line, then
+            found = self._lines[line].decode()
+        return self._reader.reading.fault(line + 1, reason, column, shown(found))

@@ -73,6 +73,8 @@ def test_json_has_types() -> None:
         ([b'{"a": 1}', b"[1]"], "x.json, line 2: expected an object of JSON"),
         ([b'{"a": 1'], "x.json, line 1, character 8: expected an object"),
         ([b"", b" "], "x.json is empty"),
+        ([b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"], "x.json, line 1: maximum recursion depth"),
+        ([b'{"a": ' + b"1" * 5000 + b"}"], "x.json, line 1: Exceeds the limit"),
     ],
 )
 def test_json_that_is_no_table_is_refused(lines: list[bytes], message: str) -> None:

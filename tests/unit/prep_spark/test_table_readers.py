@@ -242,6 +242,25 @@ def test_a_bad_line_of_json_is_refused(line: object, message: str, tmp_path: Pat
     assert rows[:, [0, 1, 3]].tolist() == [[row[0], row[1], row[3]] for row in ROWS]
 
 
+DEEP = b', "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+LONG = b', "more": ' + b"1" * 5000 + b"}"
+"""Ends of lines that Python does not read."""
+
+
+@pytest.mark.parametrize("end", [DEEP, LONG], ids=["deep", "long"])
+def test_a_line_that_python_does_not_read_is_pyarrows_to_judge(end: bytes, tmp_path: Path) -> None:
+    made = reading()
+    fit = b'{"age": 60, "job": "smith", "since": "2020-01-04", "late": false' + end
+    lines = [*(json.dumps(line).encode() for line in JSON[:3]), b"[1]", b'{"age": "old"' + end, fit]
+    _, rows = read(JsonReader(made, TYPES), made, batches(lines), tmp_path, drop=True)
+    assert rows[:, [0, 1, 3]].tolist() == [[row[0], row[1], row[3]] for row in ROWS]
+    for wrong, message in (("old", "line 1, column 1"), (None, "column 1 (age): expected a value")):
+        line = b'{"job": "x", "since": "2020-01-01", "late": true, "age": ' + json.dumps(wrong).encode() + end
+        fragment, _ = read(JsonReader(made, TYPES), made, batches([line]), tmp_path)
+        assert message in refusal(fragment)
+        (tmp_path / "fault-0").unlink()
+
+
 def test_columns_of_many_types_become_numbers(tmp_path: Path) -> None:
     names = ["label", "int", "bool", "text", "date", "moment", "word", "decimal"]
     kinds = ["number", "number", "number", "number", "date", "date", "category", "number"]
