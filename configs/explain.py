@@ -28,6 +28,14 @@ SECTIONS: dict[FieldPath, type[TopologySection]] = {
 }
 """The section class that describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
 
+PATHS: list[FieldPath] = [
+    ("input", "path"),
+    ("stages", "*", "input", "path"),
+    ("backup", "storage"),
+    ("output", "path"),
+    ("start_from",),
+]
+
 PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("job",): "a name of letters, digits, _ and -, at most 64, a letter or digit first",
     ("stages", "*"): "a name of lower-case letters, digits and _, at most 32, a letter first",
@@ -36,6 +44,7 @@ PATTERNS_EXPLAINED: dict[FieldPath, str] = {
     ("edges", "*", "from"): "the name of a stage",
     ("edges", "*", "to"): "the name of a stage",
     ("placement", "spread", "*"): "the key of a label, for example rack or host",
+    **dict.fromkeys(PATHS, "a path without a zero byte"),
 }
 """Sentences that people read in place of a regular expression."""
 

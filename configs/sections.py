@@ -19,7 +19,8 @@ from riprap.configs.declared import Bounds, TopologySection, Written, plain
 OperatorPath = Annotated[str, Bounds(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 ServerAddress = Annotated[str, Bounds(pattern=r"^(tcp|ipc)://\S+$")]
 LabelKey = Annotated[str, Bounds(pattern=f"^{LABEL_PART.pattern}$")]
-Text = Annotated[str, Bounds(min_length=1)]
+PathText = Annotated[str, Bounds(min_length=1, pattern=r"^[^\x00]+$")]
+"""A path, or a URL; no path has a zero byte."""
 COUNT_MAX = 1 << 62
 """The most items of an input, and times that it is streamed: a message holds 64 bits."""
 CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
@@ -41,7 +42,7 @@ def _count_or_forever() -> Any:
 class Input(TopologySection):
     """The origin of the items. A user's own source may do without all this."""
 
-    path: Text | None = None
+    path: PathText | None = None
     """A directory of shards, or text; absolute in a loaded topology. Or tcp://HOST:PORT, one for each task."""
     follow: bool = False
     """The text file, or the files of the directory, grow: what is added is read as it comes."""
@@ -139,7 +140,7 @@ class BackupOptions(TopologySection):
     servers: Annotated[int, Bounds(ge=0, le=5)] | Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)] = 1
     """Number that the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses of
     servers that run."""
-    storage: Text | None = None
+    storage: PathText | None = None
     """A directory or an fsspec URL for the servers that the launcher starts."""
     durability: Literal["always", "interval", "never"] = "interval"
     interval_ms: Annotated[int, Bounds(ge=1, le=60_000)] = 100
@@ -175,7 +176,7 @@ class PlacementOptions(TopologySection):
 class Output(TopologySection):
     """The place of the rows that destinations write, a file for each window and task."""
 
-    path: Text
+    path: PathText
     """A directory, or the name of a file with {window} in it, {task} where there are several destination tasks, {name}
     where an operator writes several kinds of rows; absolute in a loaded topology."""
     format: Literal["parquet", "csv", "jsonl"] = "parquet"

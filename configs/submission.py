@@ -190,7 +190,7 @@ def _path_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
             value = value.get(part) if isinstance(value, Mapping) else None
         is_address = isinstance(value, str) and value.startswith("tcp://")
         is_address |= place == ("backup", "storage") and value is not None and "://" in value
-        if value is not None and not is_address and ("\0" in value or not os.path.isabs(value)):
+        if value is not None and not is_address and not os.path.isabs(value):
             yield Problem(place, f"is {shown(value)}", "an absolute path")
 
 

@@ -16,6 +16,7 @@ from riprap.configs.sections import (
     Input,
     LinkOptions,
     Output,
+    PathText,
     PlacementOptions,
     Scheme,
     StageOptions,
@@ -60,7 +61,7 @@ class Topology(TopologySection):
     output: Output | None = None
     placement: PlacementOptions | None = None
     """The failure domains that tasks are spread over; None: over hosts, where a code or copies have a use for it."""
-    start_from: str | None = None
+    start_from: PathText | None = None
     """The directory of a savepoint that the job begins from (riprap savepoint)."""
 
     @cached_property

@@ -104,6 +104,14 @@ CASES = {
         ("operator: logistic_regression:Gradient", "operator: logistic_regression:Gradient\n    input: {path: SHARDS}"),
         *(10, "stages.processor.input", "for sources alone"),
     ),
+    "input of a zero byte": (("path: SHARDS", r'path: "a\0b"'), 2, "input.path", "a path without a zero byte"),
+    "storage of a zero byte": (("seed: 7", r'backup: {storage: "a\0b"}'), 4, "backup.storage", "without a zero byte"),
+    "output of a zero byte": (("seed: 7", r'output: {path: "a\0b"}'), 4, "output.path", "without a zero byte"),
+    "savepoint of a zero byte": (("seed: 7", r'start_from: "a\0b"'), 4, "start_from", "without a zero byte"),
+    "a stage's input of a zero byte": (
+        ("shard_source:ShardSource", 'shard_source:ShardSource\n    input: {path: "a\\0b"}'),
+        *(8, "stages.source.input.path", "without a zero byte"),
+    ),
     "no input": (("path: SHARDS", "path: data/kdd12/train"), 2, "input.path", "riprap prep kdd12 training.txt --out"),
 }
 
@@ -170,6 +178,7 @@ def test_a_directory_of_splits_suggests_the_split(write: Write, shards: Path) ->
         (b"job: a\njob: b\n", r"job.yaml:2:1: not valid YAML: found duplicate key"),
         (b"- 1\n- 2\n", r"job.yaml:1: \(file\): is not a mapping"),
         (b"", r"is not a mapping"),
+        (b"seed: 0x" + b"f" * 4000, r"job.yaml: a whole number of more than 300 digits"),
         (b"\xff\xfe\x00", r"not UTF-8 text at byte 0"),
         (b"#" * (BYTES_MAX + 1), r"larger than"),
     ],

@@ -116,7 +116,7 @@ def test_what_the_loader_makes_passes(sound: dict[str, Any]) -> None:
         (changed(0, ("input",)), "input: missing"),
         (changed(0, ("input", "repeat")), "input.repeat: missing"),
         (changed(0, ("input", "path"), "shards"), "is 'shards'; expected an absolute path"),
-        (changed(2, ("stages", "left", "input", "path"), "/a\0b"), "an absolute path"),
+        (changed(2, ("stages", "left", "input", "path"), "/a\0b"), "a path without a zero byte"),
         (changed(2, ("output", "path"), "out"), "an absolute path"),
         (changed(0, ("links", "block_bytes"), 1 << 40), "at most 67108864"),
         (changed(0, ("cluster", "startup_timeout_s"), float("nan")), "a finite number|less than or equal"),
