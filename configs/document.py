@@ -12,11 +12,13 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarbool import ScalarBoolean
 
 from riprap.codec.errors import ConfigError
-from riprap.configs.problems import FieldPath
+from riprap.configs.problems import FieldPath, shown
 
 BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
 """Aliases can make a small file expand without end; nothing that people write comes near either bound."""
+INTEGER_BITS_MAX = 1000
+"""A larger number is none that a float holds, and Python refuses to print one of thousands of digits."""
 
 
 class Document:
@@ -49,7 +51,10 @@ class Document:
             return {_scalar(key): self._plain(value, depth + 1) for key, value in node.items()}
         if isinstance(node, list):
             return [self._plain(value, depth + 1) for value in node]
-        return _scalar(node)
+        value = _scalar(node)
+        if isinstance(value, int) and value.bit_length() > INTEGER_BITS_MAX:
+            raise ConfigError(f"{self.file}: a whole number of more than 300 digits", "write a smaller one")
+        return value
 
 
 def read_document(path: str | PathLike[str]) -> Document:
@@ -83,7 +88,7 @@ def parse_scalar(text: str) -> Any:
     try:
         return Document("--set", YAML(typ="rt").load(text)).values
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--set: {text!r} is not a YAML value", "quote it, for example PATH='\"a: b\"'") from error
+        raise ConfigError(f"--set: {shown(text)} is not a YAML value", "quote it, for example PATH='\"a: b\"'") from error
 
 
 def _scalar(value: Any) -> Any:

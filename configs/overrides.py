@@ -12,6 +12,8 @@ from riprap.configs.problems import FieldPath, Problem, dotted, one_of, suggesti
 from riprap.configs.schemes import SCHEMES
 
 SCHEME_PATH: FieldPath = ("fault_tolerance", "scheme")
+PLACE_DIGITS_MAX = 9
+"""More digits are no place in any list, and Python takes thousands of them for no number."""
 
 
 def parse_set(text: str) -> tuple[FieldPath, Any]:
@@ -23,7 +25,7 @@ def parse_set(text: str) -> tuple[FieldPath, Any]:
     parts = name.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(f"--set {text!r}; expected PATH=VALUE", "write for example --set fault_tolerance.k=5")
-    path: FieldPath = tuple(int(part) if part.isdecimal() else part for part in parts)
+    path: FieldPath = tuple(int(part) if part.isdecimal() and len(part) <= PLACE_DIGITS_MAX else part for part in parts)
     found = parse_scalar(value)
     return ((*path, "scheme") if path[-1] == "fault_tolerance" and isinstance(found, str) else path), found
 
