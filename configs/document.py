@@ -88,7 +88,8 @@ def parse_scalar(text: str) -> Any:
     try:
         return Document("--set", YAML(typ="rt").load(text)).values
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--set: {shown(text)} is not a YAML value", "quote it, for example PATH='\"a: b\"'") from error
+        wrong, remedy = f"--set: {shown(text)} is not a YAML value", "quote it, for example PATH='\"a: b\"'"
+        raise ConfigError(wrong, remedy) from error
 
 
 def _scalar(value: Any) -> Any:

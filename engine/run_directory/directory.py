@@ -7,13 +7,15 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.events import events_in
-from riprap.codec.files import no_space, replace, replacing
+from riprap.codec.files import no_space, replace
 from riprap.codec.json_text import to_json
+from riprap.configs.document import BYTES_MAX
 from riprap.engine.run_directory.attempts import ATTEMPTS, go_on_command
 
 EVENTS = "events.jsonl"
@@ -39,16 +41,17 @@ def make_run_directory(
 
     `schema` are the columns of the input and its label, which results are shown with when the input has gone.
 
-    ConfigError when the directory was asked for by name and holds something already, or cannot be written.
+    ConfigError when the directory was asked for by name and holds something already, or cannot be written, and for a
+    topology that could not be read from there.
     """
+    text = _written_out({key: value for key, value in topology.items() if key not in COMPUTED})
     path = Path(out or Path("runs", f"{job}-{time.strftime('%Y%m%d-%H%M%S')}"))
     try:
         path = path if out else _make_fresh(path)
         path.mkdir(parents=True, exist_ok=True)
         check_is_free(path)
         (path / LOGS).mkdir()
-        with replacing(path / TOPOLOGY) as stream:
-            _write_yaml({key: value for key, value in topology.items() if key not in COMPUTED}, stream)
+        replace(path / TOPOLOGY, text)
         if schema is not None:
             replace(path / SCHEMA, to_json(schema) + "\n")
     except OSError as error:
@@ -101,7 +104,16 @@ def _is_made(path: Path) -> bool:
     return True
 
 
-def _write_yaml(values: Mapping[str, Any], stream: Any) -> None:
+def _written_out(values: Mapping[str, Any]) -> bytes:
+    """The resolved topology, a value a line; the file that it is from may have been shorter."""
     from ruamel.yaml import YAML
 
+    stream = BytesIO()
     YAML(typ="rt").dump(dict(values), stream)  # the round-trip writer keeps the order of keys
+    text = stream.getvalue()
+    if len(text) > BYTES_MAX:
+        raise ConfigError(
+            f"the topology is larger than {BYTES_MAX} bytes when its values are written out, a line each",
+            "have the operator read long lists from a file, and name that in its options",
+        )
+    return text
