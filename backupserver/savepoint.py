@@ -9,7 +9,6 @@ Only the last line of savepoint.json counts, and only parts of the checkpoint th
 
 from __future__ import annotations
 
-import json
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from riprap.backupserver.record import HEADER, TAIL, Head, check, pack, read_hea
 from riprap.codec.errors import ConfigError, DataError, FrameError
 from riprap.codec.files import replacing
 from riprap.codec.ids import WorkerId
+from riprap.codec.json_text import from_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +100,7 @@ def read_savepoint(directory: Path) -> Savepoint:
     path = directory / MANIFEST
     try:
         lines = path.read_text().splitlines()
-        fields = json.loads(lines[-1])
+        fields = from_json(lines[-1])
         version = fields["format"]
         found = Savepoint(directory, fields["job"], fields["checkpoint"], fields["topology"])
         found.topology["stages"].items()

@@ -1,4 +1,7 @@
-"""Writes JSON that every reader takes (RFC 8259); Python's own writer lets NaN and Infinity through."""
+"""JSON that every reader takes (RFC 8259), and a reader of whatever a file holds.
+
+Python's own writer lets NaN and Infinity through, and its reader ends in a RecursionError.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,14 @@ def to_json(value: Any, indent: int | None = None, separators: tuple[str, str] |
         return json.dumps(value, indent=indent, separators=separators, default=_plain, allow_nan=False)
     except ValueError:
         return json.dumps(_finite(value), indent=indent, separators=separators, default=_plain, allow_nan=False)
+
+
+def from_json(text: str | bytes) -> Any:
+    """The value that a text writes; ValueError for what is no JSON, or nested without end."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested without end") from error
 
 
 def _finite(value: Any) -> Any:

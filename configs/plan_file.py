@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import from_json
 from riprap.configs.shape import Shape
 
 REMEDY = "make it with `riprap plan TOPOLOGY --budget N`, and name the plan.json that it writes"
@@ -44,7 +44,7 @@ class PlanFile:
         try:
             if Path(path).stat().st_size > BYTES_MAX:
                 raise ConfigError("is too large to be a plan", REMEDY)
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = from_json(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror}", REMEDY) from error
         except ValueError as error:

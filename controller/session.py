@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, make_digest_acl
 
 from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import from_json
 from riprap.codec.trust.keys import Authority, own_authority
 from riprap.codec.trust.reader import READER, own_reader
 from riprap.codec.trust.rotation import keyring
@@ -236,7 +236,7 @@ def disconnect(client: KazooClient) -> None:
 def read_map(data: bytes) -> dict[str, Any]:
     """The JSON map in a znode; empty for anything else, as if the writer had said nothing."""
     try:
-        value = json.loads(data)
+        value = from_json(data)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

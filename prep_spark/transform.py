@@ -183,7 +183,7 @@ def load(directory: str) -> Transform:
             found = json.load(file)
     except FileNotFoundError as error:
         raise PrepError(f"{path} does not exist", "name a directory that riprap prep table wrote") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PrepError(f"{path} cannot be read: {error}", "write it again with riprap prep table") from error
     try:
         for key, expected in (("format", FORMAT), ("version", VERSION)):

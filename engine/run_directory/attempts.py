@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shlex
 import time
@@ -15,7 +14,7 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.files import append_whole, no_space, sync
-from riprap.codec.json_text import to_json
+from riprap.codec.json_text import from_json, to_json
 
 ATTEMPTS = "attempts.jsonl"
 
@@ -124,7 +123,7 @@ def _ensemble(zookeeper: str | None, auth: str) -> list[str]:
 def _entry(line: bytes) -> Mapping[str, Any]:
     """The fields of a line; none when it was cut short."""
     try:
-        entry = json.loads(line)
+        entry = from_json(line)
     except ValueError:
         return {}
     return entry if isinstance(entry, dict) else {}

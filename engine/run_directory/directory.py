@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any
 from riprap.codec.errors import ConfigError
 from riprap.codec.events import events_in
 from riprap.codec.files import no_space, replace
-from riprap.codec.json_text import to_json
+from riprap.codec.json_text import from_json, to_json
 from riprap.configs.document import BYTES_MAX
 from riprap.engine.run_directory.attempts import ATTEMPTS, go_on_command
 
@@ -78,7 +77,7 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
 def read_summary(run_dir: Path) -> dict[str, Any]:
     """The summary of the last attempt that lived to write one; empty when none did."""
     try:
-        summary = json.loads((run_dir / SUMMARY).read_text())
+        summary = from_json((run_dir / SUMMARY).read_text())
     except (OSError, ValueError):
         return {}
     return summary if isinstance(summary, dict) else {}

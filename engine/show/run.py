@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from riprap.codec.errors import ConfigError, DataError, RiprapError
+from riprap.codec.json_text import from_json
 from riprap.configs.document import read_document
 from riprap.configs.topology import Topology
 from riprap.engine.run_directory.directory import SCHEMA, TOPOLOGY
@@ -40,7 +40,7 @@ class RunFiles:
     def schema(self) -> Schema:
         """The columns of the input, as they were when the job was started."""
         try:
-            said = json.loads((self.path / SCHEMA).read_text())
+            said = from_json((self.path / SCHEMA).read_text())
             return Schema(tuple(said["columns"]), said["label"])
         except (OSError, ValueError, KeyError, TypeError):
             return Schema()

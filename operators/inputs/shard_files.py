@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.errors import DataError
+from riprap.codec.json_text import from_json
 from riprap.operators.base import Empty
 
 VERSION = 1
@@ -104,12 +105,12 @@ def read_manifest(path: str) -> dict[str, Any]:
     name = manifest_name(path)
     try:
         with open(name, encoding="utf-8") as file:
-            manifest = json.load(file)
+            manifest = from_json(file.read())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DataError(f"{path} is not a directory of shards: it has no manifest.json", _hint(path)) from error
     except json.JSONDecodeError as error:
         raise DataError(f"{name}, line {error.lineno}, column {error.colno}: {error.msg}", REMEDY) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{name} cannot be read: {error}", REMEDY) from error
     if not isinstance(manifest, dict):
         raise DataError(f'{name}: expected an object with "format"', REMEDY)

@@ -85,7 +85,7 @@ def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
 def test_what_is_no_savepoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no savepoint"):
         read_savepoint(tmp_path)
-    for text in ("", "{}", "not json", '{"format": 1, "job": "a", "checkpoint": 1, "topology": {}}'):
+    for text in ("", "{}", "not json", "[" * 100_000, '{"format": 1, "job": "a", "checkpoint": 1, "topology": {}}'):
         (tmp_path / MANIFEST).write_text(text)
         with pytest.raises(ConfigError, match="cannot be read"):
             read_savepoint(tmp_path)

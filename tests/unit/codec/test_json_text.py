@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riprap.codec.json_text import to_json
+from riprap.codec.json_text import from_json, to_json
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,6 +20,12 @@ def strict(text: str) -> Any:
         raise AssertionError(f"{constant} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"a":' * 100_000, "1" * 5000])
+def test_what_cannot_be_read_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        from_json(text)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -np.inf, np.float64("nan"), np.float32("inf")])

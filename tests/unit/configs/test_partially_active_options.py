@@ -138,7 +138,7 @@ def test_a_plan_of_another_topology_is_refused_with_all_differences(tmp_path: Pa
 @pytest.mark.parametrize(
     "content", ["", "7", "[]", "{}", '{"topology": {"stages": {"a": 1.5}, "edges": []}, "tasks": []}',
                 '{"topology": {"stages": {}, "edges": [7]}, "tasks": []}',
-                '{"topology": {"stages": {}, "edges": []}, "tasks": [7]}', "\x00"],
+                '{"topology": {"stages": {}, "edges": []}, "tasks": [7]}', "\x00", "[" * 100_000],
 )  # fmt: skip
 def test_what_is_no_plan_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "plan.json").write_text(content)

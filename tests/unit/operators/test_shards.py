@@ -124,6 +124,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no manifest": (lambda d: (d / "manifest.json").unlink(), "has no manifest.json"),
     "not JSON": (lambda d: replaced(d / "manifest.json", b'"dtype":', b'"dtype"'), "manifest.json, line 4, column"),
     "not UTF-8": (lambda d: (d / "manifest.json").write_bytes(b"\xff\xfe"), "manifest.json cannot be read"),
+    "nested without end": (lambda d: (d / "manifest.json").write_text("[" * 100_000), "nested without end"),
+    "a number without end": (lambda d: (d / "manifest.json").write_text("1" * 5000), "manifest.json cannot be read"),
     "a list": (lambda d: (d / "manifest.json").write_text("[]"), 'expected an object with "format"'),
     "other format": (lambda d: edited(d, lambda m: m.update(format="x")), 'expected an object with "format"'),
     "other version": (lambda d: edited(d, lambda m: m.update(version=2)), "expected version 1, found 2"),

@@ -132,9 +132,10 @@ def test_a_transform_that_is_none_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({key: value for key, value in whole.items() if key != "label"}))
     with pytest.raises(PrepError, match="no 'label'"):
         load(str(tmp_path))
-    path.write_text("{")
-    with pytest.raises(PrepError, match="cannot be read"):
-        load(str(tmp_path))
+    for text in ("{", "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(PrepError, match="cannot be read"):
+            load(str(tmp_path))
 
 
 def test_new_tables_are_read_by_name_and_all_missing_columns_are_named() -> None:
