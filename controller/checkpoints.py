@@ -22,6 +22,9 @@ from riprap.controller.reports import WorkerReport
 RESERVED = 64
 """Numbers that are reserved at once: each reservation is a write, but mostly that of a decision."""
 
+STOP_LEASE_S = 10.0
+"""A job ends with a savepoint only while that is asked for again so often: who gave up does not expect it to end."""
+
 
 class Marks(NamedTuple):
     """The durable part: the newest checkpoint that is whole (0: none), and the last number that may be triggered."""
@@ -63,6 +66,15 @@ class Pending:
     """The workers whose parts are safe."""
 
 
+class Wanted(NamedTuple):
+    """A savepoint that was asked for and is not whole."""
+
+    ends: bool
+    """True when the job is to end with it."""
+    asked_at: float
+    """The last time it was asked for."""
+
+
 class Whole(NamedTuple):
     """A checkpoint that all workers have saved."""
 
@@ -101,8 +113,8 @@ class Coordinator:
         """Checkpoints in a row that were not whole in time."""
         self._decided = 0
         """The last that became whole, unless somebody was lost since."""
-        self.wanted: dict[str, bool] = {}
-        """The directories of savepoints that were asked for and are not whole; True where the job ends with it."""
+        self.wanted: dict[str, Wanted] = {}
+        """By directory."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
 
@@ -124,9 +136,18 @@ class Coordinator:
         """The directory of the savepoint under way; empty for none."""
         return self.pending.savepoint if self.pending is not None else ""
 
-    def want(self, savepoint: str, ends: bool) -> None:
-        """Make the next checkpoint a savepoint, in this directory; asked again for one that is wanted, nothing."""
-        self.wanted.setdefault(savepoint, ends)
+    def want(self, savepoint: str, ends: bool, now: float) -> None:
+        """Make the next checkpoint a savepoint, in this directory; one that is wanted stays so if asked for again."""
+        known = self.wanted.get(savepoint)
+        self.wanted[savepoint] = Wanted(known.ends if known else ends, now)
+
+    def forget_unawaited(self, now: float) -> Pending | None:
+        """Forget the savepoints with which the job was to end, and for which nobody asks any more; the one under way is
+        given up, and returned."""
+        for savepoint, wanted in list(self.wanted.items()):
+            if wanted.ends and now - wanted.asked_at > STOP_LEASE_S:
+                del self.wanted[savepoint]
+        return self.abort(now) if self.savepoint and self.savepoint not in self.wanted else None
 
     def reserve(self) -> None:
         """See to it that there are numbers to trigger; they count once the marks are durable."""
@@ -163,7 +184,8 @@ class Coordinator:
         self.pending, self.failures, self._decided = None, 0, pending.number
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
-        ends = self.wanted.pop(pending.savepoint, False)
+        wanted = self.wanted.pop(pending.savepoint, None)
+        ends = wanted is not None and wanted.ends
         return Whole(pending.number, pending.triggered_at, now, pending.savepoint, ends)
 
     def is_late(self, now: float) -> bool:

@@ -94,7 +94,8 @@ class Client:
         """Have a checkpoint made whose parts are also written to an absolute path that all hosts of the job share, and
         the job cancelled with it (`stop`).
 
-        Returns at once: it is whole when its savepoint.json is there. Asking again changes nothing.
+        Returns at once: it is whole when its savepoint.json is there. Asking again changes nothing, and with `stop` it
+        is to be asked for every few seconds: a job does not end with a savepoint that nobody awaits any more.
         """
         self._ask({"type": "savepoint", "job": job, "directory": directory, "stop": stop})
 

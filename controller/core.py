@@ -210,7 +210,10 @@ class Core:
         return self._settle(now)
 
     def savepoint(self, ticket: Any, name: str, directory: str, stop: bool, now: float) -> list[Action]:
-        """Make the next checkpoint of a job a savepoint, and cancel it then if `stop`. ConfigError if it makes none."""
+        """Make the next checkpoint of a job a savepoint, and cancel it then if `stop` and asked for until it is whole.
+
+        ConfigError if it makes none.
+        """
         job = self._job(name)
         if problem := problem_with_path(directory):
             raise ConfigError(f"the directory {directory!r}: {problem}", "name another one")
@@ -221,7 +224,7 @@ class Core:
             )
         if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
             raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
-        job.checkpoints.want(directory, stop)
+        job.checkpoints.want(directory, stop, now)
         return [Reply(ticket, {"job": name}), *self._settle(now)]
 
     def forget(self, ticket: Any, name: str) -> list[Action]:

@@ -214,6 +214,8 @@ class Pass(Moment):
             job.move(Phase.CANCELLING, now)
         durable = job.durable_marks
         coordinator.reserve()
+        if given_up := coordinator.forget_unawaited(now):
+            self.log_checkpoint("aborted", checkpoint=given_up.number, reason="nobody awaits its savepoint any more")
         if not job.may_trigger:
             return
         rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}

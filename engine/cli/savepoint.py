@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from riprap.controller.client import Client
 
 ASK_AGAIN_S = 2.0
-"""The pause between two requests: a leader that is lost forgets them."""
+"""The pause between two requests: a leader that is lost forgets them, and one of --stop is forgotten in any case
+(`STOP_LEASE_S` of controller/checkpoints.py)."""
 LOOK_S = 0.01
 
 

@@ -45,7 +45,7 @@ class Saving(DataflowSimulation):
 
     def ask(self) -> None:
         assert self.checkpointing is not None
-        self.checkpointing.coordinator.want(str(self.directory), ends=True)
+        self.checkpointing.coordinator.want(str(self.directory), True, self.now)
         self.at(0.05, self.ask)
 
     def run_to_savepoint(self) -> None:

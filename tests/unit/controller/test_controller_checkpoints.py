@@ -125,8 +125,8 @@ def test_other_schemes_have_no_pace(topology: dict[str, object]) -> None:
 
 def test_a_savepoint_is_the_next_checkpoint_and_made_again_until_it_is_whole() -> None:
     coordinator = made()
-    coordinator.want("/save", ends=True)
-    coordinator.want("/save", ends=False)  # the client asks again
+    coordinator.want("/save", True, 0.1)
+    coordinator.want("/save", False, 0.1)  # the client asks again
     assert coordinator.trigger(coordinator.marks, 0.1, hurried=False) == 1, "it does not wait for the interval"
     assert coordinator.savepoint == "/save"
     coordinator.abort(0.2)

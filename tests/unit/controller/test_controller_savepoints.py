@@ -8,11 +8,13 @@ import pytest
 from test_controller_core import TOPOLOGY, Driver
 
 from riprap.controller.actions import Action, Log
+from riprap.controller.checkpoints import STOP_LEASE_S
 from riprap.controller.core import Core
 from riprap.controller.record import JobRecord
-from riprap.controller.reports import UP
+from riprap.controller.reports import EXITED, UP
 from riprap.controller.steps import restart_lost
 
+LONG = {"heartbeat_timeout_s": 1000}
 BARRIER = {"scheme": "barrier", "interval_ms": 1000, "min_pause_ms": 0, "timeout_ms": 60_000, "tolerated_failures": 3}
 
 
@@ -21,7 +23,7 @@ class LoggingDriver(Driver):
 
     def __init__(self) -> None:
         self.logs: list[Log] = []
-        super().__init__(topology={**TOPOLOGY, "fault_tolerance": BARRIER})
+        super().__init__(topology={**TOPOLOGY, "fault_tolerance": BARRIER, "cluster": LONG})
         self.hear(source_0={"state": UP}, sink_0={"state": UP})
 
     def take(self, actions: list[Action]) -> None:
@@ -101,3 +103,29 @@ def test_a_job_goes_on_after_any_other_savepoint() -> None:
     driver.take(driver.core.savepoint("s", "job", "/save", False, driver.now))
     driver.confirm_write(driver.decide())
     assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "RUNNING"
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_job_does_not_end_with_a_savepoint_that_nobody_awaits_any_more(under_way: bool) -> None:
+    """Its client was interrupted, or has told its user that it gave up."""
+    driver = LoggingDriver()
+    if not under_way:
+        driver.hear(sink_0={"state": EXITED, "status": -9})
+    for _ in range(3):
+        driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))
+        driver.pass_time(2.0)
+    driver.pass_time(STOP_LEASE_S)
+    driver.hear(sink_0={"incarnation": 1 if under_way else 2, "state": UP})
+    number = driver.told[0]
+    driver.hear(source_0={"checkpoint": number}, sink_0={"checkpoint": number})
+    driver.pass_time(1.0)
+    assert driver.status["phase"] == "RUNNING" and not driver.logged("savepoint")
+
+
+def test_a_job_ends_with_a_savepoint_that_its_client_awaits_however_long() -> None:
+    driver = LoggingDriver()
+    for _ in range(20):
+        driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))
+        driver.pass_time(2.0)
+    driver.hear(source_0={"checkpoint": driver.told[0]}, sink_0={"checkpoint": driver.told[0]})
+    assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "CANCELLING"
