@@ -46,7 +46,7 @@ class DecidedTask:
     off: bool = False
     """A replica that is not to run now; it is fenced too."""
     joins: bool = False
-    """A replica that began while the job ran, until it is up: nobody waits for it."""
+    """A replica that may have begun while the job ran, until it is up: nobody waits for it."""
     restarts: int = 0
     fruitless: deque[float] = field(default_factory=deque)
     """The times at which incarnations died without having processed an item, since the last that did."""
@@ -127,7 +127,8 @@ class LedJob:
                 task.end()
             return task
         restarts = sum(failure["worker"] == str(worker) for failure in self.failures)
-        return DecidedTask(assignment, wanted=False, assigned_at=now, restarts=restarts)
+        joins = bool(worker.copy) and self.spec.adapts and self.phase not in (Phase.SUBMITTED, Phase.DEPLOYING)
+        return DecidedTask(assignment, wanted=False, assigned_at=now, restarts=restarts, joins=joins)
 
     def move(self, phase: Phase, now: float) -> None:
         """Go to another phase; raises IllegalMove when the table does not list the move."""

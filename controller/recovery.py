@@ -7,6 +7,7 @@ from typing import Any
 
 from riprap.codec.errors import RiprapError
 from riprap.codec.ids import WorkerId
+from riprap.controller import replicas
 from riprap.controller.endings import describe_end, ended_itself
 from riprap.controller.job import LedJob
 from riprap.controller.moment import Moment
@@ -15,18 +16,29 @@ from riprap.controller.steps import Announce, Fence, Respawn, Rollback, Step
 
 CRASHES_MAX = 2
 """The most replacements of a worker that ends itself without having processed an item."""
+AGAIN = "then run the job again"
 
 _TIMES = ("respawned_at", "restored_at", "first_item_at", "caught_up_at")
 
 
 def recover(run: Moment, lost: dict[WorkerId, FailureReason]) -> None:
-    """Note each loss, ask the plan, and apply its steps; the job fails when the plan, or patience, has no way on."""
+    """Note each loss, ask the plan, and apply its steps; the job fails when the plan, or patience, has no way on.
+
+    A replica that nobody waits for yet is given up instead.
+    """
     job = run.job
     for worker, reason in lost.items():
         note(run, worker, reason)
     stormy = [worker for worker in lost if _is_storm(run, worker)]
-    if stormy:
-        _give_up_restarting(run, stormy[0], lost[stormy[0]])
+    if all(job.tasks[worker].joins for worker in stormy):
+        for worker in stormy:
+            replicas.give_up(run, worker, f"it died {len(job.tasks[worker].fruitless)} times, to no avail")
+            del lost[worker]
+        if not lost:
+            return
+    else:
+        missed = next(worker for worker in stormy if not job.tasks[worker].joins)
+        _give_up_restarting(run, missed, lost[missed])
         return
     try:
         steps = job.plan(replace(job.view, unsettled=frozenset(job.unsettled)), tuple(sorted(lost)))
@@ -153,29 +165,41 @@ def _explain(job: LedJob, failure: dict[str, Any]) -> None:
 
 
 def check_deadlines(run: Moment) -> None:
-    """Fail the job if a start, the deployment, a recovery or an epoch takes too long; the message names the wait."""
+    """Fail the job if a start, the deployment, a recovery or an epoch takes too long; the message names the wait.
+
+    A replica that nobody waits for yet is given up instead.
+    """
     job, limits = run.job, run.job.spec.limits
-    again = "then run the job again"
     for worker, task in job.tasks.items():
-        if job.is_up(worker) or task.off:
-            continue
-        if task.lost_at is not None and run.now - task.lost_at > limits.recovery_timeout_s:
-            why = _waiting_for(run, worker)
-            message = f"{worker} was lost and is not back after {limits.recovery_timeout_s:g} s: {why}"
-            return run.fail(EndReason.RECOVERY, message, f"see {job.spec.run_dir}/events.jsonl, {again}")
-        if not task.wanted and not task.fenced and run.now - task.assigned_at > limits.startup_timeout_s:
-            why = _waiting_for(run, worker)
-            message = f"{worker} is not ready {limits.startup_timeout_s:g} s after its start: {why}"
-            remedy = (
-                f"see {job.spec.run_dir}/logs/{worker}.log, raise cluster.startup_timeout_s if it is only slow, {again}"
-            )
-            return run.fail(EndReason.START_UP, message, remedy)
+        late = _late(run, worker)
+        if late is not None and task.joins:
+            replicas.give_up(run, worker, late[1])
+        elif late is not None:
+            return run.fail(*late)
     if job.phase is Phase.DEPLOYING and run.now - job.phase_at > limits.deployment_timeout_s:
         missing = [str(worker) for worker in job.running if not job.is_up(worker)]
         message = f"{', '.join(missing[:8])} not up after {limits.deployment_timeout_s:g} s"
-        run.fail(EndReason.DEPLOYMENT, message, f"see the logs under {job.spec.run_dir}/logs, {again}")
+        run.fail(EndReason.DEPLOYMENT, message, f"see the logs under {job.spec.run_dir}/logs, {AGAIN}")
     else:
         _check_stall(run)
+    return None
+
+
+def _late(run: Moment, worker: WorkerId) -> tuple[EndReason, str, str] | None:
+    """The deadline of its recovery or its start that a worker has missed, in words, with the remedy; None for none."""
+    job, task, limits = run.job, run.job.tasks[worker], run.job.spec.limits
+    if job.is_up(worker) or task.off:
+        return None
+    if task.lost_at is not None and run.now - task.lost_at > limits.recovery_timeout_s:
+        why = _waiting_for(run, worker)
+        message = f"{worker} was lost and is not back after {limits.recovery_timeout_s:g} s: {why}"
+        return EndReason.RECOVERY, message, f"see {job.spec.run_dir}/events.jsonl, {AGAIN}"
+    if not task.wanted and not task.fenced and run.now - task.assigned_at > limits.startup_timeout_s:
+        why = _waiting_for(run, worker)
+        message = f"{worker} is not ready {limits.startup_timeout_s:g} s after its start: {why}"
+        log = f"{job.spec.run_dir}/logs/{worker}.log"
+        remedy = f"see {log}, raise cluster.startup_timeout_s if it is only slow, {AGAIN}"
+        return EndReason.START_UP, message, remedy
     return None
 
 

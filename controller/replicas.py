@@ -51,6 +51,14 @@ def adapt(run: Moment) -> None:
         run.log("replica_begins", worker=str(worker))
 
 
+def give_up(run: Moment, worker: WorkerId, reason: str) -> None:
+    """Do without a replica that has begun while the job ran and does not come up; it may be asked for again."""
+    run.job.replicas -= {worker}
+    run.job.tasks[worker].end()
+    run.job.tasks[worker].fruitless.clear()
+    run.log("replica_given_up", worker=str(worker), reason=reason)
+
+
 def promote(run: Moment) -> None:
     """Have a copy that is up write the output of a destination whose writer was lost.
 

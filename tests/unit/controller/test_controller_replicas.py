@@ -11,7 +11,7 @@ from riprap.codec.errors import ConfigError
 from riprap.controller.core import Core
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.record import JobRecord
-from riprap.controller.reports import EXITED, UP
+from riprap.controller.reports import EXITED, STARTING, UP
 from riprap.controller.steps import restart_lost
 
 STAGES: dict[str, Any] = {"source": {"parallelism": 4}, "sink": {"parallelism": 1}}
@@ -149,3 +149,42 @@ def test_what_cannot_be_is_refused() -> None:
         adapt(driver, "source.1")
     with pytest.raises(ConfigError, match=r"`wanted` names other\.0~1, which is no replica of a task"):
         JobSpec.read("job", TOPOLOGY | {"wanted": ["other.0~1"]}, "/run")
+
+
+def late(driver: Driver) -> dict[str, str]:
+    """The states of the replicas once all deadlines of those that begin have passed, one after another."""
+    for _ in range(20):
+        driver.pass_time(1.0)
+        driver.hear()
+    assert driver.status["phase"] == "RUNNING", driver.status["error"]
+    return states(driver)
+
+
+def test_a_job_does_without_a_replica_that_begins_while_it_runs_and_is_not_ready_in_time() -> None:
+    driver = running()
+    adapt(driver, "source.1", "source.2")
+    up(driver, COPIES[1])
+    driver.hear(**{COPIES[2].replace(".", "_"): {"state": STARTING, "incarnation": 2}})
+    assert late(driver) == {COPIES[0]: "off", COPIES[1]: "up", COPIES[2]: "off", COPIES[3]: "off"}
+    adapt(driver, "source.1", "source.2")
+    assert copies(driver) == set(COPIES[1:3]), "it may be asked for again"
+
+
+def test_a_job_does_without_one_that_dies_again_and_again_or_is_not_back_in_time() -> None:
+    driver = running()
+    adapt(driver, "source.0", "source.1", "source.2")
+    for incarnation in (2, 3, 4):
+        driver.hear(**{COPIES[1].replace(".", "_"): {"state": EXITED, "status": 1, "incarnation": incarnation}})
+    driver.hear(**{COPIES[2].replace(".", "_"): {"state": EXITED, "status": -9, "incarnation": 2}})
+    assert copies(driver) == {COPIES[0], COPIES[2]}
+    assert late(driver) == {COPIES[0]: "up"} | dict.fromkeys(COPIES[1:], "off")
+
+
+def test_a_next_leader_does_without_it_too() -> None:
+    driver = running()
+    adapt(driver, "source.0", "source.1")
+    spec = JobSpec.read("job", TOPOLOGY, "/run", "first")
+    stored = {"job": (spec, driver.persists[-1].record)}
+    driver.core = Core(2, "next", lambda topology: restart_lost, stored, {"h1": "i1"}, driver.now)
+    driver.hear()
+    assert late(driver) == {COPIES[0]: "up"} | dict.fromkeys(COPIES[1:], "off")
