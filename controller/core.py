@@ -33,7 +33,7 @@ from riprap.controller.reconcile import Pass
 from riprap.controller.record import UNASSIGNED, JobRecord
 from riprap.controller.replicas import wanted_copies
 from riprap.controller.reports import EXITED, AgentReport, WorkerReport
-from riprap.controller.status import describe, describe_unreadable
+from riprap.controller.status import describe, describe_unreadable, told_end
 from riprap.controller.steps import Plan, PlanFor, Step
 from riprap.controller.victims import check_group, hosts_in, is_group
 from riprap.controller.view import View
@@ -298,15 +298,18 @@ class Core:
         if name in self.unreadable:
             return describe_unreadable(name, self.unreadable[name], self.controller)
         job = self._job(name)
-        return job.final or describe(job, self.controller, self.cluster)
+        if job.final is not None and job.is_over:
+            return job.final
+        return describe(job, self.controller, self.cluster) | told_end(job)
 
     def list_jobs(self) -> list[dict[str, Any]]:
         """All jobs: name, phase, run directory, error, and the command that goes on with one that failed."""
         rows = []
         for job in self.jobs.values():
-            resume = job.spec.resume if job.phase in (Phase.FAILED, Phase.CANCELLED) else ""
-            row = {"job": job.spec.name, "phase": str(job.phase), "run_dir": job.spec.run_dir}
-            rows.append(row | {"error": job.error, "resume": resume})
+            resume = job.spec.resume if job.told_phase in (Phase.FAILED, Phase.CANCELLED) else ""
+            told = told_end(job)
+            row = {"job": job.spec.name, "phase": told["phase"], "run_dir": job.spec.run_dir}
+            rows.append(row | {"error": told["error"], "resume": resume})
         for name, error in self.unreadable.items():
             row = {"job": name, "phase": str(Phase.UNREADABLE), "run_dir": "", "error": str(error.args[0])}
             rows.append(row | {"resume": ""})
@@ -315,7 +318,7 @@ class Core:
     def phases(self) -> dict[str, str]:
         """The phase of every job."""
         aside = dict.fromkeys(self.unreadable, str(Phase.UNREADABLE))
-        return {name: str(job.phase) for name, job in self.jobs.items()} | aside
+        return {name: str(job.told_phase) for name, job in self.jobs.items()} | aside
 
     def agents(self) -> dict[str, Any]:
         """The agents that can be given work, by host, with the labels of each."""

@@ -201,6 +201,14 @@ class LedJob:
         """True when its end is durable."""
         return self.durable is not None and self.durable.phase in TERMINAL
 
+    @property
+    def told_phase(self) -> Phase:
+        """The phase as clients are told it, of an end once that is durable: before, a next leader may go on with a job
+        on whose end somebody has acted."""
+        if self.phase not in TERMINAL or self.is_over:
+            return self.phase
+        return Phase.SUBMITTED if self.durable is None else self.durable.phase
+
     def stopping(self) -> bool:
         """True when the decision to stop the workers is durable."""
         return self.durable is not None and self.durable.phase in STOPPING

@@ -46,6 +46,12 @@ def describe(job: LedJob, controller: str, cluster: Cluster) -> dict[str, Any]:
     }
 
 
+def told_end(job: LedJob) -> dict[str, str]:
+    """The phase of a job and why it has ended, as far as that is durable."""
+    over = job.phase is job.told_phase
+    return {"phase": str(job.told_phase), "error": job.error if over else "", "remedy": job.remedy if over else ""}
+
+
 def _hosts(job: LedJob, cluster: Cluster) -> dict[str, dict[str, str]]:
     assigned = {task.assignment.host: task.assignment.instance for task in job.tasks.values() if task.assignment.host}
     known = {**assigned, **cluster.usable_hosts()}

@@ -164,12 +164,12 @@ def test_a_job_is_forgotten_when_its_nodes_are_gone_and_only_after_its_end() -> 
 
 
 def test_a_job_that_has_ended_is_forgotten_once_that_is_durable() -> None:
-    """Whoever sees its end may ask before: it is no error, and needs no second request."""
+    """Whoever heard of its end elsewhere may ask before: it is no error, and needs no second request."""
     driver = running()
     driver.hear(sink_0={"done": True})
     driver.confirm = False
     driver.hear(source_0={"state": EXITED}, sink_0={"state": EXITED})
-    while driver.status["phase"] != "COMPLETED":
+    while driver.core.jobs["job"].phase != "COMPLETED":
         driver.take(driver.core.persisted("job", driver.persists[-1].record, driver.now))
     assert driver.core.forget("f", "job") == []
     found = driver.core.persisted("job", driver.persists[-1].record, driver.now)
@@ -378,7 +378,7 @@ def test_a_job_waits_for_a_first_agent_but_not_for_ever() -> None:
     core.tick(29.0)
     assert core.status("job")["phase"] == "SUBMITTED"
     core.tick(31.0)
-    assert "no agent has joined within 30 s" in core.status("job")["error"]
+    assert "no agent has joined within 30 s" in core.jobs["job"].error
 
 
 def test_a_new_leader_holds_still_until_the_agents_have_reported() -> None:

@@ -64,7 +64,7 @@ def test_a_checkpoint_that_workers_are_told_of_is_logged_though_the_job_ends(pha
         driver.hear(source_0={"error": "boom"})
     else:
         driver.take(driver.core.cancel("c", "job", driver.now))
-    assert driver.status["phase"] == phase and driver.told == [1, 0]
+    assert driver.core.jobs["job"].phase == phase and driver.told == [1, 0]
     driver.confirm_write(record)
     assert driver.told == [0, 1]
     assert driver.logged("completed") == [("/run", 1)]

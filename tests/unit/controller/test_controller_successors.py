@@ -15,7 +15,7 @@ def ended() -> Driver:
     driver = Driver()
     driver.confirm = False
     driver.take(driver.core.cancel("c", "job", driver.now))
-    assert driver.status["phase"] == "CANCELLED"
+    assert driver.core.jobs["job"].phase == "CANCELLED"
     return driver
 
 
