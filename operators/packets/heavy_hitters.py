@@ -69,6 +69,8 @@ class LocalSketch(DataflowOperator):
         self._threshold, self._width = float(threshold), width
         self._slack, self._packet_bytes_max = slack, packet_bytes_max
         self._fields = (flow, size)
+        self._window: int | None = None
+        """The window of the items that this incarnation has counted since one was closed."""
         self.state: CountMin
 
     def open(self, context: Context) -> None:
@@ -85,14 +87,26 @@ class LocalSketch(DataflowOperator):
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Packets: records with the fields `flow` (uint64) and `size` (uint32)."""
+        self._check_window(items.epoch)
+        self._window = items.epoch
         try:
             return self.state.add(unpacked(items.arrays), first, *self._fields)
         except ValueError as error:
             raise DataError(f"the input has no packets: {error}", "Prepare it with riprap prep packets.") from error
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        self._check_window(epoch)
+        self._window = None
         out.send([self.state.totals(), self.state.kept, self.state.ends], 1)
         self.state.clear()
+
+    def _check_window(self, window: int) -> None:
+        """ConfigError when a sketch would count two windows: items of the next come early where several tasks send."""
+        if self._window not in (None, window):
+            raise ConfigError(
+                f"items of the windows {window} and {self._window} come to one sketch at once",
+                "Let one task send to each task of the sketch: partitioning one_to_one, or the sketch as source.",
+            )
 
     def recovered(self, theta: float, items: int) -> None:
         self.state.compensate(theta + items * self._packet_bytes_max)

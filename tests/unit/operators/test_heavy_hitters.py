@@ -70,6 +70,20 @@ def test_windows_report_exactly_the_heavy_hitters_of_a_wide_sketch(tasks: int) -
     assert set(written[1][1]["flow"].tolist()) == {flow for flow, _ in expected[2]}
 
 
+def test_a_sketch_does_not_count_two_windows_as_one() -> None:
+    """One of two senders is ahead: its packets of window 2 come before the others', or before window 1 is closed."""
+    block = packets(np.random.default_rng(1), 10)
+    for closes in (False, True):
+        sketch = LocalSketch()
+        sketch.open(Context())
+        sketch.process_data(input_items(2, block), 0, Outbox())
+        with pytest.raises(ConfigError, match=r"(?s)windows 1 and 2 come to one sketch at once.*one_to_one"):
+            if closes:
+                sketch.process_punctuation(1, Outbox())
+            else:
+                sketch.process_data(input_items(1, block), 0, Outbox())
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 10), st.sampled_from([64, 1000]))
 def test_no_heavy_hitter_is_missed_after_failures(seed: int, tasks: int, failures: int, width: int) -> None:
