@@ -13,6 +13,8 @@ from riprap.operators.options import Option, check
 from riprap.operators.tables import Arrays, Schema, Table, joined, ordered
 
 GOLDEN = 0.6180339887498949
+MIXED_BELOW = 2**32
+"""Multiples of much larger numbers have no digits left behind the point: all first factors would be 0."""
 
 
 class AlternatingLeastSquares(GraphLoop):
@@ -59,7 +61,8 @@ class AlternatingLeastSquares(GraphLoop):
 
     def _first(self, vertices: np.ndarray) -> np.ndarray:
         """Numbers between 0 and 1 that look like chance, the same in each incarnation and for each number of tasks."""
-        mixed = (vertices[:, None] + 1) * GOLDEN + np.sqrt(2 + np.arange(self._rank))[None, :] * (vertices[:, None] + 1)
+        places = ((vertices + 1) % MIXED_BELOW)[:, None]
+        mixed = places * GOLDEN + np.sqrt(2 + np.arange(self._rank))[None, :] * places
         return np.asarray(mixed % 1.0)
 
     def _told(self, side: np.ndarray) -> Messages:

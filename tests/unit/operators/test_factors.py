@@ -38,12 +38,12 @@ def plain(rated: np.ndarray, first: np.ndarray, steps: int) -> dict[int, np.ndar
     return factors
 
 
-def filled(tasks: int, fault: str, **options: float) -> Ring:
-    """A ring that has all ratings, as a source sends them."""
+def filled(tasks: int, fault: str, lowest: int = 0, **options: float) -> Ring:
+    """A ring that has all ratings, as a source sends them, of users and items that are numbered from `lowest` on."""
     ring = Ring(lambda: AlternatingLeastSquares(RANK, L2, **options), tasks, 3, fault)
     source, out = ReadEdges(bipartite=True), Outbox(tasks)
     source.open(Context())
-    lines = pack_keys([b"%d %d %r" % (u, i, float(r)) for u, i, r in ratings()])
+    lines = pack_keys([b"%d %d %r" % (u + lowest, i + lowest, float(r)) for u, i, r in ratings()])
     source.process_data(Items(1, "", 0, len(lines[1]) - 1, lines), 0, out)
     for arrays, count, to, _ in out.sent:
         assert to is not None
@@ -73,6 +73,14 @@ def rmse(ring: Ring) -> float:
     operator = ring.tasks[0].operator
     assert isinstance(operator, Iteration)
     return operator.metrics()["rmse"]
+
+
+def test_users_and_items_may_have_any_numbers() -> None:
+    """From about 2^50 on, all began with factors of 0, and stayed there."""
+    low, high = (filled(2, "", lowest, supersteps=500) for lowest in (0, 2**52 - USERS))
+    for ring in (low, high):
+        ring.loop(1)
+    assert rmse(high) == pytest.approx(rmse(low), rel=0.2)
 
 
 def test_a_loop_that_begins_once_more_explains_the_ratings_as_well() -> None:
