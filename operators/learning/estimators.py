@@ -8,6 +8,7 @@ network of one hidden layer.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -111,7 +112,7 @@ def to_estimator(model: Model, name: str = "") -> Any:
 def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
     """The model of a fitted estimator of scikit-learn: linear, k-means, or a network of one hidden layer.
 
-    ConfigError for any other, and for one of more than two classes or one output.
+    ConfigError for any other, and for one of more than two classes or one output, or whose classes are no numbers.
     """
     if hasattr(estimator, "cluster_centers_"):
         centres = np.array(estimator.cluster_centers_, dtype=np.float64)
@@ -122,7 +123,7 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
     classes = getattr(estimator, "classes_", None)
     if hasattr(estimator, "coefs_"):
         return _model_of_network(estimator, classes)
-    if not hasattr(estimator, "coef_") or (classes is not None and len(classes) != 2):
+    if not _is_linear(estimator) or (classes is not None and len(classes) != 2):
         raise ConfigError(
             f"{type(estimator).__name__} is not a fitted linear model, two-class classifier, network or k-means",
             "Fit one of those and pass it.",
@@ -131,7 +132,23 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
         "coefficients": np.array(estimator.coef_, dtype=np.float64).ravel(),
         "intercept": np.array(estimator.intercept_, dtype=np.float64).reshape(1),
     }
-    return model if classes is None else model | {"classes": np.array(classes, dtype=np.float64)}
+    return model if classes is None else model | {"classes": _labels(classes)}
+
+
+def _is_linear(estimator: Any) -> bool:
+    """True when it is fitted, and has one output."""
+    if not hasattr(estimator, "coef_") or not hasattr(estimator, "intercept_"):
+        return False
+    shape = np.shape(estimator.coef_)
+    return math.prod(shape) == shape[-1] and np.size(estimator.intercept_) == 1
+
+
+def _labels(classes: Any) -> np.ndarray:
+    try:
+        return np.array(classes, dtype=np.float64)
+    except ValueError as error:
+        named = ", ".join(map(str, classes))
+        raise ConfigError(f"the classes {named} are no numbers", "Fit on labels such as 0 and 1.") from error
 
 
 def _estimators(model: Model) -> tuple[str, ...]:
@@ -162,7 +179,7 @@ def _model_of_network(estimator: Any, classes: Any) -> dict[str, np.ndarray]:
     intercepts = [np.array(intercept, dtype=np.float64) for intercept in estimator.intercepts_]
     layer = HiddenLayer(weights[0], intercepts[0], estimator.activation)
     model = {**layer.arrays(), "coefficients": weights[1].ravel(), "intercept": intercepts[1]}
-    return model if classes is None else model | {"classes": np.array(classes, dtype=np.float64)}
+    return model if classes is None else model | {"classes": _labels(classes)}
 
 
 def _fill_network(estimator: Any, model: Model) -> Any:

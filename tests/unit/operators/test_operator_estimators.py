@@ -78,6 +78,23 @@ def test_a_model_of_sklearn_is_taken_over(items: np.ndarray) -> None:
         estimators.from_estimator(LogisticRegression())
 
 
+def test_of_sklearn_s_linear_models_those_of_one_output_are_taken_over(items: np.ndarray) -> None:
+    from sklearn.linear_model import LinearRegression, LogisticRegression, SGDOneClassSVM
+
+    features, labels = items[:, 1:], items[:, 0]
+    for intercept in (True, False):
+        one = LinearRegression(fit_intercept=intercept).fit(features, labels[:, np.newaxis])
+        assert estimators.from_estimator(one)["coefficients"].shape == (28,)
+        two = LinearRegression(fit_intercept=intercept).fit(features, np.column_stack([labels, labels]))
+        with pytest.raises(ConfigError, match="LinearRegression is not a fitted linear model"):
+            estimators.from_estimator(two)
+    with pytest.raises(ConfigError, match="SGDOneClassSVM is not a fitted linear model"):
+        estimators.from_estimator(SGDOneClassSVM().fit(features))
+    named = LogisticRegression(max_iter=1000).fit(features, np.where(labels > 0, "yes", "no"))
+    with pytest.raises(ConfigError, match="the classes no, yes are no numbers"):
+        estimators.from_estimator(named)
+
+
 def test_a_network_of_regression_goes_both_ways_and_others_are_refused(items: np.ndarray) -> None:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
