@@ -11,6 +11,7 @@ import importlib
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             model = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is not a model: {error}", "Name the model.npz of a job that completed.") from error
     if "centres" not in model and not {"coefficients", "intercept"} <= model.keys():
         raise DataError(f"{path} holds {sorted(model)}, not a model", "Name the model.npz of a job that completed.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from operator_streams import context_of, higgs, micro_batches, opened, train
 
 from riprap.codec.errors import ConfigError, DataError
@@ -120,9 +123,26 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=f"{name} is not a model"):
             estimators.load_model(tmp_path / name)
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(DataError, match=r"array.npy is not a model"):
+        estimators.load_model(tmp_path / "array.npy")
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     with pytest.raises(DataError, match=r"holds \['x'\], not a model"):
         estimators.load_model(tmp_path / "other.npz")
+
+
+@given(st.data())
+def test_a_file_with_changed_bytes_is_a_model_or_named(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("models") / "model.npz"
+    np.savez_compressed(path, coefficients=np.arange(28.0), intercept=np.zeros(1))
+    content = bytearray(path.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
+        content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    with contextlib.suppress(DataError):
+        estimators.load_model(path)
 
 
 def test_items_of_another_width_or_without_label_are_refused(model: dict[str, np.ndarray], items: np.ndarray) -> None:
