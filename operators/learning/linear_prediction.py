@@ -24,6 +24,19 @@ Drawn = Annotated[
 ]
 
 
+def _linear(model: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The model itself; ConfigError unless it is linear, or a matrix of such ones, of two classes if it has any."""
+    if "hidden_weights" in model:
+        raise ConfigError("the model is a network, and no linear one", "Predict by network_prediction:Network.")
+    shape, classes = model["coefficients"].shape, np.size(model.get("classes", CLASSES))
+    if len(shape) > 2 or classes != len(CLASSES):
+        raise ConfigError(
+            f"a model has coefficients of shape {shape} and {classes} classes",
+            "Give a row of coefficients, or a matrix with a model a row, and two classes if any.",
+        )
+    return model
+
+
 class LinearPrediction(Prediction):
     """One column of predictions per model. Linear part: coefficients . item, per model; the intercept comes after.
 
@@ -44,7 +57,7 @@ class LinearPrediction(Prediction):
         """A column of coefficients per model."""
         if self._drawn is not None:
             return self._draw(context, self._drawn)
-        models = [trained(model, "coefficients", "intercept") for model in self._given]
+        models = [_linear(trained(model, "coefficients", "intercept")) for model in self._given]
         rows = [np.atleast_2d(model["coefficients"]) for model in models]
         intercepts = [model["intercept"].ravel() for model in models]
         widths, wrong = (

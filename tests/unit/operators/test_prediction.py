@@ -146,6 +146,10 @@ def test_rows_are_handed_out_once_an_epoch(items: np.ndarray) -> None:
     assert sink.outputs() is None and sink.model() == {} and sink.metrics()["items"] == 7.0
 
 
+LINEAR = {"coefficients": [1, 2], "intercept": [0]}
+NETWORK = {**LINEAR, "hidden_weights": [[1, 2], [3, 4]], "hidden_intercept": [0, 0], "activation": [0]}
+
+
 def open_with(kind: type[Processor], features: int = 2, **options: Any) -> None:
     kind(**options).open(context_of(np.zeros((1, features + 1))))
 
@@ -157,6 +161,9 @@ def open_with(kind: type[Processor], features: int = 2, **options: Any) -> None:
         (linear_prediction.LogisticRegression, {"model": "m.npz", "models": 2}, "either a model to predict with"),
         (linear_prediction.LogisticRegression, {"models": 0}, "models is 0"),
         (linear_prediction.LinearRegression, {"model": 7}, "the option model is 7"),
+        (linear_prediction.LinearRegression, {"model": NETWORK}, "the model is a network, and no linear one"),
+        (linear_prediction.LinearRegression, {"model": LINEAR | {"coefficients": [[[1, 2]]]}}, r"shape \(1, 1, 2\)"),
+        (linear_prediction.LogisticRegression, {"model": LINEAR | {"classes": [1, 2, 3]}}, "3 classes"),
         (linear_prediction.LinearRegression, {"model": {"centres": [[1, 2]]}}, "no coefficients and no intercept"),
         (linear_prediction.LinearRegression, {"model": {"coefficients": ["a"], "intercept": [0]}}, "not an array of"),
         (linear_prediction.LinearRegression, {"model": {"coefficients": [1], "intercept": [0]}}, "has 1 features"),
