@@ -110,6 +110,8 @@ def flow(section: Mapping[str, Any]) -> str:
 
 
 def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
     return ".inf" if value == math.inf else f"{value:.15g}" if isinstance(value, float) else str(value)
 
 

@@ -42,5 +42,4 @@ def pilot_rates(file: str, sets: Sequence[str], items: int) -> tuple[RatesFile, 
 
 def _without_replicas(topology: Topology) -> dict[str, object]:
     """The job's own scheme, so that its links are as they will be; copies would carry nothing else."""
-    options = topology.fault_tolerance
-    return {key: value for key, value in options.items() if value is not None and key != "replicate"}
+    return {key: value for key, value in topology.fault_tolerance.items() if key != "replicate"}

@@ -15,6 +15,8 @@ from riprap.codec.errors import ConfigError
 from riprap.configs.loading import load
 from riprap.engine.cli.main import riprap
 from riprap.engine.run_directory.directory import make_run_directory
+from riprap.engine.tune.pilots import flow
+from riprap.engine.tune.rate_pilot import _without_replicas
 
 ROOT = Path(__file__).parents[3]
 SKETCHES = ROOT / "configs/heavy_hitters_staged.yaml"
@@ -333,6 +335,17 @@ def test_rates_are_named_once(tmp_path: Path) -> None:
     assert "--from and --rates each name the rates" in str(error) and "--pilot-items" in error.remedy
     error = refused(tmp_path / "out", SKETCHES, "--budget", "3", "--pilot-items", "9", "--from", "run")
     assert "--from and --pilot-items each name the rates" in str(error)
+
+
+@pytest.mark.parametrize(
+    "scheme", ["{scheme: partially_active, checkpoint_s: null, replay_s: 2}", "{scheme: partially_active, plan: null}",
+               "{scheme: partially_active, rebuild_after_s: null, replicate: [sketch]}", "upstream_backup"],
+)  # fmt: skip
+def test_a_pilot_runs_under_the_scheme_of_the_job(scheme: str) -> None:
+    job = load(SKETCHES, [f"fault_tolerance={scheme}"], with_input=False)
+    pilot = load(SKETCHES, [f"fault_tolerance={flow(_without_replicas(job))}"], with_input=False)
+    wanted = dict(job.fault_tolerance)
+    assert pilot.fault_tolerance == (wanted | {"replicate": []} if "replicate" in wanted else wanted)
 
 
 def test_no_pilot_runs_for_what_is_refused_anyway(tmp_path: Path) -> None:
