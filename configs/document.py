@@ -17,8 +17,8 @@ from riprap.configs.problems import FieldPath, shown
 BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
 """Aliases can make a small file expand without end; nothing that people write comes near either bound."""
-INTEGER_BITS_MAX = 1000
-"""A larger number is none that a float holds, and Python refuses to print one of thousands of digits."""
+INTEGER_BITS_MAX = 14_000
+"""Python refuses to print a number of more than 4300 digits, and so no message could show it."""
 
 
 class Document:
@@ -53,7 +53,7 @@ class Document:
             return [self._plain(value, depth + 1) for value in node]
         value = _scalar(node)
         if isinstance(value, int) and value.bit_length() > INTEGER_BITS_MAX:
-            raise ConfigError(f"{self.file}: a whole number of more than 300 digits", "write a smaller one")
+            raise ConfigError(f"{self.file}: a whole number of more than 4200 digits", "write a smaller one")
         return value
 
 
