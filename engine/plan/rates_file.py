@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from riprap.configs.document import read_document
-from riprap.configs.problems import Problem, config_error, one_of, shown, suggestion
+from riprap.configs.problems import FieldPath, Problem, config_error, one_of, shown, suggestion
 from riprap.configs.shape import Shape, StageEdge, targets
 from riprap.controller.planning.rates import StreamRates
 from riprap.engine.plan.numbers import is_rate, wrong_number
@@ -26,10 +26,14 @@ class RatesFile:
 def read_rates(path: str, shape: Shape) -> RatesFile:
     """Read a file in YAML or JSON; ConfigError lists all that is wrong: line, key and what was expected."""
     document = read_document(path)
-    values = document.values
+    return to_rates(document.values, shape, path, lambda at: f"{path}:{document.line(at)}")
+
+
+def to_rates(values: Any, shape: Shape, path: str, where: Callable[[FieldPath], str]) -> RatesFile:
+    """The rates that a file's values are; ConfigError lists all that is wrong, with the place that `where` tells."""
     problems = list(_problems(values, shape))
     if problems:
-        raise config_error(lambda at: f"{path}:{document.line(at)}", path, problems)
+        raise config_error(where, path, problems)
     sources = {name: _of_each_task(rate, shape.parallelism[name]) for name, rate in _part(values, "sources").items()}
     rates = StreamRates(sources, _part(values, "selectivity"), _part(values, "links"))
     return RatesFile(rates, _part(values, "correlated_inputs"))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import from_json
 from riprap.configs.loading import load
 from riprap.configs.plan_file import PlannedShape
 from riprap.configs.shape import Shape
 from riprap.engine.plan.document import identity
-from riprap.engine.plan.rates_file import RatesFile, read_rates
+from riprap.engine.plan.rates_file import RatesFile, to_rates
 from riprap.engine.run_directory.directory import TOPOLOGY
 from riprap.engine.run_directory.rates import RATES
 
@@ -31,4 +32,9 @@ def rates_of_run(run_dir: Path, shape: Shape) -> RatesFile:
             " before there were any",
             "end the job with `riprap drain JOB`, or measure with --pilot-items N, or give --rates FILE",
         )
-    return read_rates(str(run_dir / RATES), shape)
+    path = str(run_dir / RATES)
+    try:
+        values = from_json((run_dir / RATES).read_text())  # of any size, as the edges have it: no person wrote it
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "measure with --pilot-items N") from error
+    return to_rates(values, shape, path, lambda at: path)

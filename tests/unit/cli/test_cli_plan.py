@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from riprap.codec.errors import ConfigError
 from riprap.configs.loading import load
 from riprap.engine.cli.main import riprap
+from riprap.engine.plan.run_rates import rates_of_run
 from riprap.engine.run_directory.directory import make_run_directory
 from riprap.engine.tune.pilots import flow
 from riprap.engine.tune.rate_pilot import _without_replicas
@@ -327,7 +328,16 @@ def test_what_holds_no_rates_of_this_topology_is_refused(tmp_path: Path) -> None
     said = why(str(tmp_path / "wide"))
     assert "stage read has 3 tasks in the run and 2 here" in said and "stage merge" not in said
     (tmp_path / "early/rates.json").write_text('{"links": {"read->sketch": [[-1, 0], [0, 1]]}}')
-    assert "rates.json:1: links.read->sketch: is [[-1, 0], [0, 1]]; expected 2 lists" in why(str(tmp_path / "early"))
+    assert "rates.json: links.read->sketch: is [[-1, 0], [0, 1]]; expected 2 lists" in why(str(tmp_path / "early"))
+
+
+def test_the_rates_of_many_links_are_read_as_they_were_written(tmp_path: Path) -> None:
+    sets = [f"stages.{stage}.parallelism=320" for stage in ("read", "sketch")]
+    made = load(SKETCHES, [*sets, "edges.0.partitioning=full"], with_input=False)
+    make_run_directory(str(tmp_path), made.job, made.to_dict())
+    row = [12_345_678] * 320
+    (tmp_path / "rates.json").write_text(json.dumps({"links": {"read->sketch": [row] * 320}}))
+    assert rates_of_run(tmp_path, made.shape).rates.links["read->sketch"] == [row] * 320
 
 
 def test_rates_are_named_once(tmp_path: Path) -> None:
