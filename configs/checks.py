@@ -39,7 +39,6 @@ class Parts:
 
 def check_parts(parts: Parts) -> Iterator[Problem]:
     """Everything that does not fit under any scheme; the shape is asked about only when its parts are sound."""
-    yield from _check_storage(parts.backup)
     yield from _check_names(parts)
     yield from _check_edges(parts)
     if is_whole(parts):
@@ -49,7 +48,8 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
 
 
 def check_inputs(parts: Parts) -> Iterator[Problem]:
-    """Inputs that are not there, on this host."""
+    """Inputs that are not there, and a storage that cannot be, on this host."""
+    yield from _check_storage(parts.backup)
     if parts.input:
         yield from _check_section(parts.input, ("input", "path"))
     for name, stage in parts.stages.items():

@@ -81,8 +81,8 @@ def check_submission(job: str, submitted: dict[str, Any]) -> None:
 
 
 def _problems(job: str, submitted: dict[str, Any]) -> Iterator[Problem]:
-    if sizes := list(_size_problems(submitted)):
-        yield from sizes
+    if first := [*_size_problems(submitted), *_plan_problems(submitted)]:
+        yield from first
         return
     if submitted.get("job") != job:
         yield Problem(("job",), f"is {shown(submitted.get('job'))}", f"{shown(job)}, under which it is submitted")
@@ -120,6 +120,13 @@ def _size_problems(submitted: dict[str, Any]) -> Iterator[Problem]:
         value = submitted.get(name)
         if isinstance(value, dict | list) and len(value) > most:
             yield Problem((name,), f"{len(value)} of them", f"at most {most}")
+
+
+def _plan_problems(submitted: dict[str, Any]) -> Iterator[Problem]:
+    """A launcher names the tasks of a plan instead; a controller opens no file that a client names."""
+    section = submitted.get("fault_tolerance")
+    if isinstance(section, dict) and (plan := section.get("plan")) is not None:
+        yield Problem(("fault_tolerance", "plan"), f"is {shown(plan)}", "null", "submit what the loader resolved")
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -122,6 +123,7 @@ def test_what_the_loader_makes_passes(sound: dict[str, Any]) -> None:
         (changed(0, ("cluster", "startup_timeout_s"), float("nan")), "a finite number|less than or equal"),
         (changed(0, ("backup", "servers"), 1), "the addresses of the backup servers"),
         (changed(0, ("backup", "servers"), ["file:///etc"]), "backup.servers"),
+        (changed(4, ("fault_tolerance", "plan"), "/none.json"), "fault_tolerance.plan: is '/none.json'; expected null"),
         (changed(0, ("sinks",), ["processor.0"]), "sinks.0: is 'processor.0'; expected 'sink.0'"),
         (changed(0, ("sinks",)), "sinks: missing"),
         (changed(0, ("schema",)), "what the sources said"),
@@ -142,6 +144,17 @@ def test_what_is_wrong_is_named(wrong: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as error:
         check_submission("trial", wrong)
     assert error.value.remedy
+
+
+def test_no_file_that_a_client_names_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Any] = []
+    monkeypatch.setattr(Path, "stat", lambda path, **options: looked_at.append(path))
+    monkeypatch.setattr(Path, "open", lambda path, *options: looked_at.append(path))
+    for sound in SOUND:
+        check_submission("trial", sound | {"backup": sound["backup"] | {"storage": "/store"}, "start_from": "/saved"})
+    with pytest.raises(ConfigError):
+        check_submission("trial", changed(4, ("fault_tolerance", "plan"), "/plan.json"))
+    assert not looked_at
 
 
 def test_all_problems_are_listed_and_the_answer_stays_short() -> None:
