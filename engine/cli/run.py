@@ -150,6 +150,7 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
         from riprap.engine.run.cautions import stands, tell
         from riprap.engine.run.display import make_display
         from riprap.engine.run.execute import resume_of, run_to_end
+        from riprap.engine.run_directory.directory import read_summary
 
     if start.job.unprotected:
         reason = start.job.unprotected
@@ -159,9 +160,11 @@ def _run(start: Start, zookeeper: str | None, standby: int, as_json: bool) -> No
     try:
         summary, failure = run_to_end(start, make_display(sys.stderr), zookeeper, standby)
     except KeyboardInterrupt:
-        if resume := resume_of(start, zookeeper):
-            click.echo(f"go on where it ended with: {resume}", err=True)
-        raise
+        summary, failure = read_summary(start.run_dir), None
+        if not summary.get("completed"):  # else it came when nothing was left to cancel
+            if resume := resume_of(start, zookeeper):
+                click.echo(f"go on where it ended with: {resume}", err=True)
+            raise
     _print(summary, start.run_dir, as_json)
     tell(stands(start.run_dir))
     if failure is not None:

@@ -17,6 +17,7 @@ from riprap.engine.run.display import Display
 from riprap.engine.run.environment import describe
 from riprap.engine.run.holdout import holdout_metrics
 from riprap.engine.run.injector import Injector
+from riprap.engine.run.interrupts import interrupted_later
 from riprap.engine.run.poller import Poller
 from riprap.engine.run.snapshot import Rate, look
 from riprap.engine.run.start import Start
@@ -74,25 +75,33 @@ class Session:
         self.status: Mapping[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
-        """Run to the job's end. An interrupt cancels the job and is raised again once all is down."""
+        """Run to the job's end. An interrupt cancels the job and is raised again once all is down.
+
+        One that comes while all is taken down finds nothing to cancel; it is raised afterwards.
+        """
         try:
             self._run()
         finally:
-            self._display.close()
-            self._injector.stop()
-            self._services.stop()
-            self._keep_zookeeper_log()
-            self._remove_part()
-            try:
-                summary = self._sum_up()
-            finally:
-                self._events.close()
-                self._start.lock.close()
+            with interrupted_later():
+                summary = self._take_down()
         return summary
 
     def kill(self, target: str) -> bool:
         """SIGKILL for a worker or service of the job now; False when none of that name runs. For any thread."""
         return self._injector.kill(target)
+
+    def _take_down(self) -> dict[str, Any]:
+        """End all that was started, and sum up."""
+        self._display.close()
+        self._injector.stop()
+        self._services.stop()
+        self._keep_zookeeper_log()
+        self._remove_part()
+        try:
+            return self._sum_up()
+        finally:
+            self._events.close()
+            self._start.lock.close()
 
     def _sum_up(self) -> dict[str, Any]:
         """Write all that is known of the job; the needs of a completed one are given up only then."""
