@@ -62,16 +62,16 @@ class EpochTail:
         A file that was begun anew is read anew; where it tells of what was before, only news are returned.
         """
         try:
-            stat = os.stat(self._path)
+            stream = self._path.open("rb")
         except FileNotFoundError:
             return []
-        known = 0
-        if stat.st_size < self._offset or stat.st_ino != self._inode:
-            known = self.epoch
-            self._begin_anew(stat.st_ino)
-        if stat.st_size == self._offset:
-            return []
-        with self._path.open("rb") as stream:
+        with stream:
+            known, stat = 0, os.fstat(stream.fileno())
+            if stat.st_size < self._offset or stat.st_ino != self._inode:
+                known = self.epoch
+                self._begin_anew(stat.st_ino)
+            if stat.st_size == self._offset:
+                return []
             stream.seek(self._offset)
             chunk = stream.read()
         whole = chunk[: chunk.rfind(b"\n") + 1]
@@ -115,6 +115,11 @@ class Committed:
     def epochs(self) -> list[int]:
         """The latest epoch that each sink has committed."""
         return [tail.epoch for tail in self._tails]
+
+    @property
+    def left_out(self) -> list[int]:
+        """The latest epoch of each sink whose line is not in its file, which has the newest; 0 where it has all."""
+        return [tail.before.epoch for tail in self._tails]
 
     def between(self, after: Sequence[int], until: Sequence[int] | None = None) -> list[EpochRow]:
         """The rows of the epochs past `after` (of each sink; none given: all) and not past `until`, sink by sink.

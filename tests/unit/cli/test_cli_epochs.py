@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from riprap.codec.files import replace
 from riprap.engine.run_directory.epochs import Committed, EpochTail, parse_row
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
@@ -52,6 +55,27 @@ def test_a_file_that_was_begun_anew_is_read_anew(tmp_path: Path) -> None:
     path.write_text(HEADING + "1,7,0.5,3.0\n")
     tail.refresh()
     assert (tail.epoch, tail.items, len(tail.rows())) == (1, 7, 1)
+
+
+def test_a_file_that_is_begun_anew_in_the_midst_of_a_look_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "epochs.csv", Path.open
+    path.write_text(HEADING + "1,10,0.5,1.0\n2,10,0.5,2.0\n")
+    tail = EpochTail(path)
+    rows = tail.refresh()
+
+    def begun_anew_before(self: Path, mode: str) -> Any:
+        monkeypatch.undo()
+        lines = "".join(f"{epoch},10,0.5,{epoch}.0\n" for epoch in range(3, 20))
+        replace(path, f"{HEADING}# before 2 20\n{lines}")
+        return real(self, mode)
+
+    with path.open("a") as file:
+        file.write("3,10,0.5,3.0\n")
+    monkeypatch.setattr(Path, "open", begun_anew_before)
+    rows += [*tail.refresh(), *tail.refresh()]
+    assert [row.epoch for row in rows] == [*range(1, 20)] and tail.items == 190
 
 
 def test_an_epoch_is_committed_when_every_sink_has_committed_it(tmp_path: Path) -> None:

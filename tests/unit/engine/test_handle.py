@@ -195,6 +195,19 @@ def test_an_epoch_of_several_sinks_is_theirs_together(tmp_path: Path) -> None:
     assert [(one.epoch, one.items) for one in epochs.take(whole=False)] == [(2, 20), (3, 10)]
 
 
+def test_an_epoch_that_a_sink_has_left_out_is_not_told_by_the_others(tmp_path: Path) -> None:
+    """The files begin anew at moments of their own, each without its oldest epochs."""
+    heading = "epoch,items,latency_ms,committed_at\n"
+    for sink, last in enumerate((3, 1)):
+        (tmp_path / f"epochs.{sink}.csv").write_text(f"{heading}# before {last} {last * 10}\n")
+        commit(tmp_path, *range(last + 1, 6), name=f"epochs.{sink}.csv")
+    epochs = CommittedEpochs(tmp_path, 2)
+    assert [(one.epoch, one.items) for one in epochs.take()] == [(4, 20), (5, 20)]
+    commit(tmp_path, 6, name="epochs.0.csv")
+    assert epochs.take() == []
+    assert [(one.epoch, one.items) for one in epochs.take(whole=False)] == [(6, 10)]
+
+
 @pytest.fixture
 def interrupted_by_sigterm() -> Iterator[None]:
     """As the launcher's process is."""
