@@ -35,6 +35,12 @@ class Poller(threading.Thread):
                 self.status = self._client.status(self._job)
                 self.answered_at = time.monotonic()
                 self._drain()
+            except ConfigError as refused:
+                self._error = RiprapError(
+                    f"the controller has answered: {refused.args[0]}",
+                    "it was forgotten or taken out of ZooKeeper while it ran; go on with `riprap run --resume RUNDIR`",
+                )
+                return
             except RiprapError:
                 continue  # nobody leads at the moment; how long that may last is the caller's to say
             except Exception as error:

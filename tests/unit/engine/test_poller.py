@@ -72,6 +72,28 @@ def test_a_refused_drain_is_told_to_whoever_waits() -> None:
         polled(AskedClient(refuse), 2).check()
 
 
+def test_that_there_is_no_job_is_an_answer_and_told_as_such() -> None:
+    """It was forgotten, or ZooKeeper lost it: to wait for a controller that answers is no help. The run has failed."""
+
+    class Forgotten(AskedClient):
+        def status(self, job: str) -> dict[str, Any]:
+            super().status(job)
+            raise ConfigError("there is no job job", "choose one of the known jobs: none")
+
+    with pytest.raises(RiprapError, match="there is no job job") as raised:
+        polled(Forgotten(), 1).check()
+    assert raised.value.exit_code == 1
+
+
+def test_silence_of_the_controller_is_borne() -> None:
+    class Silent(AskedClient):
+        def status(self, job: str) -> dict[str, Any]:
+            super().status(job)
+            raise RiprapError("no controller leads", "wait")
+
+    polled(Silent(), 3).check()
+
+
 def test_a_client_of_two_threads_says_so_and_waits_for_neither() -> None:
     client = AskedClient()
     assert client._asking.acquire(blocking=False), "another thread asks"
