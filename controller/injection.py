@@ -12,6 +12,7 @@ from riprap.controller.cluster import Cluster
 from riprap.controller.faults import Fault, JobProgress, is_due
 from riprap.controller.job import LedJob
 from riprap.controller.moment import Moment
+from riprap.controller.phases import TERMINAL
 from riprap.controller.reports import EXITED, WorkerReport
 from riprap.controller.victims import is_group, names_hosts, workers_in
 
@@ -33,10 +34,26 @@ def order_faults(run: Moment) -> None:
         hits: dict[str, dict[str, int]] = defaultdict(dict)
         for row in rows:
             hits[job.tasks[row.id].assignment.instance][row.worker] = row.incarnation
-            fields = {"fault": str(fault), "action": fault.action, "target": row.worker}
-            run.log("fault_injected", incarnation=row.incarnation, **fields)
         order = {"number": number, "action": fault.action, "at": run.now, "clock": run.cluster.clock}
         job.injected.append(order | {"hits": dict(hits)})
+
+
+def log_orders(run: Moment) -> None:
+    """Log the orders that have become durable in this leadership, as agents get them: those of the ones before are
+    logged."""
+    job = run.job
+    if job.durable is None or job.durable.phase in TERMINAL:
+        return
+    for order in job.durable.injected:
+        if order["number"] in job.faults_logged:
+            continue
+        job.faults_logged.add(order["number"])
+        fault = job.spec.faults[order["number"]]
+        hits = [(name, number) for instance in order["hits"] for name, number in _hits_on(job, order, instance)]
+        for name, number in hits:
+            run.log("fault_injected", incarnation=number, fault=str(fault), action=fault.action, target=name)
+        if not hits:
+            run.log("fault_not_injected", fault=str(fault))
 
 
 def victims(job: LedJob, target: str, cluster: Cluster) -> list[WorkerReport]:
@@ -74,13 +91,19 @@ def orders_for(job: LedJob, instance: str) -> list[dict[str, Any]]:
     orders = []
     for order in job.durable.injected:
         fault: Fault = job.spec.faults[order["number"]]
-        for name, incarnation in order["hits"].get(instance, {}).items():
-            assignment = job.tasks[WorkerId.parse(name)].assignment
-            if (assignment.incarnation, assignment.instance) == (incarnation, instance):
-                given = {"incarnation": incarnation, "number": order["number"]}
-                given |= {"with_agent": True} if names_hosts(fault.target) else {}
-                orders.append(given | {"fault": replace(fault, target=name).fields()})
+        for name, incarnation in _hits_on(job, order, instance):
+            given = {"incarnation": incarnation, "number": order["number"]}
+            given |= {"with_agent": True} if names_hosts(fault.target) else {}
+            orders.append(given | {"fault": replace(fault, target=name).fields()})
     return orders
+
+
+def _hits_on(job: LedJob, order: Mapping[str, Any], instance: str) -> Iterator[tuple[str, int]]:
+    """The workers of an agent that an order hits, with their incarnations; without those that are others by now."""
+    for name, incarnation in order["hits"].get(instance, {}).items():
+        assignment = job.tasks[WorkerId.parse(name)].assignment
+        if (assignment.incarnation, assignment.instance) == (incarnation, instance):
+            yield name, incarnation
 
 
 def hits_of(order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -82,6 +82,8 @@ class LedJob:
         self.clock = record.clock
         """The clock of `started_at`."""
         self.injected: list[dict[str, Any]] = [dict(order) for order in record.injected]
+        self.faults_logged = {order["number"] for order in record.injected}
+        """The faults whose orders this leader has logged, or found."""
         self.horizon, self._granting = record.horizon, Granting(now)
         self.round = record.round
         pace = CheckpointPace.of(spec.topology)

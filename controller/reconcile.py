@@ -38,6 +38,7 @@ class Pass(Moment):
         """Decide until nothing changes any more; a phase is left at most once in a step, so five steps do."""
         job = self.job
         self._log_savepoint()
+        injection.log_orders(self)
         for _ in range(5):
             phase = job.phase
             if phase is Phase.SUBMITTED:

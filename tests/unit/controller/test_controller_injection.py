@@ -8,6 +8,7 @@ import pytest
 from test_controller_core import TOPOLOGY, Driver, running
 
 from riprap.codec.errors import ConfigError
+from riprap.controller.actions import Action, Log
 from riprap.controller.cluster import Cluster
 from riprap.controller.core import Core
 from riprap.controller.faults import Fault, When
@@ -23,6 +24,20 @@ def suffering(*faults: Fault) -> dict[str, Any]:
 def orders(driver: Driver) -> list[tuple[int, int]]:
     """The number and incarnation of the faults that the agent was last told of."""
     return [(one["number"], one["incarnation"]) for one in driver.sent[-1]["jobs"]["job"]["faults"]]
+
+
+class LoggingDriver(Driver):
+    """Its job runs, and is to suffer one fault; keeps the faults that are logged, by worker and incarnation."""
+
+    def __init__(self) -> None:
+        self.injected: list[tuple[str, int]] = []
+        super().__init__(topology=suffering(KILL))
+        self.hear(source_0={"state": UP}, sink_0={"state": UP})
+
+    def take(self, actions: list[Action]) -> None:
+        logs = [action for action in actions if isinstance(action, Log) and action.event == "fault_injected"]
+        self.injected += [(log.fields["target"], log.fields["incarnation"]) for log in logs]
+        super().take(actions)
 
 
 KILL = Fault("kill", "source.0", When("epoch", 3))
@@ -52,6 +67,45 @@ def test_an_order_is_durable_before_it_is_given() -> None:
     assert orders(driver) == [] and driver.persists[-1].record.injected[0]["hits"] == {"i1": {"source.0": 1}}
     driver.take(driver.core.persisted("job", driver.persists[-1].record, driver.now))
     assert orders(driver) == [(0, 1)]
+
+
+def test_a_fault_is_logged_once_and_not_before_it_is_durable() -> None:
+    """Whoever reads the log counts on it: until then another leader may order the fault of another incarnation."""
+    driver = LoggingDriver()
+    driver.confirm = False
+    driver.hear(sink_0={"epoch": 3})
+    assert driver.injected == [] and orders(driver) == []
+    order = driver.persists[-1].record
+    driver.take(driver.core.persisted("job", order, driver.now))
+    assert driver.injected == [("source.0", 1)] and orders(driver) == [(0, 1)]
+    driver.pass_time(1.0)
+    assert driver.injected == [("source.0", 1)]
+
+
+def test_a_fault_that_a_lost_leader_had_not_made_durable_is_logged_as_it_is_given() -> None:
+    driver = LoggingDriver()
+    before = driver.persists[-1]
+    driver.confirm = False
+    driver.hear(sink_0={"epoch": 3})
+    stored = {"job": (before.spec, before.record)}
+    driver.core = Core(2, "new", lambda topology: restart_lost, stored, {"h1": "i1"}, driver.now)
+    driver.confirm = True
+    driver.hear(source_0={"state": EXITED, "status": -9})
+    driver.hear(source_0={"incarnation": 2, "state": UP})
+    assert driver.injected == [("source.0", 2)] and orders(driver) == [(0, 2)]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_fault_whose_target_is_gone_before_it_is_durable_is_not_said_to_be_injected(ends: bool) -> None:
+    driver = LoggingDriver()
+    driver.confirm = False
+    driver.hear(sink_0={"epoch": 3})
+    order = driver.persists[-1].record
+    driver.hear(source_0={"error": "boom"} if ends else {"state": EXITED, "status": -9})
+    driver.take(driver.core.persist_failed("job", driver.now) if ends else [])
+    driver.pass_time(1.0)
+    driver.take(driver.core.persisted("job", driver.persists[-1].record if ends else order, driver.now))
+    assert driver.injected == []
 
 
 def test_a_fault_is_for_one_incarnation_and_a_new_leader_does_not_order_it_again() -> None:
