@@ -1,12 +1,13 @@
 """Deals the tasks of a job over hosts, by the topology's `placement` and by what a code or copies can bear to lose.
 
-Pure: facts in, a host out. It is greedy, task by task, and moves none that runs.
+Pure: facts in, a host out. It is greedy, task by task, and moves none that runs; where a job begins and that satisfies
+no spread, numbers are searched for (placement_numbers.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId
 from riprap.configs.sections import PlacementOptions
 from riprap.controller.labels import HOST, HostLabels
+from riprap.controller.placement_numbers import Cell, spread_numbers
 
 SEVERAL = 2
 """Losses in one domain, not recovered yet, from which on another one is better."""
@@ -25,6 +27,9 @@ REMEDY = (
 
 Row = tuple[str, int]
 """Tasks of a coded stage that hold pieces of the same row, or copies of the same block: the stage, and a number."""
+
+Quotas = Mapping[tuple[str, Cell], int]
+"""The most tasks of a group on the hosts of a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,11 @@ class Deal:
 
     def __init__(
         self, rules: Rules, hosts: Mapping[str, HostLabels], placed: Mapping[WorkerId, str], load: Counter[str],
-        losses: Iterable[HostLabels] = (),
+        losses: Iterable[HostLabels] = (), quotas: Quotas | None = None,
     ) -> None:  # fmt: skip
         self._rules, self._hosts, self._load = rules, hosts, load
+        self._quotas = quotas or {}
+        self._given: Counter[tuple[str, Cell]] = Counter()
         self._mates: Counter[tuple[Row, str]] = Counter()
         self._tasks: Counter[tuple[str, str, str]] = Counter()
         self._copies: Counter[tuple[WorkerId, str, str]] = Counter()
@@ -106,8 +113,8 @@ class Deal:
         return host
 
     def _cost(self, worker: WorkerId, host: str, before: str, lowest: Mapping[str, int]) -> tuple[Any, ...]:
-        """The first that differs decides: copies of the task, the spread, pieces of the row, fresh losses, the former
-        host, even numbers."""
+        """The first that differs decides: the quota, copies of the task, the spread, pieces of the row, fresh losses,
+        the former host, even numbers."""
         labels, rules = self._hosts[host], self._rules
         lacking = sum(label not in labels for label in rules.spread)
         counts = [self._tasks[_group_of(worker), label, labels.get(label, "")] for label in rules.spread]
@@ -115,10 +122,13 @@ class Deal:
         excess = sum(max(0, count + 1 - lowest[label] - most) for label, count in zip(rules.spread, counts))
         mates = self._mates[rules.row_of(worker), host]
         copies = sum(self._copies[worker.primary, label, labels.get(label, "")] for label in rules.spread)
-        return lacking, copies, excess, mates, host in self._hurt, host != before, *counts, self._load[host], host
+        place = _group_of(worker), _cell_of(rules, labels)
+        full = place in self._quotas and self._given[place] >= self._quotas[place]
+        return lacking, full, copies, excess, mates, host in self._hurt, host != before, *counts, self._load[host], host
 
     def _count(self, worker: WorkerId, host: str) -> None:
         self._mates[self._rules.row_of(worker), host] += 1
+        self._given[_group_of(worker), _cell_of(self._rules, self._hosts.get(host, {}))] += 1
         for label in self._rules.spread:
             value = self._hosts.get(host, {}).get(label, "")
             self._tasks[_group_of(worker), label, value] += 1
@@ -130,6 +140,10 @@ def _group_of(worker: WorkerId) -> str:
     return str(worker._replace(index=0))
 
 
+def _cell_of(rules: Rules, labels: HostLabels) -> Cell:
+    return tuple(labels.get(label, "") for label in rules.spread)
+
+
 def _hurt(rules: Rules, hosts: Mapping[str, HostLabels], losses: Iterable[HostLabels]) -> Iterator[str]:
     """The hosts in a domain with several fresh losses."""
     keys = dict.fromkeys((HOST, *rules.spread))
@@ -139,10 +153,35 @@ def _hurt(rules: Rules, hosts: Mapping[str, HostLabels], losses: Iterable[HostLa
             yield host
 
 
-def dealt(rules: Rules, workers: Iterable[WorkerId], hosts: Mapping[str, HostLabels]) -> dict[WorkerId, str]:
-    """The hosts of all workers of a job that is to start on hosts that have nothing else to do."""
-    deal = Deal(rules, hosts, {}, Counter())
+def dealt(
+    rules: Rules, workers: Collection[WorkerId], hosts: Mapping[str, HostLabels], load: Mapping[str, int] | None = None
+) -> dict[WorkerId, str]:  # fmt: skip
+    """The hosts of all workers of a job that is to start; its spread comes before even numbers of tasks of all jobs, of
+    which the hosts have `load`."""
+    found = _dealt(rules, workers, hosts, load or {})
+    if load and unsatisfied(rules, hosts, found):
+        found = _dealt(rules, workers, hosts, {})
+    if unsatisfied(rules, hosts, found) and (quotas := _quotas(rules, workers, hosts)):
+        found = _dealt(rules, workers, hosts, load or {}, quotas)
+    return found
+
+
+def _dealt(
+    rules: Rules, workers: Iterable[WorkerId], hosts: Mapping[str, HostLabels], load: Mapping[str, int],
+    quotas: Quotas | None = None,
+) -> dict[WorkerId, str]:  # fmt: skip
+    deal = Deal(rules, hosts, {}, Counter(load), quotas=quotas)
     return {worker: deal.place(worker) for worker in workers}
+
+
+def _quotas(rules: Rules, workers: Iterable[WorkerId], hosts: Mapping[str, HostLabels]) -> Quotas:
+    """The numbers of tasks by which each stage is spread as asked, as far as they are found."""
+    cells = sorted({_cell_of(rules, labels) for labels in hosts.values() if all(one in labels for one in rules.spread)})
+    if rules.asked is None or not cells:
+        return {}
+    groups = Counter(_group_of(worker) for worker in workers if not worker.copy)
+    numbers = {group: spread_numbers(cells, count, rules.asked.max_skew) for group, count in groups.items()}
+    return {(group, cell): number for group, found in numbers.items() if found for cell, number in found.items()}
 
 
 def unsatisfied(rules: Rules, hosts: Mapping[str, HostLabels], placed: Mapping[WorkerId, str]) -> list[str]:
@@ -175,7 +214,7 @@ def _wrong(asked: PlacementOptions, hosts: Mapping[str, HostLabels], stage: str,
     skew = max(tally.values()) - min(tally.values())
     if skew > asked.max_skew:
         shares = _some(f"{value}: {count}" for value, count in tally.items())
-        return f"{demand}, and the best is {shares}; needed: numbers that differ by {asked.max_skew} at most"
+        return f"{demand}, and the numbers found are {shares}; needed: numbers that differ by {asked.max_skew} at most"
     lacking = [host for host in on if label not in hosts.get(host, {})]
     return f"{demand}, and {len(lacking)} are on hosts without it" if lacking else ""
 

@@ -183,8 +183,11 @@ class Pass(Moment):
         hosts = self.cluster.speaking(self.now)
         losses = [task.lost_in for task in job.tasks.values() if task.lost_at is not None]
         deal = Deal(job.spec.rules, hosts, job.placed(), self.load, losses)
+        begins = not any(task.assignment.host for task in job.tasks.values())
+        first = dealt(job.spec.rules, [worker for worker, _ in wanted], hosts, self.load) if begins else {}
+        self.load.update(first.values())
         for worker, task in wanted:
-            host = deal.place(worker, task.assignment.host)
+            host = first.get(worker) or deal.place(worker, task.assignment.host)
             incarnation = Incarnation(task.assignment.incarnation + 1)
             task.restarts += bool(task.assignment.host)
             task.assignment = Assignment(incarnation, host, instances[host])

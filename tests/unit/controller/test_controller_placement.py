@@ -19,6 +19,7 @@ from riprap.controller.core import Core
 from riprap.controller.jobspec import JobSpec
 from riprap.controller.labels import HostLabels, labelled
 from riprap.controller.placement import Deal, Rules, dealt, unsatisfied
+from riprap.controller.placement_numbers import spread_numbers
 from riprap.controller.reports import EXITED, UP, AgentReport, WorkerReport
 from riprap.controller.steps import restart_lost
 
@@ -109,9 +110,11 @@ def test_a_spread_over_one_label_never_differs_by_more_than_the_skew(named: list
     assert unsatisfied(rules, hosts, placed) == []
 
 
-def allowed(hosts: dict[str, HostLabels], numbers: tuple[int, ...], skew: int) -> bool:
+def allowed(
+    hosts: dict[str, HostLabels], numbers: tuple[int, ...], skew: int, over: tuple[str, ...] = ("rack", "host")
+) -> bool:
     """By the definition: for each label the totals of its values differ by the skew at most."""
-    for label in ("rack", "host"):
+    for label in over:
         total: Counter[str] = Counter({labels[label]: 0 for labels in hosts.values()})
         for labels, number in zip(hosts.values(), numbers):
             total[labels[label]] += number
@@ -130,6 +133,36 @@ def test_hosts_within_racks_are_spread_whenever_that_is_possible(named: list[str
     assert (unsatisfied(rules, hosts, placed) == []) == possible
 
 
+crossing = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), min_size=2, max_size=5)
+
+
+@given(crossing, st.integers(2, 5), st.integers(1, 2), st.lists(st.integers(0, 9), min_size=5, max_size=5))
+def test_labels_that_cross_are_spread_whenever_that_is_possible_however_busy_hosts_are(
+    named: list[tuple[str, str]], count: int, skew: int, busy: list[int]
+) -> None:
+    hosts = {f"h{n}": labelled(f"h{n}", {"rack": rack, "power": line}) for n, (rack, line) in enumerate(named)}
+    rules, several = over("rack", "power", skew=skew), all(len({one[at] for one in named}) > 1 for at in (0, 1))
+    ways = (way for way in itertools.product(range(count + 1), repeat=len(named)) if sum(way) == count)
+    possible = several and any(allowed(hosts, way, skew, ("rack", "power")) for way in ways)
+    for load in ({}, dict(zip(hosts, busy, strict=False))):
+        placed = dealt(rules, tasks("count", count), hosts, load)
+        assert (unsatisfied(rules, hosts, placed) == []) == possible
+
+
+def test_a_job_begins_beside_others_as_it_was_found_to_fit() -> None:
+    hosts = {f"h{n}": labelled(f"h{n}", {"rack": "aac"[n], "power": "yxy"[n]}) for n in range(3)}
+    many = Many({"stages": {"a": {"parallelism": 2}}, "placement": {"spread": ["rack", "power"]}}, hosts)
+    many.report()
+    assert many.core.status("job")["placement_unsatisfied"] == []
+    assert set(many.placed("a").values()) == {"h1", "h2"}
+
+
+def test_numbers_of_many_tasks_are_searched_for_no_longer_than_a_moment() -> None:
+    cells = [(f"r{rack}", f"p{line}") for rack in range(12) for line in range(9)]
+    found = spread_numbers(cells, 1000, 1)
+    assert found is None or sum(found.values()) == 1000
+
+
 def test_hosts_without_the_label_get_nothing_while_others_have_it() -> None:
     hosts = hosts_of("r1", "", "r2")
     assert set(dealt(over("rack"), tasks("count", 6), hosts).values()) == {"h1", "h3"}
@@ -142,7 +175,7 @@ def test_hosts_without_the_label_get_nothing_while_others_have_it() -> None:
         (hosts_of("r1", "r1"), over("rack"), "there is only rack=r1; needed: two values at least"),
         (hosts_of("r1"), over("host"), "there is only host=h1"),
         (hosts_of("r1", "r1", "r1", "r2"), over("rack", "host"),
-         "stage count: 4 tasks are to be spread over host, and the best is h1: 1, h2: 1, h3: 0, h4: 2"),
+         "stage count: 4 tasks are to be spread over host, and the numbers found are h1: 1, h2: 1, h3: 0, h4: 2"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_spread_is_said_with_stage_label_and_numbers(
