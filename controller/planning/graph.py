@@ -167,7 +167,7 @@ class TaskGraph:
     def part(self, places: Iterable[int], outputs: np.ndarray) -> tuple[TaskGraph, np.ndarray]:
         """The graph of some operators alone, with other `outputs` (tasks of this graph), and its tasks' numbers here.
 
-        What comes from outside always arrives.
+        What comes from outside always arrives, also where an edge within the part carries nothing, which is left out.
         """
         kept = sorted(places)
         ranges = (self.operators[place].tasks for place in kept)
@@ -184,7 +184,7 @@ class TaskGraph:
                 at[one.upstream], at[one.downstream], renumbered[one.senders], renumbered[one.receivers], one.rates
             )
             for one in self.substreams
-            if one.upstream in at and one.downstream in at
+            if one.upstream in at and one.downstream in at and len(one.rates)
         ]
         weights = outputs[tasks] / (outputs[tasks].sum() or 1.0)  # a part without traffic puts nothing out
         free = frozenset(int(renumbered[task]) for task in self.free if renumbered[task] >= 0)

@@ -53,6 +53,8 @@ def _extensions(
 
     Trees are found beyond what is left, as the search counts a task twice that two branches of a join share.
     """
+    if not largest:
+        return []  # no task can have a replica
     search, worth = _searched(graph, graph.mask(plan) | spared, min(largest, NEW_TASKS_MAX))
     found = (
         plan | search.tree(task, spent)

@@ -70,6 +70,8 @@ class StructuredPlanner:
 
     def extend(self, plan: frozenset[int], most: int) -> frozenset[int]:
         """The new tasks, at most `most`, of the candidate with the largest gain of OF per task; none if none gains."""
+        if not self._candidates:
+            return frozenset()  # nothing comes through it
         self._weigh(plan, most)
         best = max(self._candidates, key=lambda one: one.rank)
         return best.new if best.gain > GAIN_MIN else frozenset()

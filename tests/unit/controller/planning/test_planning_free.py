@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import best_by_budget, graph, small_topologies
+from graphs import best_by_budget, graph, shape, small_topologies
 
 from bench.random_topologies import RandomTopology
 from riprap.controller.planning.bounds import upper_bounds
@@ -71,6 +71,37 @@ def test_a_free_destination_saves_its_replica() -> None:
     assert Planner(free).plan(2).tasks == {0, 2} and Planner(free).plan(2).fidelity == 0.5
     assert Planner(free).plan(9).tasks == {0, 1, 2, 3}
     assert internal_completeness(free, free.alive({0, 2})) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "exact", "dp", "greedy", "structure_aware"])
+def test_where_no_task_can_have_a_replica_the_plan_is_empty(algorithm: str) -> None:
+    edges = [("a", "b", "merge")]
+    one = task_graph(shape({"a": 3, "b": 1}, edges), free=frozenset({"a", "b"}))
+    plan = Planner(one, algorithm).plan(2)  # type: ignore[arg-type]
+    assert (plan.tasks, plan.fidelity, plan.bound) == (frozenset(), 1, 1)
+
+
+IDLE = {
+    "beside": ({"a": 2, "b": 1, "c": 1, "d": 1}, [("a", "b", "full"), ("b", "c", "full"), ("b", "d", "merge"),
+               ("c", "d", "split")], {"a->b": [[2], [1]], "c->d": [[0]]}),
+    "ahead": ({"a": 3, "b": 2, "c": 1, "d": 1}, [("a", "b", "full"), ("b", "d", "full"), ("c", "d", "merge")],
+              {"b->d": [[0], [0]]}),
+}  # fmt: skip
+"""Branches that carried nothing while a run was measured, as those for rare events do."""
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "exact", "dp", "greedy", "structure_aware"])
+@pytest.mark.parametrize("branch", IDLE)
+def test_a_branch_that_carries_nothing_hides_none_that_does(branch: str, algorithm: str) -> None:
+    parallelism, edges, links = IDLE[branch]
+    one = graph(parallelism, edges, StreamRates(links=links))
+    best = best_by_budget(one)
+    for budget in range(one.size + 1):
+        plan = Planner(one, algorithm).plan(budget)  # type: ignore[arg-type]
+        assert plan.fidelity <= best[budget] + 1e-9 and plan.bound >= best[budget] - 1e-9
+        if algorithm in ("auto", "exact", "dp"):
+            assert plan.fidelity == pytest.approx(best[budget], abs=1e-3)
+    assert plan.fidelity == pytest.approx(1)
 
 
 def test_a_task_without_traffic_comes_before_one_that_is_free() -> None:
