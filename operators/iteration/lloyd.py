@@ -14,8 +14,8 @@ from riprap.operators.options import Option, check
 class Lloyd(Iteration):
     """The centres of all rows so far. The loop ends when they stay where they are.
 
-    Each window begins from the last one's centres, the first from rows that task 0 has, evenly
-    spaced in their order. A centre without rows stays.
+    Each window begins from the last one's centres, the first with rows from those of the first task that has any,
+    evenly spaced in their order. A centre without rows stays.
     """
 
     agrees = ("centres",)
@@ -36,7 +36,7 @@ class Lloyd(Iteration):
         """Totals: of each centre the sum of its rows and their number; of superstep 0 the centres to begin from."""
         rows, arrays = self.state.rows, self.state.arrays
         if number == 0:
-            return Spoken(NO_MESSAGES, np.column_stack([self._first(), np.ones(self._k)]).ravel())
+            return Spoken(NO_MESSAGES, self._first().ravel())
         arrays["centres"] = centres = self._moved(totals)
         nearest = ((rows[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
         sums = np.zeros((self._k, rows.shape[1] + 1))
@@ -44,13 +44,19 @@ class Lloyd(Iteration):
         return Spoken(NO_MESSAGES, sums.ravel())
 
     def _first(self) -> np.ndarray:
-        """Task 0's; zeros of the others, which add nothing."""
+        """Centres to begin from, and a 1 behind each; zeros where this task knows none."""
         rows, centres = self.state.rows, self.state.arrays["centres"]
-        if self._me or not len(rows):
-            return np.zeros_like(centres)
         if np.isnan(centres).any():
-            return rows[np.linspace(0, len(rows) - 1, self._k).astype(int)]
-        return centres
+            if not len(rows):
+                return np.zeros((self._k, centres.shape[1] + 1))
+            centres = rows[np.linspace(0, len(rows) - 1, self._k).astype(int)]
+        return np.column_stack([centres, np.ones(self._k)])
+
+    def combine(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Of superstep 0 the first centres that a task knows; sums add up."""
+        if self.state.superstep == 0:
+            return one if one[-1] else other
+        return super().combine(one, other)
 
     def _moved(self, totals: np.ndarray) -> np.ndarray:
         table = totals.reshape(self._k, -1)
@@ -61,7 +67,7 @@ class Lloyd(Iteration):
 
     def finished(self, fed: int, totals: np.ndarray) -> bool:
         if self.state.superstep <= 1:
-            return False
+            return bool(totals[-1] == 0)  # nobody has rows yet
         moved = np.abs(self._moved(totals) - self.state.arrays["centres"])
         return bool(moved.max() <= self._tolerance)
 
@@ -69,8 +75,10 @@ class Lloyd(Iteration):
         """Task 0 speaks for all: the coordinates, centre by centre."""
         if self._me:
             return np.zeros(0, np.int64), NOTHING
-        centres = self.state.arrays["centres"]
+        centres = self.results()["centres"]
         return np.arange(centres.size), centres.ravel()
 
     def results(self) -> dict[str, np.ndarray]:
-        return {"centres": self.state.arrays["centres"]}
+        """The `centres`; none before there are rows."""
+        centres = self.state.arrays["centres"]
+        return {"centres": centres[:0] if np.isnan(centres).all() else centres}

@@ -69,3 +69,18 @@ def test_centres_are_those_of_scikit_learn(tasks: int, fault: str) -> None:
     truth = KMeans(3, init=first, n_init=1, tol=0, algorithm="lloyd").fit(rows).cluster_centers_
     for one in found:
         np.testing.assert_allclose(one["centres"], truth, rtol=1e-9)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_centres_begin_from_the_first_rows_wherever_they_are(fault: str) -> None:
+    """Task 0 has none of them, and window 1 none at all: the centres began at 0, and all but one stayed there."""
+    rows = np.concatenate([np.random.default_rng(2).normal(centre, 0.1, (20, 1)) for centre in (5, 9)])
+    loop = Ring(lambda: Lloyd(1, 2), 3, 1, fault)
+    loop.loop(1)
+    assert all(task.operator.results()["centres"].shape == (0, 1) for task in loop.tasks)
+    for window, (task, part) in enumerate(((1, rows), (2, rows[:20])), 2):
+        loop.tasks[task].process(Items(window, "read", 0, len(part), (part,)))
+        loop.loop(window)
+        for one in loop.tasks:
+            centres = one.operator.results()["centres"]
+            np.testing.assert_allclose(centres.ravel(), [rows[:20].mean(), rows[20:].mean()], rtol=1e-9)
