@@ -31,9 +31,8 @@ class AsynchronousPaths(VertexValues, AsynchronousLoop):
         self.state = LoopState(3, values=np.zeros(0))
 
     def begin(self) -> Messages:
-        nearer = self.part.vertices == self._source
-        self.state.arrays["values"] = np.where(nearer, 0.0, np.inf)
-        return self._told(nearer)
+        self.state.arrays["values"] = distances = self.distances(self._source)
+        return self._told(distances == 0)
 
     def work(self, messages: Messages) -> Messages:
         return self._told(self.lower(messages))

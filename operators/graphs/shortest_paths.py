@@ -26,7 +26,7 @@ class ShortestPaths(GraphLoop):
         self._source = source
 
     def begin(self) -> None:
-        self.state.arrays["values"] = np.where(self.part.vertices == self._source, 0.0, np.inf)
+        self.state.arrays["values"] = self.distances(self._source)
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """First, all speak who know of a path."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from riprap.codec.errors import DataError
 from riprap.operators.graphs.vertices import GraphPart
 from riprap.operators.iteration.loop import Loop
 from riprap.operators.iteration.supersteps import NO_MESSAGES, Messages
@@ -25,6 +26,17 @@ class VertexValues(Loop):
         if self._part is None or self._part[0] != self.state.epoch:
             self._part = self.state.epoch, GraphPart.of(self.state.rows)
         return self._part[1]
+
+    def distances(self, source: int) -> np.ndarray:
+        """Those that are known at first: 0 of the vertex `source`, and infinite ones. DataError for a negative length,
+        with which paths could become shorter for ever."""
+        part = self.part
+        wrong = ~(part.lengths >= 0)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            start, end, length = part.vertices[part.starts[at]], part.ends[at], part.lengths[at]
+            raise DataError(f"the edge from {start} to {end} has the length {length:g}", "Give lengths from 0 on.")
+        return np.where(part.vertices == source, 0.0, np.inf)
 
     def along_edges(self, chosen: np.ndarray, values: np.ndarray, lengthen: bool = False) -> Messages:
         """A message along each edge of the chosen vertices: its vertex's value, perhaps with the edge's length."""

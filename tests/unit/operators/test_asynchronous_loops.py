@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import dijkstra
 
+from riprap.codec.errors import DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Items
 from riprap.operators.graphs.asynchronous_paths import AsynchronousPaths
@@ -37,6 +38,14 @@ def ring(table: np.ndarray, tasks: int, seed: int, fault: str = "", kind: Kind =
         made.loop(epoch)
         assert not any(task.operator.state.came for task in made.tasks), "nothing is left over"
     return made
+
+
+@pytest.mark.parametrize("kind", [AsynchronousPaths, ShortestPaths])
+@pytest.mark.parametrize("length", [-1.0, np.nan])
+def test_a_length_that_paths_could_get_shorter_by_is_refused(kind: Kind, length: float) -> None:
+    """A cycle of them never ended."""
+    with pytest.raises(DataError, match=f"the edge from 7 to 3 has the length {length:g}"):
+        ring(np.array([[3, 7, 1.0], [7, 3, length]]), 2, 1, kind=kind)
 
 
 def truth(table: np.ndarray) -> np.ndarray:
