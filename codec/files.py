@@ -65,7 +65,7 @@ def replacing(path: StrPath) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` in one step when the block ends, on disk by then; after an error nothing
     is left of it. An OSError names `path`."""
     path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")  # containers may have each the same pids
     try:
         with partial.open("wb") as file:
             yield file

@@ -87,6 +87,15 @@ def test_a_block_that_fails_replaces_nothing(tmp_path: Path) -> None:
     assert np.load(path)["a"].tolist() == [0, 1, 2] and os.listdir(tmp_path) == ["model.npz"]
 
 
+def test_two_who_replace_one_file_do_not_meet(tmp_path: Path) -> None:
+    with replacing(tmp_path / "file") as one:
+        one.write(b"one")
+        with replacing(tmp_path / "file") as other:
+            other.write(b"other")
+        assert (tmp_path / "file").read_bytes() == b"other"
+    assert (tmp_path / "file").read_bytes() == b"one" and [*tmp_path.iterdir()] == [tmp_path / "file"]
+
+
 @pytest.mark.parametrize(
     ("content", "kept"),
     [(b"", b""), (b"a\nb\n", b"a\nb\n"), (b"a\nb", b"a\n"), (b"b", b""), (b"a\n" + b"b" * 200_000, b"a\n")],
