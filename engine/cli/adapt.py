@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riprap.engine.cli.options import zookeeper_option
+from riprap.engine.cli.options import FiniteRange, zookeeper_option
 
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
@@ -25,17 +25,17 @@ GAIN = 0.01
 @click.argument("job")
 @click.option("--budget", metavar="N|N%", help="The tasks that may have a replica (default: as many as have one now).")
 @click.option(
-    "--measure-s", type=click.FloatRange(0.1, 3600), default=MEASURE_S, show_default=True, metavar="S",
+    "--measure-s", type=FiniteRange(0.1, 3600), default=MEASURE_S, show_default=True, metavar="S",
     help="Count what the links carry for so long.",
 )  # fmt: skip
 @click.option("--plan", metavar="FILE", help="Take the tasks of this plan.json, and count nothing.")
 @click.option(
-    "--gain", type=click.FloatRange(0, 1), default=GAIN, show_default=True,
+    "--gain", type=FiniteRange(0, 1), default=GAIN, show_default=True,
     help="Change nothing for less output fidelity than this.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @click.option(
-    "--every", type=click.FloatRange(0.1, 86_400), metavar="S",
+    "--every", type=FiniteRange(0.1, 86_400), metavar="S",
     help="Go on until the job ends, and look again so many seconds after the last look.",
 )  # fmt: skip
 @zookeeper_option

@@ -49,4 +49,4 @@ def command(listen: str, storage: str, durability: str, interval_ms: int, die_wi
 def _has_no_port(listen: str) -> bool:
     """True for a number that is too large to be a port; libzmq would listen at what is left of it in 16 bits."""
     port = listen.rpartition(":")[2]
-    return listen.startswith("tcp://") and port.isdecimal() and int(port) > PORT_MAX
+    return listen.startswith("tcp://") and port.isdecimal() and (len(port) > 5 or int(port) > PORT_MAX)

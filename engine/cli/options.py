@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,18 @@ from typing import Any
 import click
 
 from riprap.codec.json_text import to_json
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; to click NaN is within any, and infinity where one end is open."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """As click does."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for scripts.")
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from riprap.engine.cli.options import json_option
+from riprap.engine.cli.options import FiniteRange, json_option
 from riprap.engine.cli.prep_job import mending, prepare
 from riprap.engine.cli.prep_table import command as table
 
@@ -47,7 +47,7 @@ def _shard_options(function: F) -> F:
         ),
         click.option(
             "--holdout",
-            type=click.FloatRange(0, 1, max_open=True),
+            type=FiniteRange(0, 1, max_open=True),
             default=0.0,
             metavar="FRACTION",
             help="Hold back this fraction of the rows: writes OUT/train and OUT/test.",
@@ -178,7 +178,9 @@ def graph(as_json: bool, **options: Any) -> None:
 )
 @click.argument("path")
 @click.option("--rows", type=click.IntRange(min=1), required=True, help="How many rows to write.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same bytes.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="The same seed writes the same bytes."
+)
 @click.option("--city", type=click.IntRange(0, 1), help="pcap: which of two streams that can be joined.")
 @click.option("--stream", type=click.Choice(["locations", "reports"]), help="roads: which of its two streams.")
 def synth(dataset: str, path: str, rows: int, seed: int, city: int | None, stream: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from riprap.codec.errors import ConfigError
-from riprap.engine.cli.options import json_option
+from riprap.engine.cli.options import FiniteRange, json_option
 from riprap.engine.cli.prep_job import prepare
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ def _file_options(function: F) -> F:
         click.option("--dry-run", is_flag=True, help="Show what would become of the columns, and write nothing."),
         click.option("--seed", type=int, default=1, show_default=True, help="Decides which rows are held back."),
         click.option("--shard-rows", type=click.IntRange(min=1), default=250_000, show_default=True),
-        click.option("--holdout", type=click.FloatRange(0, 1, max_open=True), default=0.0, metavar="FRACTION",
+        click.option("--holdout", type=FiniteRange(0, 1, max_open=True), default=0.0, metavar="FRACTION",
                      help="Hold back this fraction of the rows: writes OUT/train and OUT/test."),
         click.option("--bad-rows", type=click.Choice(["fail", "drop"]), default="fail", show_default=True),
         click.option("--zero-based", is_flag=True, help="libsvm: the first index is 0."),

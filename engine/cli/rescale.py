@@ -14,6 +14,8 @@ TIMEOUT_S = 300.0
 """For a checkpoint to be whole, and for the job's workers to end."""
 POLL_S = 0.01
 """From one look for their end to the next: meanwhile nobody works."""
+DIGITS_MAX = 9
+"""More are no number of tasks, and Python takes thousands of them for no number."""
 
 
 @click.command("rescale")
@@ -69,6 +71,6 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
 
 def _parsed(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
-    if not name or not number.isdecimal() or not int(number):
+    if not name or not number.isdecimal() or len(number) > DIGITS_MAX or not int(number):
         raise ConfigError(f"{text!r} is no stage with a number of tasks", "write STAGE=N, as in count=4")
     return name, int(number)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from riprap.codec.errors import ConfigError, RiprapError
-from riprap.engine.cli.options import zookeeper_option
+from riprap.engine.cli.options import FiniteRange, zookeeper_option
 
 if TYPE_CHECKING:
     from riprap.backupserver.savepoint import Savepoint
@@ -26,7 +26,7 @@ LOOK_S = 0.01
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=300.0,
     show_default=True,
     metavar="S",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from riprap.codec.json_text import to_json
-from riprap.engine.cli.options import json_option, set_option
+from riprap.engine.cli.options import FiniteRange, json_option, set_option
 
 if TYPE_CHECKING:
     from riprap.configs.topology import Topology
@@ -24,7 +24,7 @@ RESULT = "tune.json"
 @click.command("tune")
 @click.argument("topology", type=click.Path())
 @click.option(
-    "--accuracy", type=click.FloatRange(0, 1), required=True, metavar="LOSS", help="The loss to stay at or below, 0..1."
+    "--accuracy", type=FiniteRange(0, 1), required=True, metavar="LOSS", help="The loss to stay at or below, 0..1."
 )
 @click.option("--metric", metavar="NAME", help="What accuracy is measured by (default: all numbers of the results).")
 @click.option(

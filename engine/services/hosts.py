@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ def pretended_hosts(count: int, domains: Sequence[str]) -> tuple[OwnHost, ...]:
     problems = []
     for text in domains:
         key, _, number = text.partition("=")
-        if not LABEL_PART.fullmatch(key) or key == HOST or not number.isdecimal() or int(number) < 1:
+        if not LABEL_PART.fullmatch(key) or key == HOST or not re.fullmatch("0*[1-9][0-9]{0,8}", number):
             problems.append(f"{text!r} is not LABEL=NUMBER with a label other than {HOST}")
         elif key in numbers:
             problems.append(f"{text!r}: {key} is given twice")
