@@ -57,7 +57,7 @@ def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f" max {latency['max']:.1f} ms",
     )
     if summary["attempts"] > 1:
-        yield "attempts", f"{summary['attempts']}; what follows is of the last one, but for metrics and model"
+        yield "attempts", f"{summary['attempts']}; bytes, memory, failures and repaired items are those of the last one"
     yield "bytes", f"{summary['bytes_per_item']:.1f} per item on all edges"
     if summary["peak_rss_mb"]:
         yield "memory", f"at most {max(summary['peak_rss_mb'].values()):.0f} MB in a worker"

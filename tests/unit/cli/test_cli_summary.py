@@ -211,6 +211,14 @@ def test_an_attempt_that_had_nothing_left_to_commit() -> None:
     assert abs(found["seconds"] - (99.0 + 0.001)) < 1e-9
 
 
+def test_losses_of_earlier_attempts_are_not_said_to_be_the_last_ones(tmp_path: Any) -> None:
+    """A worker that goes on where an attempt ended remembers what that had lost."""
+    sink = {"sink.0": {"stats": {"lost_items": 70}}}
+    lines = report(summary(status={"workers": sink}, epochs=ROWS[20:], earlier=[ROWS[:20]]), tmp_path).splitlines()
+    assert "LOST         70 items" in lines
+    assert "attempts     2; bytes, memory, failures and repaired items are those of the last one" in lines
+
+
 def test_several_sinks_keep_all_their_models() -> None:
     sinks = {f"sink.{n}": {"stats": {"model": {"sha256": str(n)}, "metrics": {"loss": float(n)}}} for n in (0, 1)}
     found = summary(status={"workers": sinks})
