@@ -66,7 +66,7 @@ class Pending:
     """The workers whose parts are safe."""
 
 
-class Wanted(NamedTuple):
+class WantedSavepoint(NamedTuple):
     """A savepoint that was asked for and is not whole."""
 
     ends: bool
@@ -113,7 +113,7 @@ class Coordinator:
         """Checkpoints in a row that were not whole in time."""
         self._decided = 0
         """The last that became whole, unless somebody was lost since."""
-        self.wanted: dict[str, Wanted] = {}
+        self.wanted: dict[str, WantedSavepoint] = {}
         """By directory."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
@@ -139,7 +139,7 @@ class Coordinator:
     def want(self, savepoint: str, ends: bool, now: float) -> None:
         """Make the next checkpoint a savepoint, in this directory; one that is wanted stays so if asked for again."""
         known = self.wanted.get(savepoint)
-        self.wanted[savepoint] = Wanted(known.ends if known else ends, now)
+        self.wanted[savepoint] = WantedSavepoint(known.ends if known else ends, now)
 
     def forget_unawaited(self, now: float) -> Pending | None:
         """Forget the savepoints with which the job was to end, and for which nobody asks any more; the one under way is

@@ -19,10 +19,10 @@ Cell = tuple[str, ...]
 def spread_numbers(cells: Sequence[Cell], count: int, skew: int) -> dict[Cell, int] | None:
     """By cell so many of `count` tasks that in no label the numbers of two values differ by more than `skew`; None
     where that cannot be, or is not found in time."""
-    return _Search(cells, count, skew).found()
+    return _NumbersSearch(cells, count, skew).found()
 
 
-class _Search:
+class _NumbersSearch:
     def __init__(self, cells: Sequence[Cell], count: int, skew: int) -> None:
         self._cells, self._count, self._skew, self._steps = cells, count, skew, 0
         self._values = [sorted({cell[label] for cell in cells}) for label in range(len(cells[0]))]

@@ -26,7 +26,7 @@ def orders(driver: Driver) -> list[tuple[int, int]]:
     return [(one["number"], one["incarnation"]) for one in driver.sent[-1]["jobs"]["job"]["faults"]]
 
 
-class LoggingDriver(Driver):
+class SufferingDriver(Driver):
     """Its job runs, and is to suffer one fault; keeps the faults that are logged, by worker and incarnation."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def test_an_order_is_durable_before_it_is_given() -> None:
 
 def test_a_fault_is_logged_once_and_not_before_it_is_durable() -> None:
     """Whoever reads the log counts on it: until then another leader may order the fault of another incarnation."""
-    driver = LoggingDriver()
+    driver = SufferingDriver()
     driver.confirm = False
     driver.hear(sink_0={"epoch": 3})
     assert driver.injected == [] and orders(driver) == []
@@ -83,7 +83,7 @@ def test_a_fault_is_logged_once_and_not_before_it_is_durable() -> None:
 
 
 def test_a_fault_that_a_lost_leader_had_not_made_durable_is_logged_as_it_is_given() -> None:
-    driver = LoggingDriver()
+    driver = SufferingDriver()
     before = driver.persists[-1]
     driver.confirm = False
     driver.hear(sink_0={"epoch": 3})
@@ -97,7 +97,7 @@ def test_a_fault_that_a_lost_leader_had_not_made_durable_is_logged_as_it_is_give
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_fault_whose_target_is_gone_before_it_is_durable_is_not_said_to_be_injected(ends: bool) -> None:
-    driver = LoggingDriver()
+    driver = SufferingDriver()
     driver.confirm = False
     driver.hear(sink_0={"epoch": 3})
     order = driver.persists[-1].record
