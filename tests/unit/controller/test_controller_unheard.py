@@ -59,12 +59,10 @@ def test_nobody_is_told_of_a_worker_that_may_be_up_that_it_is_not() -> None:
 
 def test_who_has_not_reported_is_named_when_it_was_waited_for_too_long() -> None:
     leader = Successor()
-    while leader.core.status("job")["phase"] != "FAILED":
+    job = leader.core.jobs["job"]
+    while job.phase is not Phase.FAILED:
         leader.hear("h1")
-    assert (
-        "sink.0 is not ready 30 s after its start: the agent of h2 has not reported"
-        in leader.core.status("job")["error"]
-    )
+    assert "sink.0 is not ready 30 s after its start: the agent of h2 has not reported" in job.error
 
 
 def test_one_that_its_agent_does_not_know_is_starting_or_lost_with_its_host() -> None:
