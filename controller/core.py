@@ -40,7 +40,7 @@ from riprap.controller.view import View
 
 logger = logging.getLogger(__name__)
 
-TAKEOVER_S = 3.0  # how long a new leader waits for the agents' first reports before it judges by what it has
+TAKEOVER_S = 3.0  # how long a new leader waits for agents' first reports, and logs, before it goes on without
 RETRY_S = 0.1  # between two tries to write a record
 
 
@@ -84,7 +84,8 @@ class Core:
 
     @property
     def takes_over(self) -> bool:
-        """True when it still waits for the agents' first reports; its answers about jobs are stale until then."""
+        """True when it still waits for the agents' first reports, and for logs; its answers about jobs are stale until
+        then."""
         return self._takeover_until is not None
 
     def members(self, members: Mapping[str, str], now: float) -> list[Action]:
@@ -358,7 +359,7 @@ class Core:
     def _settle(self, now: float) -> list[Action]:
         """Decide about every job, then act."""
         if self._taking_over(now):
-            return []
+            return self._log_what_was_decided(now)
         actions: list[Action] = []
         load = Counter(
             task.assignment.host
@@ -399,14 +400,24 @@ class Core:
         return actions
 
     def _taking_over(self, now: float) -> bool:
-        """True to hold still because agents have not reported yet: their processes are not known."""
+        """True to hold still because agents have not reported yet: their processes are not known; and because what a
+        former leader has decided is not logged yet, which workers must not hear of before."""
         if self._takeover_until is None:
             return False
         tasks = [task for job in self.jobs.values() if job.phase not in TERMINAL for task in job.tasks.values()]
         assigned = {task.assignment.instance for task in tasks if task.assignment.host and not task.fenced}
-        if not self.cluster.unheard(assigned) or now > self._takeover_until:
+        is_known = not self.cluster.unheard(assigned) and not self._unlogged()
+        if is_known or now > self._takeover_until:
             self._takeover_until = None
         return self.takes_over
+
+    def _unlogged(self) -> list[LedJob]:
+        """The jobs with a durable decision that may not be in their log."""
+        return [job for job in self.jobs.values() if job.durable is not None and job.to_be_logged(job.durable)]
+
+    def _log_what_was_decided(self, now: float) -> list[Action]:
+        """Have that logged, or logged once more: a former leader may have been lost before it was."""
+        return [action for job in self._unlogged() for action in self._make_durable(job, now)]
 
     def _make_durable(self, job: LedJob, now: float) -> list[Action]:
         record, log = job.record(), None

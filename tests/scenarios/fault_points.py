@@ -154,9 +154,9 @@ DECISION = (
     Step("all parts heard", "controller", f"{CORE}.checkpoints:Coordinator.hear", "true"),
     Step("decision not written", "controller", f"{CORE}.store:JobStore.save", arguments="completed=[1-9]"),
     Step("decision written", "controller", f"{CORE}.store:JobStore.save", "after", arguments="completed=[1-9]"),
+    Step("decision not logged", "controller", f"{CORE}.errands:append", arguments="event='completed'"),
+    Step("decision logged", "controller", f"{CORE}.errands:append", "after", arguments="event='completed'"),
     Step("decision known", "controller", f"{CORE}.core:Core.persisted", arguments="completed=[1-9]"),
-    Step("decision not logged", "controller", f"{CORE}.executor:Executor._log", arguments="event='completed'"),
-    Step("decision logged", "controller", f"{CORE}.executor:Executor._log", "after", arguments="event='completed'"),
 )
 """The controller's."""
 SERVICES = (
