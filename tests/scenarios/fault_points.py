@@ -187,7 +187,7 @@ ROLLBACK = tuple(
         Step("replacement not told of", "zygote", f"{CORE}.channel:send", within="zygote._start", arguments="started"),
         Step("rollback told", "controller", f"{CORE}.executor:Executor._tell", "after", arguments="RECOVERING"),
         Step("orphans not dropped", "write.0", f"{FILES}:RowFiles.abort"),
-        Step("restore asked for", "backup", f"{BACKUP}.store:Store.parts"),
+        Step("restore asked for", "backup", f"{BACKUP}.store:Store.live", within="server._give"),
         Step("orphans dropped", "write.0", f"{FILES}:RowFiles.abort", "after"),
         Step("restore point sent", "backup", f"{BACKUP}.server:Server._give", "after"),
         Step("replacement restored", "tally.1", f"{WORKER}._take_over", "after"),
