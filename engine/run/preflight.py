@@ -35,7 +35,7 @@ from riprap.engine.run.kinds.kind import JobKind
 from riprap.engine.run.operator_checks import operator_problems
 from riprap.engine.run.planned import told as told_of_plan
 from riprap.engine.run.planned import with_planned_replicas
-from riprap.engine.run.savepoint_checks import check_windows, number_of_savepoint, savepoint_problems
+from riprap.engine.run.savepoint_checks import check_windows, savepoint_of, savepoint_problems
 from riprap.engine.services.backup_servers import with_servers
 from riprap.operators.inputs.job_input import verify_input
 from riprap.operators.inputs.shard_checks import Checks
@@ -113,12 +113,14 @@ def check_job(
     verified, dropped = _verify_inputs(topology)
     kind = kind_of(topology)
     schema = _opened(partial(kind.open, topology, verified))
-    check_windows(topology, schema)
+    if (savepoint := savepoint_of(topology)) is not None:
+        check_windows(savepoint, schema)
     faults = plan_faults(faults, topology, schema.items)
     planned = () if plan is None else (told_of_plan(plan),)
     told = (*dropped, *old_names(given), *planned, *cautions(topology), *kind.cautions(topology, schema))
     unprotected = "backup.servers is 0" if topology.backup.servers == 0 else kind.unprotected(topology)
-    return CheckedJob(topology, kind, schema, faults, unprotected, told, number_of_savepoint(topology), plan)
+    before = 0 if savepoint is None else savepoint.checkpoint
+    return CheckedJob(topology, kind, schema, faults, unprotected, told, before, plan)
 
 
 def _all_sound(load: Callable[[], Topology], specs: Sequence[str]) -> tuple[Topology, list[Fault]]:

@@ -42,23 +42,21 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
             yield from _state_problems(topology, savepoint, name)
 
 
-def number_of_savepoint(topology: Topology) -> int:
-    """The number of the checkpoint that the job begins from; 0 where it begins with nothing."""
-    return 0 if topology.start_from is None else read_savepoint(Path(topology.start_from)).checkpoint
+def savepoint_of(topology: Topology) -> Savepoint | None:
+    """The savepoint that the job begins from; None where it begins with nothing."""
+    return None if topology.start_from is None else read_savepoint(Path(topology.start_from))
 
 
-def check_windows(topology: Topology, schema: JobSchema) -> None:
+def check_windows(savepoint: Savepoint, schema: JobSchema) -> None:
     """ConfigError where the sources would cut their input otherwise than those of the savepoint that the job begins
     from: a place in the input is told by windows and items, and would be another one."""
-    if topology.start_from is None:
-        return
-    former = read_savepoint(Path(topology.start_from)).topology.get("schema")
+    former = savepoint.topology.get("schema")
     if former is None:
         return  # of a version that did not tell
     before, now = (former.get("items"), former.get("windows")), (schema.items, schema.windows)
     if before != now:
         raise ConfigError(
-            f"start_from: the job of {topology.start_from} reads {_length(*before)}, and this one {_length(*now)}, so"
+            f"start_from: the job of {savepoint.directory} reads {_length(*before)}, and this one {_length(*now)}, so"
             " its sources could not go on where they stood",
             "give the input that it had, with its repeat and limit",
         )
