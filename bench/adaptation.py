@@ -24,6 +24,7 @@ from bench.measures import longest_gap_ms
 from bench.rounds import Found, alternate, await_quiet
 from bench.runs import median, save, table
 from riprap.controller.client import Client
+from riprap.controller.processes import tie_to_this_process
 from riprap.engine.run_directory.directory import read_events
 
 RATE, WINDOW_S = 25_000, 0.04
@@ -70,7 +71,9 @@ def measure(keys: int, change: Change) -> Changed:
         lines.write_text("x\n" * 100_000)
         job.write_text(JOB.format(lines=lines, rate=RATE, limit=items, batch=batch, keys=keys))
         command = [sys.executable, "-m", "riprap.engine.cli.main", "run", str(job), "--json", "--out", str(out)]
-        launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        launcher = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=tie_to_this_process()
+        )
         try:
             at = _at_window(out, launcher, change)
             said, error = launcher.communicate(timeout=WAIT_S)

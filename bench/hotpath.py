@@ -24,6 +24,7 @@ import psutil
 
 from bench.network import round_trips
 from bench.runs import environment, median, ready, run, save, table
+from riprap.controller.processes import tie_to_this_process
 from riprap.operators.inputs.shard_source import ShardSource
 
 CONFIG = "configs/logistic_regression_kdd12.yaml"
@@ -80,7 +81,7 @@ def idle_cores(shards: str) -> dict[str, float]:
         sets = [f"input.path={shards}", "input.limit=1000000", "stages.source.operator=bench.hotpath:Resting"]
         sets += ["cluster.heartbeat_timeout_s=60", "cluster.stall_timeout_s=120"]
         words = [word for value in sets for word in ("--set", value)]
-        launcher = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
+        launcher = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL, preexec_fn=tie_to_this_process())
         try:
             return _idle_cores(psutil.Process(launcher.pid))
         finally:

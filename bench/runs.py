@@ -12,10 +12,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.provenance import provenance
+from riprap.controller.processes import die_with_parent
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -42,7 +44,9 @@ class Run:
 def riprap(*words: str) -> str:
     """Run a subcommand to its end; returns its output. RuntimeError with its last words when it fails."""
     command = [sys.executable, "-m", "riprap.engine.cli.main", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(  # the thread that starts it awaits it
+        command, capture_output=True, text=True, timeout=600, preexec_fn=partial(die_with_parent, os.getpid())
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
