@@ -30,7 +30,7 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
     The job ends with a savepoint, in its run directory, and begins from it anew, in a run directory of its own: what
     was announced stands, and nothing is announced twice. The next one says where it began from, in its topology.
     All that can be checked is checked before anything is stopped; should the next one not begin nevertheless, the
-    command that begins it is named.
+    command that begins it is named. A job that has these numbers already is left alone.
 
     \b
     Example:
@@ -53,6 +53,9 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
         before = check_job(topology, (), verify=False).topology
         checked = check_job(topology, sets, verify=not no_verify)
         check_rescaling(before, checked.topology)
+        if checked.topology.shape.parallelism == before.shape.parallelism:
+            click.echo(f"{job} has {', '.join(stages)} already; nothing was stopped")
+            return
         if out is not None:
             check_is_free(Path(out))
         servers, path = find_backups(zookeeper), run_dir / "savepoints" / time.strftime("%Y%m%d-%H%M%S")

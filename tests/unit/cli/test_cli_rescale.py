@@ -38,13 +38,16 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(path)
         return Savepoint(path, job, 7, {})
 
-    checked = SimpleNamespace(topology=None, begun_from=lambda savepoint: None)
+    def job(topology: str, sets: tuple[str, ...], verify: bool) -> SimpleNamespace:
+        shape = SimpleNamespace(parallelism={"split": 1, "count": int(sets[0][-1]) if sets else 2})
+        return SimpleNamespace(topology=SimpleNamespace(shape=shape), begun_from=lambda savepoint: None)
+
     for module, name, value in (
         (cluster, "open_client", lambda zookeeper: Waiting()),
         (cluster_start, "find_run_directory", lambda job, client: tmp_path),
         (cluster_start, "check_is_of_cluster", lambda run_dir: None),
         (cluster_start, "submit_anew", lambda job, out, servers: None),
-        (preflight, "check_job", lambda *words, **options: checked),
+        (preflight, "check_job", job),
         (savepoint_checks, "check_rescaling", lambda before, after: None),
         (savepoint, "make_savepoint", made),
     ):
@@ -72,3 +75,8 @@ def test_nothing_is_stopped_for_a_directory_that_cannot_be_had(tmp_path: Path, a
     (tmp_path / "taken" / "file").touch()
     error = rescaled("--out", str(tmp_path / "taken"))
     assert isinstance(error, ConfigError) and "not empty" in str(error.args[0]) and asked == []
+
+
+def test_a_job_that_has_so_many_tasks_already_is_left_alone(asked: list[Path]) -> None:
+    done = CliRunner().invoke(rescale.command, ["words", "count=2"])
+    assert (done.exit_code, done.output) == (0, "words has count=2 already; nothing was stopped\n") and asked == []
