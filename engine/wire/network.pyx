@@ -26,8 +26,9 @@ from riprap.engine.wire._pump cimport (
 from riprap.engine.wire._zmq cimport (
     ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_CURVE_PUBLICKEY, ZMQ_CURVE_SECRETKEY, ZMQ_CURVE_SERVER,
     ZMQ_CURVE_SERVERKEY, ZMQ_DEALER, ZMQ_HANDSHAKE_IVL, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
-    ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID, ZMQ_SNDHWM,
-    ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq, raise_zmq_error,
+    ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_HANDOVER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID,
+    ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
+    raise_zmq_error,
 )
 from riprap.engine.wire.arena cimport Arena
 from riprap.engine.wire.channel cimport Channel, End, channel_ready
@@ -149,6 +150,9 @@ cdef class Network:
         set_int(self.router, ZMQ_RCVHWM, ROUTER_RCVHWM)
         # An unroutable reply is then an error that the upstream thread counts, instead of a silent drop.
         set_int(self.router, ZMQ_ROUTER_MANDATORY, 1)
+        # A peer whose connection broke comes again under its name while some of what it sent before is still unread:
+        # libzmq would hold that against it, and hear nothing of it any more.
+        set_int(self.router, ZMQ_ROUTER_HANDOVER, 1)
         if not pump_adopt(self.upstream, 0, self.router):
             libzmq.close(self.router)
             raise MemoryError

@@ -5,12 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import zmq
-from network_pairs import await_that, listener, network, receive
+from network_pairs import DEADLINE_S, await_that, listener, network, receive
 
 from riprap.engine.wire._message import live
 
@@ -190,6 +191,31 @@ def test_a_frame_far_over_the_bound_costs_the_connection_and_a_new_one_works():
             dealer.send_multipart([b"good"])
             messages = receiver.receive(20)
         assert {message[2] for message in messages} == {b"good"}
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_a_peer_whose_connection_broke_is_heard_again_while_what_it_sent_before_is_unread(transport):
+    with listener(transport, receive_capacity=2) as (receiver, bound):
+        with stranger(bound) as dealer:
+            for _ in range(500):
+                dealer.send_multipart([b"before"])
+            await_that(lambda: receiver.counters()["upstream"]["messages_in"] == 3)  # two, and the one that waits
+            dealer.close(linger=-1)  # leaves when all is sent
+        with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+            dealer.linger, dealer.routing_id = 0, b"stranger"
+            monitor = dealer.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+            dealer.connect(bound)
+            assert monitor.poll(DEADLINE_S * 1000)
+            dealer.disable_monitor()
+            dealer.send_multipart([b"again"])
+            names = {}
+            deadline = time.monotonic() + DEADLINE_S
+            while b"again" not in names:
+                assert time.monotonic() < deadline, "nothing but messages from before"
+                names |= {header: peer for _, peer, header, _ in receiver.receive(100)}
+            assert names[b"again"] == b"stranger"
+            assert receiver.reply(b"stranger", b"welcome")
+            assert dealer.recv_multipart() == [b"welcome"]
 
 
 @pytest.mark.parametrize(
