@@ -52,6 +52,7 @@ CALM_SHARE = 0.2  # of the time after which a silent worker counts as lost: a ca
 IDLE_S = 0.5  # the longest wait of an idle compute thread
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
+ERROR_CHARACTERS_MAX = 4096  # an operator's own may hold a whole block; the log has all of it
 ANSWER_S = 0.5  # for servers to answer even where the task took that long to make
 
 
@@ -375,8 +376,16 @@ def main(control_fd: int) -> int:
 def _fail(channel: ControlChannel, message: str, remedy: str) -> int:
     with suppress(OSError):  # its log may be what finds no room
         traceback.print_exc()
-    channel.send({"type": "failed", "error": message, "remedy": remedy})
+    channel.send({"type": "failed", "error": _sayable(message), "remedy": _sayable(remedy)})
     return 1
+
+
+def _sayable(words: str) -> str:
+    """As the channel carries it: without the middle of what is long, with escapes for what is no Unicode, such as the
+    bytes of a file's name."""
+    words = words.encode(errors="backslashreplace").decode()
+    half = ERROR_CHARACTERS_MAX // 2
+    return words if len(words) <= ERROR_CHARACTERS_MAX else f"{words[:half]} ... {words[-half:]}"
 
 
 def _describe(error: BaseException) -> str:
