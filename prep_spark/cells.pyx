@@ -92,10 +92,21 @@ cdef int cell_value(const char *begin, const char *end, bint doubled, table, fro
     return NONE
 
 
+cdef bint is_number(bytes cell):
+    """True for text that a cell of a number may be, but for NaN."""
+    cdef double value = NAN
+    cdef const char *start = cell
+    return number(start, &value) == start + len(cell) and value == value
+
+
 cdef int cells_of(
-    Line line, char mark, const int32_t[::1] slots, list tables, frozenset missing, double *row, int32_t *place
+    Line line, char mark, const int32_t[::1] slots, list tables, frozenset missing, bint numbers_only, double *row,
+    int32_t *place
 ):
-    """The cells of one line into `row`; the reason why they give none, with its column in `place`."""
+    """The cells of one line into `row`; the reason why they give none, with its column in `place`.
+
+    `numbers_only`: no number stands for a missing value.
+    """
     cdef const char *p = line.start
     cdef const char *stop = line.stop
     cdef const char *begin
@@ -119,7 +130,8 @@ cdef int cells_of(
             if end == NULL or (p != stop and p[0] != mark):
                 place[0] = <int32_t>column
                 return QUOTE
-        elif p[0] != mark and p != stop and fault == NONE and column < columns and slots[column] >= 0 and tables[column] is None:
+        elif (numbers_only and p[0] != mark and p != stop and fault == NONE and column < columns
+              and slots[column] >= 0 and tables[column] is None):
             p = number(begin, &value)  # most cells are numbers, and need no copy
             while p != NULL and spaces and p[0] == c" ":
                 p += 1
@@ -165,13 +177,14 @@ def parse_cells(
     cdef Line line = Line()
     cdef char mark = <char>ord(delimiter)
     cdef Py_ssize_t number_of_lines = reasons.shape[0], i, kept = 0
+    cdef bint numbers_only = not any([is_number(cell) for cell in missing])
     for i in range(number_of_lines):
         line.take(offsets, text, i)
         places[i] = 0
         if line.start == line.stop or (mark != c"\t" and line.blank()):
             reasons[i] = BLANK
             continue
-        reasons[i] = cells_of(line, mark, slots, tables, missing, &rows[kept, 0], &places[i])
+        reasons[i] = cells_of(line, mark, slots, tables, missing, numbers_only, &rows[kept, 0], &places[i])
         kept += reasons[i] == NONE
     return kept
 

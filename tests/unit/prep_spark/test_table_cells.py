@@ -24,12 +24,15 @@ def arrow(lines: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     return offsets, np.frombuffer(b"".join(lines), np.uint8)
 
 
-def cells(lines: list[bytes], tables: list, slots: list[int] | None = None, delimiter: str = ","):
+def cells(
+    lines: list[bytes], tables: list, slots: list[int] | None = None, delimiter: str = ",",
+    missing: frozenset[bytes] = MISSING,
+):  # fmt: skip
     """Rows, reasons and places of some lines."""
     slots = [*range(len(tables))] if slots is None else slots
     rows = np.full((len(lines), max(slots) + 1), -7.0)
     reasons, places = np.empty(len(lines), np.uint8), np.empty(len(lines), np.int32)
-    kept = parse_cells(*arrow(lines), delimiter, np.array(slots, np.int32), tables, MISSING, rows, reasons, places)
+    kept = parse_cells(*arrow(lines), delimiter, np.array(slots, np.int32), tables, missing, rows, reasons, places)
     return rows[:kept].tolist(), [Reason(reason) for reason in reasons], places.tolist()
 
 
@@ -99,6 +102,13 @@ def test_a_bad_line_has_its_reason_and_its_column(line: bytes, reason: Reason, p
 def test_cells_go_to_their_slots_and_others_nowhere() -> None:
     rows, _, _ = cells([b"1\tx\t3\t4", b"5\t\t7\t"], [None, None, None, None], [2, -1, 0, 1], "\t")
     assert same(rows, [[3, 4, 1], [7, math.nan, 5]])
+
+
+def test_a_number_may_stand_for_a_missing_value() -> None:
+    lines = [b"-999,1", b' -999 ,"-999"', b"-999.0,-9990"]
+    rows, reasons, _ = cells(lines, [None, None], missing=frozenset({b"", b"-999"}))
+    assert same(rows, [[math.nan, 1], [math.nan, math.nan], [-999, -9990]])
+    assert set(reasons) == {Reason.NONE}
 
 
 def test_dates_are_seconds() -> None:
