@@ -16,6 +16,7 @@ from riprap.prep_spark.formats import Reason
 from riprap.prep_spark.frames import Split
 from riprap.prep_spark.ingest import local_name
 from riprap.prep_spark.reading import Fault, Parser, Reader, Reading
+from riprap.prep_spark.shards import DTYPE
 from riprap.prep_spark.tables import UNSEEN, Codes
 
 
@@ -66,7 +67,7 @@ def read_split(task: Task, place: int, split: Split, batches: Iterable[Any]) -> 
     except PrepError as error:
         open(os.path.join(task.staging, f"fault-{place}"), "w").close()
         return replace(made, error=error)
-    save_codes(made.path, parser)
+    save_codes(made, parser)
     return made
 
 
@@ -120,15 +121,21 @@ def _unseen(reading: Reading, rows: np.ndarray) -> Counter[str]:
     )
 
 
-def save_codes(path: str, parser: Parser) -> None:
-    """Keep the categories that a split met, by slot in the order of their codes."""
-    met = {slot: [cell.decode() for cell in table] for slot, table in enumerate(parser.tables) if type(table) is Codes}
+def save_codes(made: Fragment, parser: Parser) -> None:
+    """Keep the categories of a split's rows, by slot in the order of their codes; None for one of dropped rows alone."""
+    tables = {slot: table for slot, table in enumerate(parser.tables) if type(table) is Codes}
+    met: dict[int, list[str | None]] = {slot: [cell.decode() for cell in table] for slot, table in tables.items()}
+    if made.dropped and made.kept:
+        rows = np.memmap(made.path, DTYPE, "r").reshape(made.kept, -1)
+        for slot, cells in met.items():
+            kept = set(np.unique(rows[:, slot]).tolist())
+            met[slot] = [cell if code in kept else None for code, cell in enumerate(cells)]
     if met:
-        with open(f"{path}.codes", "w", encoding="utf-8") as file:
+        with open(f"{made.path}.codes", "w", encoding="utf-8") as file:
             json.dump(met, file)
 
 
-def load_codes(path: str) -> dict[int, list[str]]:
+def load_codes(path: str) -> dict[int, list[str | None]]:
     """Read the categories that `save_codes` kept."""
     with open(f"{path}.codes", encoding="utf-8") as file:
         return {int(slot): cells for slot, cells in json.load(file).items()}

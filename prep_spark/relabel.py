@@ -21,7 +21,7 @@ def merged(sources: Sequence[Source], layout: Layout, slots: Sequence[int], most
     met: dict[int, set[str]] = {slot: set() for slot in slots}
     for source in sources:
         for slot, cells in load_codes(source.path).items():
-            met[slot].update(cells)
+            met[slot].update(cell for cell in cells if cell is not None)
             if len(met[slot]) > most:
                 raise too_many(layout.columns[slot].name, most)
     return {slot: tuple(sorted(cells)) for slot, cells in met.items()}
@@ -44,6 +44,6 @@ def relabelled(source: Source, columns: int, categories: Mapping[int, tuple[str,
     return Source(path, source.rows)
 
 
-def _codes(cells: Sequence[str], codes: Mapping[str, int]) -> np.ndarray:
+def _codes(cells: Sequence[str | None], codes: Mapping[str, int]) -> np.ndarray:
     """By a fragment's own code the code of all; the last, which -1 finds, stands for a missing value."""
-    return np.array([*(float(codes[cell]) for cell in cells), np.nan])
+    return np.array([*(np.nan if cell is None else float(codes[cell]) for cell in cells), np.nan])

@@ -190,6 +190,16 @@ def test_rows_are_ordered_by_a_column(job: Job, tmp_path: Path, monkeypatch: Any
     assert everything(tmp_path / "out")[:, 1].tolist() == values[np.argsort(times, kind="stable")].tolist()
 
 
+@pytest.mark.parametrize("options", [{"missing": "drop"}, {"bad_rows": "drop", "missing": "drop"}])
+def test_categories_are_those_of_rows_that_are_kept(options: dict[str, Any], job: Job, tmp_path: Path) -> None:
+    bad = ["maybe,f", "no,g,x"] if "bad_rows" in options else []
+    write(tmp_path / "raw", ["y,c,x", "yes,b,1", "perhaps,d,", *bad, "no,a,2", "yes,b,3"])
+    counts = job(table, label="y", numeric=("x",), **options)
+    assert (counts["kept"], counts["classes"]) == (3, ["no", "yes"])
+    assert open_shards(tmp_path / "out").columns == ["y", "c=a", "c=b", "x"]
+    assert everything(tmp_path / "out").tolist() == [[1, 0, 1, 1], [0, 1, 0, 2], [1, 0, 1, 3]]
+
+
 def test_scales_are_those_of_the_rows_to_train_on(job: Job, tmp_path: Path) -> None:
     write(tmp_path / "raw", ["x,y", *(f"{number**2},{number % 2}" for number in range(500))])
     job(table, label="y", scale="standard", holdout=0.3, seed=4)
