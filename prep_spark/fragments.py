@@ -122,7 +122,7 @@ def _unseen(reading: Reading, rows: np.ndarray) -> Counter[str]:
 
 
 def save_codes(made: Fragment, parser: Parser) -> None:
-    """Keep the categories of a split's rows, by slot in the order of their codes; None for one of dropped rows alone."""
+    """Keep the categories of a split, by slot in the order of their codes; None for one of dropped rows alone."""
     tables = {slot: table for slot, table in enumerate(parser.tables) if type(table) is Codes}
     met: dict[int, list[str | None]] = {slot: [cell.decode() for cell in table] for slot, table in tables.items()}
     if made.dropped and made.kept:
