@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 
 import numpy as np
 
 from riprap.prep_spark.cells import parse_cells
 from riprap.prep_spark.formats import Reason
-from riprap.prep_spark.inference import BOM
+from riprap.prep_spark.inference import BOM, cells_of
 from riprap.prep_spark.reading import Fault, Lines, Parsed, Parser, Reading, shown
 
 BETWEEN = {",": "commas", "\t": "tabs", " ": "spaces"}
@@ -83,8 +82,7 @@ class DelimitedParser:
 
     def _cells(self, line: bytes) -> list[str]:
         text = line.removeprefix(BOM).decode("utf-8", "replace")
-        cells = next(csv.reader([text], delimiter=self._reader.delimiter, skipinitialspace=True), [])
-        return [cell.strip() for cell in cells]
+        return [cell.strip() for cell in cells_of(text, self._reader.delimiter)]
 
     def explain(self, line: int, reason: Reason, place: int) -> Fault:
         """The reason why a line of the batch that was parsed last gives no row."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -40,8 +40,10 @@ def infer_delimited(
     texts = [text for text in decoded(lines, file) if text.strip()]
     if not texts:
         raise PrepError(f"{file} is empty", "name a file that has rows")
+    if len(texts) == 1 and "\r" in texts[0]:
+        raise PrepError(f"{file} is one line: its lines end with CR alone", "convert it: tr '\\r' '\\n'")
     mark = delimiter or _delimiter(texts[0])
-    rows = list(csv.reader(texts, delimiter=mark, skipinitialspace=True))
+    rows = [cells_of(text, mark) for text in texts]
     has_header = header if header is not None else not any(map(_is_number, rows[0]))
     if has_header and len(rows) == 1:
         raise PrepError(f"{file} has a header and no row", "name a file that has rows, or give --no-header")
@@ -70,7 +72,24 @@ def decoded(lines: Sequence[bytes], file: str) -> list[str]:
 
 def _delimiter(line: str) -> str:
     """The delimiter that cuts the line into most cells."""
-    return max(DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark))))
+    return max(DELIMITERS, key=lambda mark: len(cells_of(line, mark)))
+
+
+def cells_of(line: str, mark: str) -> list[str]:
+    """The cells of a line, without their quotes, as `parse_cells` tells them apart.
+
+    Not by Python's csv, which refuses long cells, and CR within them.
+    """
+    spaces, end = ("" if mark == " " else " *"), re.escape(mark)
+    cell = re.compile(rf'{spaces}(?:"((?:[^"]|"")*)"{spaces}(?={end}|\Z)|([^{end}]*))')
+    cells, at = [], 0
+    while at <= len(line):
+        found = cell.match(line, at)
+        assert found is not None, "a cell may be empty"
+        quoted, plain = found.groups()
+        cells.append(plain if quoted is None else quoted.replace('""', '"'))
+        at = found.end() + 1
+    return cells
 
 
 def _names(cells: Sequence[str], file: str) -> list[str]:

@@ -37,6 +37,12 @@ def test_a_file_of_numbers_has_no_header() -> None:
     assert delimited(b"a,b\n3,4", header=False).columns[0].kind == "category"
 
 
+def test_a_cell_of_any_length_and_of_any_text_is_one() -> None:
+    found = delimited(b"y,x\n0," + b"a" * 200_000 + b'\n1,"b, ""c"""\n0,d\re\n')
+    assert [column.kind for column in found.columns] == ["number", "category"]
+    assert found.columns[1].examples == ("a" * 200_000, 'b, "c"', "d\re")
+
+
 def test_a_mark_of_the_byte_order_is_no_part_of_a_name() -> None:
     assert delimited(b"\xef\xbb\xbfa,b\n1,2").columns[0].name == "a"
 
@@ -47,6 +53,9 @@ def test_a_mark_of_the_byte_order_is_no_part_of_a_name() -> None:
         (b"", "x.csv is empty"),
         (b"\n\n", "x.csv is empty"),
         (b"a,b\n", "x.csv has a header and no row"),
+        (b'a,"b\n', "x.csv has a header and no row"),
+        (b"a,b\r1,2\r", "x.csv is one line: its lines end with CR alone"),
+        (b"0,1\r1,2", "x.csv is one line: its lines end with CR alone"),
         (b"a,,a,b,a\n1,2,3,4,5", r"x.csv, line 1: .* no name for column 2 and .* named a \(column 3\), a \(column 5\)"),
         (b"a,b\n1,\xe9", "x.csv, line 2, byte 3: expected UTF-8, found 0xe9"),
         ("a,b\n1,2".encode("utf-16"), "x.csv, line 1: expected UTF-8, found UTF-16"),

@@ -109,6 +109,12 @@ def test_a_bad_line_of_csv_is_refused_with_file_line_and_column(line: bytes, tmp
     assert dropped.lines == dropped.skipped + dropped.kept + dropped.dropped.total()
 
 
+@pytest.mark.parametrize("cell", [b"x" * 200_000, b"x\ry"])
+def test_a_bad_cell_of_any_length_and_text_is_refused(cell: bytes, tmp_path: Path) -> None:
+    fragment, _ = read(csv_reader(reading()), reading(), batches([HEADER, cell + GOOD[0]]), tmp_path)
+    assert refusal(fragment).startswith("/data/x.csv, line 2, column 1 (age): expected a number, found 'x")
+
+
 def test_another_header_is_refused(tmp_path: Path) -> None:
     fragment, _ = read(csv_reader(reading()), reading(), batches([b"age,job,until,late", *GOOD]), tmp_path)
     assert refusal(fragment) == (
