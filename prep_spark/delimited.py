@@ -39,6 +39,7 @@ class DelimitedParser:
     def __init__(self, reader: DelimitedReader, at_start: bool) -> None:
         layout = reader.reading.layout
         self._reader, self._at_start = reader, at_start
+        self._header = reader.header if at_start else None
         self._lines = Lines(np.zeros(1, np.int32), np.zeros(0, np.uint8))
         self._slots = np.full(len(layout.file_columns), -1, np.int32)
         self._by_place: list[object] = [None] * len(layout.file_columns)
@@ -53,12 +54,15 @@ class DelimitedParser:
         offsets, text = batch
         if self._at_start and batch.num_rows:
             self._at_start = False
-            if fault := self._take_header(batch.line(0)):
-                return fault
-            if self._reader.header is not None:
-                offsets, self.skipped = offsets[1:], 1
-            elif text[offsets[0] : offsets[0] + len(BOM)].tobytes() == BOM:
+            if text[offsets[0] : offsets[0] + len(BOM)].tobytes() == BOM:
                 offsets = offsets + np.array([len(BOM), *[0] * (len(offsets) - 1)], np.int32)
+        if self._header is not None:
+            batch = Lines(offsets, text)
+            place = next((n for n in range(batch.num_rows) if batch.line(n).strip()), None)
+            if place is not None:
+                if fault := self._other_header(place, batch.line(place)):
+                    return fault
+                self._header, offsets, self.skipped = None, offsets[place + 1 :], place + 1
         self._lines = Lines(offsets, text)
         rows = np.empty((len(offsets) - 1, self._reader.width), "<f8")
         reasons, places = np.empty(len(rows), np.uint8), np.empty(len(rows), np.int32)
@@ -68,15 +72,15 @@ class DelimitedParser:
         )  # fmt: skip
         return Parsed(rows[:kept], reasons, places)
 
-    def _take_header(self, line: bytes) -> Fault | None:
-        header = self._reader.header
-        if header is None or self._cells(line) == self._cells(header):
+    def _other_header(self, number: int, line: bytes) -> Fault | None:
+        """The fault of a line, counted from 0 in its batch, that is not the header of the first file."""
+        header = self._reader.header or b""
+        expected, found = self._cells(header), self._cells(line)
+        if found == expected:
             return None
-        expected = self._cells(header)
-        found = self._cells(line)
         place = next((i for i, (a, b) in enumerate(zip(found, expected)) if a != b), min(len(found), len(expected)))
         return Fault(
-            1, f"column {place + 1}", f"the header of the first file, {shown(header.decode('utf-8', 'replace'))}",
+            number + 1, f"column {place + 1}", f"the header of the first file, {shown(header.decode('utf-8', 'replace'))}",
             shown(line.decode("utf-8", "replace")), "give files with the same columns in the same order",
         )  # fmt: skip
 

@@ -50,7 +50,7 @@ def infer_delimited(
     names = _names(rows[0], file) if has_header else [f"c{place}" for place in range(1, len(rows[0]) + 1)]
     cells = [row for row in rows[has_header:] if len(row) == len(names)]
     columns = [_column(name, [row[place].strip() for row in cells], missing) for place, name in enumerate(names)]
-    first = next(line for line in lines if line.strip())
+    first = next(line for line in lines if line.removeprefix(BOM).strip())
     return Delimited(columns, mark, first if has_header else None)
 
 

@@ -17,6 +17,7 @@ from riprap.prep_spark.delimited import DelimitedReader
 from riprap.prep_spark.errors import PrepError
 from riprap.prep_spark.fragments import Fragment, Task, load_codes, read_split, refuse_faults
 from riprap.prep_spark.frames import Split
+from riprap.prep_spark.inference import infer_delimited
 from riprap.prep_spark.json_lines import JsonReader
 from riprap.prep_spark.libsvm import LibsvmReader, extent
 from riprap.prep_spark.reading import Lines, Reader, Reading, lines_of
@@ -78,6 +79,22 @@ def test_the_header_is_taken_at_the_start_of_a_file_alone(tmp_path: Path) -> Non
     assert read(csv_reader(reading()), reading(), batches(marked), tmp_path)[0].kept == 4
     bare = DelimitedReader(reading(), ",", None)
     assert read(bare, reading(), batches([b"\xef\xbb\xbf" + GOOD[0], *GOOD[1:]]), tmp_path)[1].tolist() == ROWS
+
+
+def test_blank_lines_may_stand_before_the_header(tmp_path: Path) -> None:
+    lines = [b"\xef\xbb\xbf", b" ", HEADER, *GOOD, b"x,clerk,2020-01-01,1"]
+    found = infer_delimited(lines, "x.csv", None, None, ())
+    assert (found.header, [column.name for column in found.columns]) == (HEADER, ["age", "job", "since", "late"])
+    for size in (1, 2, 3, 99):
+        fragment, rows = read(csv_reader(reading()), reading(), batches(lines, size), tmp_path, drop=True)
+        assert rows.tolist() == ROWS
+        assert (fragment.lines, fragment.skipped + fragment.dropped["blank"], fragment.dropped["number"]) == (8, 3, 1)
+        fragment, _ = read(csv_reader(reading()), reading(), batches(lines, size), tmp_path)
+        assert refusal(fragment).startswith("/data/x.csv, line 8, column 1 (age): expected a number")
+        (tmp_path / "fault-0").unlink()
+        fragment, _ = read(csv_reader(reading()), reading(), batches([b"", b"a,b", *GOOD], size), tmp_path)
+        assert refusal(fragment).startswith("/data/x.csv, line 2, column 1: expected the header of the first file")
+        (tmp_path / "fault-0").unlink()
 
 
 BAD = {
