@@ -79,8 +79,9 @@ class DelimitedParser:
         if found == expected:
             return None
         place = next((i for i, (a, b) in enumerate(zip(found, expected)) if a != b), min(len(found), len(expected)))
+        wanted = shown(header.decode("utf-8", "replace"))
         return Fault(
-            number + 1, f"column {place + 1}", f"the header of the first file, {shown(header.decode('utf-8', 'replace'))}",
+            number + 1, f"column {place + 1}", f"the header of the first file, {wanted}",
             shown(line.decode("utf-8", "replace")), "give files with the same columns in the same order",
         )  # fmt: skip
 
