@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -207,7 +208,7 @@ def fitted(
     missing: Sequence[str], buckets: int | None, sparse: bool,
 ) -> Transform:  # fmt: skip
     """The transform of a table, from its label and features and what was found in them. PrepError when a matrix would
-    be too wide."""
+    be too wide, or have two columns of a name."""
     made = []
     for slot, column in enumerate(columns):
         feature = Feature(column.name, column.kind, categories.get(slot, ()))
@@ -222,6 +223,12 @@ def fitted(
             f"the features are {width:,} columns, more than {DENSE_MAX:,}; "
             f"most, {len(widest.categories):,}, are categories of {widest.name}",
             "give --one-hot, or --hash BUCKETS: either writes records of sparse features",
+        )
+    names = Counter(transform.columns())
+    if not buckets and not sparse and len(names) <= width:
+        raise PrepError(
+            f"two columns of the shards would be named {names.most_common(1)[0][0]}",
+            "rename that column of the table, or leave it out of --features",
         )
     return transform
 

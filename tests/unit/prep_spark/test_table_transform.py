@@ -62,6 +62,25 @@ def test_a_constant_column_stays_finite() -> None:
         assert [row[1] for row in matrix(made, rows)] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("columns", "categories", "policy", "twice"),
+    [
+        ((Column("y", "number", 0), Column("job", "category", 1), Column("job=smith", "number", 2)),
+         {1: ("smith",)}, "fail", "job=smith"),
+        ((Column("y", "number", 0), Column("age", "number", 1), Column("age_missing", "number", 2)),
+         {}, "flag", "age_missing"),
+    ],
+)  # fmt: skip
+def test_two_columns_of_one_name_are_refused(
+    columns: tuple[Column, ...], categories: dict, policy: str, twice: str
+) -> None:
+    moments = Moments.of(np.array([[0, math.nan, 1], [1, 0, 1]]))
+    with pytest.raises(PrepError, match=f"two columns of the shards would be named {twice}") as caught:
+        fitted(columns, categories, moments, "none", policy, [], None, False)  # type: ignore[arg-type]
+    assert caught.value.remedy
+    assert fitted(columns, categories, moments, "none", policy, [], 9, False).buckets == 9  # type: ignore[arg-type]
+
+
 def test_plain_numbers_stay_as_they_are() -> None:
     made = fitted(COLUMNS[:2], {}, None, "none", "fail", [], None, False)
     assert made.form(2) is None
