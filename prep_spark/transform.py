@@ -208,7 +208,7 @@ def fitted(
     missing: Sequence[str], buckets: int | None, sparse: bool,
 ) -> Transform:  # fmt: skip
     """The transform of a table, from its label and features and what was found in them. PrepError when a matrix would
-    be too wide, or have two columns of a name."""
+    be too wide or have two columns of a name, and when no float64 holds a scale."""
     made = []
     for slot, column in enumerate(columns):
         feature = Feature(column.name, column.kind, categories.get(slot, ()))
@@ -244,6 +244,12 @@ def _fitted(feature: Feature, moments: Moments, slot: int, scale: str, policy: P
     if moments.numbers[slot] and scale == "minmax":
         shift = float(moments.least[slot])
         divisor = float(moments.greatest[slot]) - shift or 1.0
+    if not np.isfinite([mean, shift, divisor]).all():
+        raise PrepError(
+            f"column {feature.name} has numbers from {moments.least[slot]:g} to {moments.greatest[slot]:g}, "
+            "too far apart for their mean or scale",
+            f"repair the column, or leave {feature.name} out of --features",
+        )
     return Feature(feature.name, feature.kind, (), mean, shift, divisor, flagged)
 
 

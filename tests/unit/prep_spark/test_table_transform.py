@@ -81,6 +81,15 @@ def test_two_columns_of_one_name_are_refused(
     assert fitted(columns, categories, moments, "none", policy, [], 9, False).buckets == 9  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
+@pytest.mark.parametrize(("scale", "greatest"), [("standard", 3e200), ("minmax", 1.7e308)])
+def test_numbers_that_are_too_far_apart_for_a_scale_are_refused(scale: str, greatest: float) -> None:
+    rows = np.array([[0.0, greatest], [1.0, -greatest]])
+    with pytest.raises(PrepError, match=rf"column age has numbers from -{greatest} to {greatest}".replace("+", ".")):
+        fitted(COLUMNS[:2], {}, Moments.of(rows), scale, "fail", [], None, False)
+    assert matrix(fitted(COLUMNS[:2], {}, Moments.of(rows), "none", "mean", [], None, False), rows) == rows.tolist()
+
+
 def test_plain_numbers_stay_as_they_are() -> None:
     made = fitted(COLUMNS[:2], {}, None, "none", "fail", [], None, False)
     assert made.form(2) is None
