@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,9 @@ from riprap.codec.files import replacing
 from riprap.operators.learning.hidden_layer import ACTIVATIONS, HiddenLayer
 
 Model = Mapping[str, np.ndarray]
+
+TRIED_ROWS = 16
+"""Rows on which a model is compared with the estimator that it was taken from."""
 
 _MODULES = {
     "KMeans": "sklearn.cluster",
@@ -113,7 +117,8 @@ def to_estimator(model: Model, name: str = "") -> Any:
 def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
     """The model of a fitted estimator of scikit-learn: linear, k-means, or a network of one hidden layer.
 
-    ConfigError for any other, and for one of more than two classes or one output, or whose classes are no numbers.
+    ConfigError for any other, and for one of more than two classes or one output, whose classes are no numbers, or that
+    predicts by more than its coefficients: by a link function, say.
     """
     if hasattr(estimator, "cluster_centers_"):
         centres = np.array(estimator.cluster_centers_, dtype=np.float64)
@@ -133,7 +138,23 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
         "coefficients": np.array(estimator.coef_, dtype=np.float64).ravel(),
         "intercept": np.array(estimator.intercept_, dtype=np.float64).reshape(1),
     }
-    return model if classes is None else model | {"classes": _labels(classes)}
+    if classes is not None:
+        model["classes"] = _labels(classes)
+    _check_alike(estimator, model)
+    return model
+
+
+def _check_alike(estimator: Any, model: Model) -> None:
+    """ConfigError unless the model predicts as the estimator does, but for the rounding of float32."""
+    rows = np.random.default_rng(0).standard_normal((TRIED_ROWS, len(model["coefficients"])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it may have been fitted on columns with names
+        expected = np.asarray(estimator.predict(rows), np.float64).ravel()
+    if np.abs(predict(model, rows) - expected).max() > 1e-5 * np.abs(expected).max():
+        raise ConfigError(
+            f"{type(estimator).__name__} predicts by more than its coefficients and its intercept",
+            "Pass a linear regression or a linear classifier of two classes.",
+        )
 
 
 def _is_linear(estimator: Any) -> bool:

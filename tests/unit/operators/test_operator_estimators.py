@@ -98,6 +98,20 @@ def test_of_sklearn_s_linear_models_those_of_one_output_are_taken_over(items: np
         estimators.from_estimator(named)
 
 
+def test_estimators_that_predict_by_more_than_their_coefficients_are_refused(items: np.ndarray) -> None:
+    from sklearn.cross_decomposition import PLSRegression
+    from sklearn.linear_model import GammaRegressor, PoissonRegressor, Ridge
+    from sklearn.svm import OneClassSVM
+
+    features, values = items[:300, 1:], items[:300, 1] + 2.0
+    for odd in (PoissonRegressor(), GammaRegressor(), PLSRegression(1), OneClassSVM(kernel="linear")):
+        with pytest.raises(ConfigError, match=f"{type(odd).__name__} predicts by more than its coefficients"):
+            estimators.from_estimator(odd.fit(features, values))
+    single = features.astype(np.float32)
+    model = estimators.from_estimator(Ridge().fit(single, values.astype(np.float32)))
+    np.testing.assert_allclose(estimators.predict(model, features), Ridge().fit(features, values).predict(features), 1e-3)
+
+
 def test_a_network_of_regression_goes_both_ways_and_others_are_refused(items: np.ndarray) -> None:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
