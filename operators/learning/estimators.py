@@ -134,8 +134,11 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
             f"{type(estimator).__name__} is not a fitted linear model, two-class classifier, network or k-means",
             "Fit one of those and pass it.",
         )
+    coefficients = estimator.coef_
+    if hasattr(coefficients, "toarray"):  # it was made sparse, or fitted on sparse items
+        coefficients = coefficients.toarray()
     model = {
-        "coefficients": np.array(estimator.coef_, dtype=np.float64).ravel(),
+        "coefficients": np.array(coefficients, dtype=np.float64).ravel(),
         "intercept": np.array(estimator.intercept_, dtype=np.float64).reshape(1),
     }
     if classes is not None:

@@ -109,7 +109,17 @@ def test_estimators_that_predict_by_more_than_their_coefficients_are_refused(ite
             estimators.from_estimator(odd.fit(features, values))
     single = features.astype(np.float32)
     model = estimators.from_estimator(Ridge().fit(single, values.astype(np.float32)))
-    np.testing.assert_allclose(estimators.predict(model, features), Ridge().fit(features, values).predict(features), 1e-3)
+    np.testing.assert_allclose(
+        estimators.predict(model, features), Ridge().fit(features, values).predict(features), 1e-3
+    )
+
+
+def test_sparse_coefficients_are_taken_over(items: np.ndarray) -> None:
+    from sklearn.linear_model import SGDClassifier
+
+    fitted = SGDClassifier(penalty="l1", random_state=0).fit(items[:300, 1:], items[:300, 0])
+    dense = estimators.from_estimator(fitted)
+    np.testing.assert_array_equal(estimators.from_estimator(fitted.sparsify())["coefficients"], dense["coefficients"])
 
 
 def test_a_network_of_regression_goes_both_ways_and_others_are_refused(items: np.ndarray) -> None:
