@@ -22,6 +22,8 @@ DAMPING = 1e-3
 """The share of the diagonal that is added to it: the inverse magnifies no direction by more than its reciprocal."""
 ITEMS_PER_WEIGHT = 30
 """A mean gradient of fewer items is mostly noise; a step along it is shorter."""
+LEAST_SQUARE = 1e-300
+"""The reciprocal of a smaller one may be infinite."""
 POWER_STEPS = 20
 
 
@@ -29,7 +31,8 @@ def second_moments(blocks: Iterable[np.ndarray], features: Iterable[int]) -> np.
     """Mean products of the features, and of a 1 behind them, over rows of items (without those that are not finite).
 
     A symmetric matrix; for more than FULL_MAX weights the diagonal of a matrix that is nowhere less curved. The entry
-    of a feature that is the same in all rows is infinite: how far its weight may move is not known.
+    of a feature that is the same in all rows, or whose squares float64 cannot hold, is infinite: how far its weight may
+    move is not known.
     """
     columns = list(features)
     parts = [np.column_stack([block[:, columns], np.ones(len(block))]) for block in blocks]
@@ -41,13 +44,14 @@ def second_moments(blocks: Iterable[np.ndarray], features: Iterable[int]) -> np.
     rows = rows[:: max(1, -(-len(rows) // most))]
     if not len(rows):
         return np.eye(weights) if full else np.ones(weights)
-    constant = np.append((rows[:, :-1] == rows[0, :-1]).all(axis=0), False)
+    squares = np.square(rows).sum(axis=0) / len(rows)
+    constant = (squares < LEAST_SQUARE) | (rows == rows[0]).all(axis=0)
+    constant[-1] = False
     if full:
         moments = np.stack([(rows * rows[:, i : i + 1]).sum(axis=0) for i in range(weights)]) / len(rows)
         moments[constant] = moments[:, constant] = 0.0
         moments[constant, constant] = np.inf
         return moments
-    squares = np.square(rows).sum(axis=0) / len(rows)
     squares *= _largest_eigenvalue(rows / np.sqrt(np.where(squares > 0, squares, 1.0)))
     return np.where(constant, np.inf, squares)
 

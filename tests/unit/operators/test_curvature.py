@@ -120,6 +120,19 @@ def test_a_large_l2_draws_weights_to_0_and_does_not_diverge() -> None:
     assert np.abs(sink.model()["coefficients"]).max() < 1e-2
 
 
+@pytest.mark.parametrize("columns", [6, curvature.FULL_MAX + 30])
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-155, 1e-140, 1e170])
+def test_a_feature_whose_squares_no_float64_holds_spoils_no_other(columns: int, scale: float) -> None:
+    items = rows(columns, count=200)
+    items[:, 3] *= scale
+    with np.errstate(over="ignore"):
+        context = informed(items)
+    model = train(*opened(svm.Gradient(), svm.Model(), context), micro_batches(items, 50)).model()
+    assert np.isfinite(model["coefficients"]).all() and np.count_nonzero(model["coefficients"]) >= columns - 2
+    assert context.moments is not None
+    assert curvature.constant_features(context.moments) == ([] if scale == 1e-140 else [2])
+
+
 def test_no_intercept_stays_0_and_few_items_move_little() -> None:
     items = rows()
     model = svm.Model(intercept=False)
