@@ -47,9 +47,10 @@ def _check(trial: Trial, as_json: bool) -> int:
     from riprap.codec.json_text import to_json
     from riprap.engine.run.trial import unchecked
 
-    name = trial.job.topology.job
+    name, items = trial.job.topology.job, trial.job.items
     if not as_json:
-        click.echo(f"{name}: trying {trial.tried_items:,} of {trial.job.items:,} items")
+        of = f"of {items:,} items" if items is not None else "items of a stream without end"
+        click.echo(f"{name}: trying {trial.tried_items:,} {of}")
     outcomes = []
     for outcome in trial.outcomes():
         outcomes.append(outcome)

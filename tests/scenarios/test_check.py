@@ -99,6 +99,22 @@ def test_dataflow_operators_are_checked_too(cli: Cli, capfd: pytest.CaptureFixtu
     assert "count: a restored operator goes on as before (the scheme saves no states)" in said
 
 
+@pytest.mark.parametrize(
+    ("job", "more"),
+    [("job.yaml", "repeat=forever"), ("words.yaml", "repeat=forever"), ("words.yaml", "follow=true")],
+    ids=["of three roles", "of a dataflow", "followed"],
+)
+def test_a_stream_without_end_is_tried_at_its_beginning(
+    cli: Cli, job: str, more: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (cli.directory / "text.txt").write_text("the whale and the sea\n" * 400)
+    (cli.directory / "words.yaml").write_text((WORD_COUNT % (1, 100)).replace("parallelism: 2", "parallelism: 1"))
+    live = ("--set", "fault_tolerance.scheme=mini_batch") if "follow" in more else ()
+    assert cli.call("check", job, "--items", "300", "--set", f"input.{more}", *live) == 0, capfd.readouterr().err
+    said = capfd.readouterr().out
+    assert ": trying 300 items of a stream without end\n" in said and "\n0 complaints, " in said
+
+
 def test_what_is_wrong_before_anything_is_tried(own: Cli) -> None:
     ended = own.run("check", "job.yaml", "--set", "stages.processor.operator=mine:Closed")
     assert ended.returncode == 2
