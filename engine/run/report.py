@@ -46,9 +46,11 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
 def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The figures of a job that got on."""
     latency = summary["epoch_latency_ms"]
+    former = summary.get("items_of_savepoint", 0)  # summaries of earlier versions have none
     yield (
         "items",
-        f"{summary['items']:,} in {summary['seconds']:.2f} s = {summary['items_per_second']:,.0f} items/s"
+        f"{summary['items']:,}{f', {former:,} of them before the savepoint, the others' if former else ''}"
+        f" in {summary['seconds']:.2f} s = {summary['items_per_second']:,.0f} items/s"
         + (f", start-up {summary['startup_seconds']:.2f} s" if summary["startup_seconds"] is not None else ""),
     )
     yield (

@@ -243,7 +243,7 @@ class Session:
     def _show(self) -> None:
         self._committed.refresh()
         done = self._committed
-        rate = self._rate.add(time.monotonic(), done.items)
+        rate = self._rate.add(time.monotonic(), done.items - done.before.items_of_others)
         faults = tuple(f"{one.action} {one.target}#{one.incarnation}" for one in self._injector.injected)
         failures = tuple(match_failures(self._injector.injected, self.status.get("failures") or ()))
         self._display.show(look(self.status, done.epoch, done.items, self._job.items, rate, faults, failures))

@@ -86,7 +86,8 @@ def compose(facts: Facts) -> dict[str, Any]:
     every = [one for of_worker in stats.values() for one in of_worker]
     rows = [row for attempt in (*facts.earlier, facts.epochs) for row in attempt]
     items = facts.before.items + sum(row.items for row in rows)
-    items_now = items - sum(row.items for attempt in facts.earlier for row in attempt)
+    own = items - facts.before.items_of_others
+    items_now = own - sum(row.items for attempt in facts.earlier for row in attempt)
     first_emit, seconds = _span(facts, every)
     seconds += sum(_span_of_rows(attempt) for attempt in facts.earlier)
     bytes_sent = _by_edge(every, "bytes_sent")
@@ -99,8 +100,9 @@ def compose(facts: Facts) -> dict[str, Any]:
         "shortfall": facts.shortfall,
         "attempts": len(facts.earlier) + 1,
         "items": items,
+        "items_of_savepoint": facts.before.items_of_others,
         "seconds": seconds,
-        "items_per_second": items / seconds if seconds else 0.0,
+        "items_per_second": _rate(facts, own, seconds),
         "epochs": facts.before.epoch + len({row.epoch for row in rows if row.epoch > facts.before.epoch}),
         "epochs_left_out": facts.before.epoch,
         "epoch_latency_ms": _latency([row.latency_ms for row in rows]),
@@ -241,6 +243,15 @@ def _span(facts: Facts, every: list[Stats]) -> tuple[float | None, float]:
     if first is None or last is None:
         return first, _span_of_rows(facts.epochs)
     return first, max(0.0, last - first)
+
+
+def _rate(facts: Facts, own: int, seconds: float) -> float:
+    """Items per second of the job's `own` items; of a job that was resumed, and whose oldest epochs have no lines any
+    more, that of the epochs which have: nobody knows how long its earlier attempts took for the others."""
+    if facts.earlier and facts.before.items > facts.before.items_of_others:
+        attempts = (*facts.earlier, facts.epochs)
+        own, seconds = sum(row.items for rows in attempts for row in rows), sum(map(_span_of_rows, attempts))
+    return own / seconds if seconds else 0.0
 
 
 def _difference(at: float | None, since: float | None) -> float | None:

@@ -146,7 +146,8 @@ class Committed:
     @property
     def before(self) -> Before:
         """Totals of the epochs that `between` does not know: the last of them, and the items of all sinks."""
-        return Before(max(tail.before.epoch for tail in self._tails), sum(tail.before.items for tail in self._tails))
+        epochs, items, of_others = zip(*(tail.before for tail in self._tails))
+        return Before(max(epochs), sum(items), sum(of_others))
 
     @property
     def items(self) -> int:

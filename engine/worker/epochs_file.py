@@ -19,21 +19,24 @@ TAIL_BYTES = 1024
 
 
 class Before(NamedTuple):
-    """Totals of the epochs whose lines a file does not hold any more: the last of them, and the items of all."""
+    """Totals of the epochs whose lines a file does not hold: the last of them, the items of all, and of these the items
+    that another job has committed, from whose savepoint this one began."""
 
     epoch: int = 0
     items: int = 0
+    items_of_others: int = 0
 
     @property
     def line(self) -> str:
         """As it stands in the file, behind the heading."""
-        return f"{BEFORE} {self.epoch} {self.items}\n"
+        of_others = f" {self.items_of_others}" if self.items_of_others else ""
+        return f"{BEFORE} {self.epoch} {self.items}{of_others}\n"
 
     @classmethod
     def parse(cls, line: str) -> Before | None:
         """Totals that a line tells; None for any other line."""
         fields = line.removeprefix(BEFORE).split()
-        if not line.startswith(BEFORE) or len(fields) != 2 or not all(field.isdecimal() for field in fields):
+        if not line.startswith(BEFORE) or len(fields) not in (2, 3) or not all(field.isdecimal() for field in fields):
             return None
         return cls(*map(int, fields))
 
@@ -54,8 +57,8 @@ class EpochsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.last = 0
-        self.items = 0
-        """Of all epochs in the file."""
+        self.items = self._items_of_others = 0
+        """Of all epochs in the file, and of these those of another job."""
         self._fd: int | None = None
         self._size = self._lines = 0
         if path.exists():
@@ -127,7 +130,7 @@ class EpochsFile:
             if not line.startswith("#"):
                 rows.append(line.split(",", 2))
         self.last = int(rows[-1][0]) if rows else before.epoch
-        self.items = before.items + sum(int(row[1]) for row in rows)
+        self.items, self._items_of_others = before.items + sum(int(row[1]) for row in rows), before.items_of_others
         self._size, self._lines = len(whole), len(rows)
 
     def _leave_out_oldest(self) -> None:
@@ -136,7 +139,7 @@ class EpochsFile:
         rows = [number for number, line in enumerate(lines) if not line.startswith("#")]
         kept = lines[rows[len(rows) // 2] :]
         items = sum(int(line.split(",", 2)[1]) for line in kept if not line.startswith("#"))
-        before = Before(int(kept[0].split(",", 1)[0]) - 1, self.items - items)
+        before = Before(int(kept[0].split(",", 1)[0]) - 1, self.items - items, self._items_of_others)
         replace(self.path, "".join([heading, before.line, *kept]))
         self.close()
         self._open()

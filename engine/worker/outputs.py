@@ -106,7 +106,7 @@ class SinkOutputs:
 
     def begin(self, epoch: int, items: int) -> None:
         """All up to this epoch was told by the job whose savepoint this one begins from."""
-        self._epochs.begin(Before(epoch, items))
+        self._epochs.begin(Before(epoch, items, items))
 
     def cut(self, rows: int) -> None:
         """Only the first so many rows count; what a former incarnation put out behind them comes once more."""

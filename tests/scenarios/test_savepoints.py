@@ -88,6 +88,8 @@ def test_other_jobs_go_on_from_a_savepoint(saved: Path, cluster: SharedCluster, 
     lines = (out / ("epochs.0.csv" if tasks > 1 else "epochs.csv")).read_text().splitlines()[1:]
     epochs = [int(line.partition(",")[0]) for line in lines if not line.startswith("#")]
     assert epochs[0] > 1 and epochs == list(range(epochs[0], summary["epochs"] + 1)), "it goes on"
+    own = summary["items"] - summary["items_of_savepoint"]
+    assert 0 < own < summary["items"] and summary["items_per_second"] == pytest.approx(own / summary["seconds"])
 
 
 def test_a_savepoint_that_does_not_fit_is_refused_before_anything_starts(saved: Path) -> None:

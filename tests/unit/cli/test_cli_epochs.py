@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.files import replace
 from riprap.engine.run_directory.epochs import Committed, EpochTail, parse_row
+from riprap.engine.worker.epochs_file import Before, EpochsFile
 
 HEADING = "epoch,items,latency_ms,committed_at\n"
 
@@ -107,6 +108,21 @@ def test_each_attempt_has_the_rows_behind_which_the_next_began(tmp_path: Path) -
     rows = [[row.epoch for row in attempt] for attempt in committed.by_attempt(before)]
     assert rows == [[1, 2], [], [3, 4, 5], [6]]
     assert committed.by_attempt([[]]) == [committed.between([])]
+
+
+def test_the_items_of_a_savepoint_are_told_apart_however_long_the_stream_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riprap.engine.worker.epochs_file.EPOCHS_MAX", 10)
+    for index in range(2):
+        EpochsFile(tmp_path / f"epochs.{index}.csv").begin(Before(5, 50, 50))
+    for epoch in range(6, 40):
+        for index in range(2):  # each time by another incarnation
+            EpochsFile(tmp_path / f"epochs.{index}.csv").append([(epoch, f"{epoch},10,0.5,1.0\n")])
+    committed = Committed(tmp_path, 2)
+    committed.refresh()
+    assert committed.before.epoch > 5 and committed.before.items_of_others == 100
+    assert (committed.epoch, committed.items) == (39, 780)
 
 
 def test_rows_that_came_since_the_last_look_are_not_told_before_the_next(tmp_path: Path) -> None:

@@ -176,6 +176,26 @@ def test_epochs_whose_lines_are_not_kept_count_all_the_same() -> None:
     assert found["bytes_per_item"] == summary()["bytes_per_item"]
 
 
+def test_the_rate_of_a_job_begun_from_a_savepoint_is_its_own(tmp_path: Any) -> None:
+    """60 of its epochs were committed by another job, in a time that is not its own."""
+    found = summary(epochs=ROWS[60:], before=Before(60, 60_000, 60_000), status={"workers": {}}, started_at=0.0)
+    own = summary(epochs=ROWS[60:], status={"workers": {}}, started_at=0.0)
+    assert (found["items"], found["items_of_savepoint"], own["items_of_savepoint"]) == (100_000, 60_000, 0)
+    for name in ("seconds", "items_per_second", "bytes_per_item"):
+        assert found[name] == own[name]
+    assert "100,000, 60,000 of them before the savepoint, the others in" in report(found, tmp_path)
+
+
+def test_bytes_by_item_are_those_of_the_items_that_they_were_sent_for() -> None:
+    assert summary(epochs=ROWS[60:], before=Before(60, 60_000, 60_000))["bytes_per_item"] == 1000 / 40_000
+
+
+def test_the_rate_of_a_long_job_that_was_resumed_is_of_the_epochs_whose_times_are_kept() -> None:
+    """A second an epoch in two attempts, and the lines of the first 60 epochs are not kept."""
+    found = summary(epochs=ROWS[80:], earlier=[ROWS[60:80]], before=Before(60, 60_000), status={"workers": {}})
+    assert found["items"] == 100_000 and 1000 <= found["items_per_second"] < 1060
+
+
 def test_who_watched_the_job_knows_of_the_first_item_what_later_lives_do_not() -> None:
     usual, found = summary(), summary(first_item_at=98.0)
     assert found["seconds"] == usual["seconds"] + 2.0 and found["startup_seconds"] == usual["startup_seconds"] - 2.0

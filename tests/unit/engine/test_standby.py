@@ -120,7 +120,7 @@ def test_one_that_begins_from_a_savepoint_says_so_once_it_writes(tmp_path: Path,
     assert not (tmp_path / "epochs.csv").exists()
     outputs.begin_to_write(False)
     lines = (tmp_path / "epochs.csv").read_text().splitlines(keepends=True)
-    assert lines[:2] == [HEADING, "# before 5 60\n"] and lines[2].startswith("6,3,")
+    assert lines[:2] == [HEADING, "# before 5 60 60\n"] and lines[2].startswith("6,3,")
     assert outputs.accounted == 63
 
 
