@@ -23,7 +23,8 @@ def losses(reference: Results, found: Results) -> dict[str, float]:
     """For each name of the reference: the L1 distance of the results found, by the L1 norm of the reference.
 
     Entries are compared by key where the results have keys (`entries_of`), else by position; what is on one side only
-    counts whole. A reference of zeros loses nothing if zeros were found, and everything (1) if not.
+    counts whole. A reference of zeros loses nothing if zeros were found, and everything (1) if not. Results that hold
+    anything but finite numbers, on either side, lose without end (inf): nobody can say how far they are apart.
     """
     distance: dict[str, float] = {}
     for worker, arrays in reference.items():
@@ -31,7 +32,7 @@ def losses(reference: Results, found: Results) -> dict[str, float]:
         for name, entries in entries_of(arrays).items():
             distance[name] = distance.get(name, 0.0) + _distance(entries, others.get(name))
     norms = sizes(reference)
-    return {name: value / norms[name] if norms[name] else float(value > 0) for name, value in distance.items()}
+    return {name: _share(value, norms[name]) for name, value in distance.items()}
 
 
 def sizes(results: Results) -> dict[str, float]:
@@ -108,13 +109,20 @@ def _distance(first: Entries, second: Entries | None) -> float:
     """Infinite when something is no finite number, on either side."""
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         short, long = sorted((first, second), key=len)
-        total = float(np.abs(long[: len(short)] - short).sum() + np.abs(long[len(short) :]).sum())
+        with np.errstate(invalid="ignore"):
+            total = float(np.abs(long[: len(short)] - short).sum() + np.abs(long[len(short) :]).sum())
     elif isinstance(first, Mapping) and isinstance(second, Mapping):
         total = sum(abs(value - second.get(key, 0.0)) for key, value in first.items())
         total += sum(abs(value) for key, value in second.items() if key not in first)
     else:
         total = _norm(first) + (0.0 if second is None else _norm(second))
     return total if math.isfinite(total) else math.inf
+
+
+def _share(distance: float, norm: float) -> float:
+    if not math.isfinite(distance):
+        return math.inf
+    return distance / norm if norm else float(distance > 0)
 
 
 def _norm(entries: Entries) -> float:

@@ -59,10 +59,19 @@ class Quantity:
     name: str | None
 
     def sizes(self, outcome: PilotOutcome) -> dict[str, float]:
-        """The absolute value of the metric, or the L1 norm of each array. ConfigError when there is no such thing."""
-        metrics, found = outcome.summary["metrics"], sizes(outcome.results)
+        """The absolute value of the metric, or the L1 norm of each array. ConfigError when there is no such thing, or
+        it is no finite number, from which nothing has a distance."""
+        found = self._sizes(outcome.summary["metrics"], sizes(outcome.results))
+        if odd := [name for name, size in found.items() if not math.isfinite(size)]:
+            raise ConfigError(
+                f"{', '.join(odd)} of an undisturbed pilot is not finite, so no loss can be told by it",
+                "name a metric or an array that is finite with --metric",
+            )
+        return found
+
+    def _sizes(self, metrics: Mapping[Any, float | None], found: dict[str, float]) -> dict[str, float]:
         if self.name in metrics:
-            return {str(self.name): abs(metrics[self.name])}
+            return {str(self.name): abs(_number(metrics[self.name]))}
         if self.name is not None and self.name not in found:
             known = ", ".join([*metrics, *found]) or "nothing"
             raise ConfigError(f"--metric {self.name}: the job reports {known}", "name one of these")
@@ -74,7 +83,9 @@ class Quantity:
         """Share of it that was lost, relative to the undisturbed pilot; of several arrays the one that lost most."""
         before, after = reference.summary["metrics"], found.summary["metrics"]
         if self.name in before:
-            there, here = before[self.name], after.get(self.name, 0.0)
+            there, here = before[self.name], _number(after.get(self.name, 0.0))
+            if not math.isfinite(here):
+                return math.inf
             return abs(here - there) / abs(there) if there else float(here != there)
         of = losses(reference.results, found.results)
         return of[self.name] if self.name is not None else max(of.values())
@@ -102,6 +113,11 @@ def kills(topology: Topology, windows: int, failures: int) -> tuple[str, ...]:
     return tuple(
         f"kill:{worker}@epoch={max(1, n * windows // (failures + 1))}" for n, worker in enumerate(workers[:failures], 1)
     )
+
+
+def _number(value: float | None) -> float:
+    """The value of a metric, which a summary has as null where it is not finite."""
+    return math.nan if value is None else value
 
 
 def flow(section: Mapping[str, Any]) -> str:

@@ -51,6 +51,17 @@ def test_rows_are_compared_by_the_window_and_the_flow_they_are_of() -> None:
     assert losses(reference, found) == {"bytes": pytest.approx((10 + 100 + 50) / 400)}
 
 
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("sides", ["reference", "found", "reference and found"])
+def test_what_is_no_finite_number_is_no_loss_of_nothing(odd: float, sides: str) -> None:
+    """Whatever else is there, and whether by position or by key."""
+    sound, broken = np.array([1.0, 2.0]), np.array([odd, 2.0])
+    sides_of = [{"a": sound, "b": broken if side in sides else sound} for side in ("reference", "found")]
+    keyed = [{**arrays, "epoch": np.array([1, 2])} for arrays in sides_of]
+    for reference, found in (sides_of, keyed):
+        assert losses({"w": reference}, {"w": found}) == {"a": 0.0, "b": math.inf}
+
+
 def test_keys_alone_are_counted() -> None:
     lines = words({b"x": 1, b"yy": 1})
     del lines["counts"]

@@ -102,6 +102,18 @@ def test_a_metric_that_nobody_reports_is_refused_with_those_there_are() -> None:
         Quantity(None).sizes(PilotOutcome({"metrics": {}}, {}))
 
 
+def test_what_is_not_finite_is_refused_as_a_measure_and_lost_where_a_disturbed_pilot_has_it() -> None:
+    """A summary has null for what is not finite."""
+    sound, odd = outcome(3.0, 0.8), outcome(math.nan, math.nan)
+    null = PilotOutcome({"metrics": {"accuracy": None}}, sound.results)
+    for quantity, reference, name in [("accuracy", null, "accuracy"), (None, odd, "x"), ("x", odd, "x")]:
+        with pytest.raises(ConfigError, match=f"^{name} of an undisturbed pilot is not finite"):
+            Quantity(quantity).sizes(reference)
+    assert Quantity("y").sizes(odd) == {"y": 1.0}
+    assert Quantity("accuracy").loss(sound, null) == math.inf
+    assert Quantity(None).loss(sound, odd) == Quantity("accuracy").loss(sound, odd) == math.inf
+
+
 def tuning(chosen: bool = True, growth: float | None = 1.0, failures: int = 4) -> Tuning:
     small, large = Setting(100.0, 10.0, 10.0), Setting(1000.0, 100.0, 100.0)
     measured = [Measured(small, 0.001, 990.0, 40, 7, 4), Measured(large, 0.2, 995.0, 4, 0, 4)]
