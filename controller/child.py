@@ -41,6 +41,7 @@ class Child:
         self._server_keys: list[bytes] = []  # not told yet
         self._stop_sent = False
         self._killed = False
+        self._victim: Victim | None = None
 
     def started(self, pid: int, pidfd: int) -> None:
         """The process exists; the pidfd is ours now."""
@@ -55,8 +56,11 @@ class Child:
             kill_by_pidfd(self.pidfd)
 
     def victim(self) -> Victim | None:
-        """The process, for faults; None while there is none yet."""
-        return Victim(self.report.pid, self.report.incarnation, self.pidfd) if self.pidfd >= 0 else None
+        """The process, the same one for all faults; None while there is none yet."""
+        if self.pidfd < 0:
+            return None
+        self._victim = self._victim or Victim(self.report.pid, self.report.incarnation, self.pidfd)
+        return self._victim
 
     def show(self, view: Message) -> None:
         """Tell it the news in a view; when the channel is full `flush` tells it later, from a newer view."""

@@ -24,9 +24,14 @@ class Victim:
         self.incarnation = incarnation
         self._pidfd = os.pidfd_open(pid) if pidfd is None else os.dup(pidfd)
         self._killed = False
+        self._holds = 0
+        """The stops that no SIGCONT has answered."""
 
     def signal(self, signum: signal.Signals) -> bool:
-        """Send a signal; False when the process is gone."""
+        """Send a signal; False when the process is gone. It goes on with the SIGCONT for the last of its stops."""
+        self._holds = max(0, self._holds + (signum == signal.SIGSTOP) - (signum == signal.SIGCONT))
+        if signum == signal.SIGCONT and self._holds:
+            return True
         try:
             signal.pidfd_send_signal(self._pidfd, signum)
         except ProcessLookupError:
@@ -85,8 +90,10 @@ class Effect:
         return self.turned_at + (cpu * SLOW_PERIOD_S if self.running else self.ran_s * (1 - cpu) / cpu)
 
     def end(self) -> None:
-        """Let the victim run, whatever it was doing."""
-        self.victim.signal(signal.SIGCONT)
+        """Let the victim run, as far as this effect goes."""
+        if not self.running:
+            self.running = True
+            self.victim.signal(signal.SIGCONT)
 
 
 def begin(fault: Fault, victim: Victim, now: float) -> tuple[bool, Effect | None]:
@@ -106,9 +113,9 @@ class Effects:
 
     def inject(self, fault: Fault, victim: Victim) -> bool:
         """Inject a fault now; False when the process is gone."""
-        done, effect = begin(fault, victim, time.monotonic())
-        if effect is not None:
-            with self._lock:
+        with self._lock:  # its effects of before end on the thread
+            done, effect = begin(fault, victim, time.monotonic())
+            if effect is not None:
                 self._effects.append(effect)
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="effects", daemon=True)

@@ -197,6 +197,24 @@ def test_a_dead_target_is_not_hit_again(tmp_path: Path, child: subprocess.Popen[
     assert list(injector.not_injected.values()) == ["processor.1 was not running from then on"]
 
 
+@pytest.mark.parametrize("other", ["stop:processor.1@epoch=1,for=1s", "slow:processor.1@epoch=1,for=1s,cpu=0.5"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_stop_lasts_as_long_as_it_says_whatever_else_hits_the_same_process(
+    tmp_path: Path, child: subprocess.Popen[bytes], other: str, is_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[signal.Signals] = []
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda fd, signum: sent.append(signum))
+    specs = ["stop:processor.1@epoch=1,for=3s", other]
+    injector = make(tmp_path, child, *(specs if is_first else reversed(specs)))
+    commit(tmp_path, 1)
+    began = time.monotonic()
+    for tick in range(250):
+        injector.step(began + tick / 100)
+        assert signal.SIGCONT not in sent, f"it runs again after {tick / 100} s"
+    injector.step(time.monotonic() + 3)
+    assert sent[-1] == signal.SIGCONT and sent.count(signal.SIGCONT) == 1 and len(injector.injected) == 2
+
+
 def test_a_process_that_is_none_of_ours_is_never_a_target(child: subprocess.Popen[bytes]) -> None:
     targets = Targets()
     targets.update_workers({"workers": {"processor.1": {"pid": 1, "incarnation": 1}}}, {"": os.getpid()})
