@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from riprap.codec.clock import clock_id
+from riprap.codec.ids import WorkerId
 from riprap.controller.completeness import Expected
 from riprap.engine.run.losses import losses
 from riprap.engine.run.metrics import combine
@@ -171,8 +172,16 @@ def left_out(submitted: Mapping[str, Any], committed: Committed, status: Mapping
 
 
 def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:
-    """The statistics of the latest incarnation of every worker."""
-    return {worker: found[-1] for worker, found in stats.items() if found}
+    """The statistics of the latest incarnation of every worker. Of a task of which no copy has told metrics in its latest
+    one, which has just begun or ended early, those that were told last."""
+    newest = {worker: found[-1] for worker, found in stats.items() if found}
+    tell = {WorkerId.parse(worker).primary for worker, said in newest.items() if said.get("metrics")}
+    for worker, found in stats.items():
+        told = [said for said in found if said.get("metrics")]
+        if told and WorkerId.parse(worker).primary not in tell:
+            newest[worker] = told[-1]
+            tell.add(WorkerId.parse(worker).primary)
+    return newest
 
 
 def match_failures(injected: Sequence[Injected], recorded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
