@@ -14,6 +14,7 @@ from types import TracebackType
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.files import full_disk, no_space, replace, speaks_of_full_disk
+from riprap.codec.json_text import to_json
 from riprap.controller.class_archive import ClassArchive
 from riprap.controller.processes import tie_to_this_process
 
@@ -102,6 +103,7 @@ class EmbeddedZooKeeper:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},  # else Java cannot name folders that the user's locale cannot
                 start_new_session=True,  # the terminal's Ctrl-C is the launcher's to handle
                 preexec_fn=tie_to_this_process(),
             )
@@ -141,7 +143,8 @@ class EmbeddedZooKeeper:
 
     def _settings(self) -> str:
         """The content of its zoo.cfg."""
-        return CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, address=self.address)
+        escaped = to_json(str(self.data_dir.resolve()))[1:-1]  # the file is Latin-1, with the escapes of JSON
+        return CONFIG.format(data_dir=escaped, port=self.port, address=self.address)
 
     def _prepare_folder(self) -> Path:
         config = self.data_dir / "zoo.cfg"

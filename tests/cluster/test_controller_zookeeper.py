@@ -71,6 +71,19 @@ def test_servers_map_the_archive_that_the_first_one_wrote(tmp_path: Path, monkey
     assert made_again.read_bytes() != torn
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_the_data_lies_in_the_folder_whatever_its_name_and_the_users_locale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locale: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    monkeypatch.chdir(tmp_path)
+    folder = Path("Straße mit \\ 日本", "zookeeper")  # relative, as a run directory may be
+    with EmbeddedZooKeeper(folder) as server:
+        session.disconnect(session.connect(server.connect_string))
+        assert [path.name for path in (folder / "version-2").glob("log.*")]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.parent.name], "and nothing beside it"
+
+
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
