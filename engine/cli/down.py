@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from riprap.codec.errors import RiprapError
-from riprap.engine.services.state import forget_jobs, read_state, remove_state, state_folder
+from riprap.engine.services.state import alone, forget_jobs, read_state, remove_state, state_folder
 
 STOP_TIMEOUT_MS = 15_000
 
@@ -27,7 +27,7 @@ def command() -> None:
     """
     state = read_state()
     if state is None:
-        forget_jobs(state_folder())
+        _forget_jobs(state_folder())
         click.echo("nothing is up on this host")
         return
     try:
@@ -40,5 +40,12 @@ def command() -> None:
             raise RiprapError(f"the supervisor {state.pid} did not stop in time and was killed", f"see {state.folder}")
     except ProcessLookupError:
         remove_state()
-    forget_jobs(Path(state.folder))
+    _forget_jobs(Path(state.folder))
     click.echo("down")
+
+
+def _forget_jobs(folder: Path) -> None:
+    """ConfigError when services are being started there."""
+    if folder.is_dir():
+        with alone(folder):
+            forget_jobs(folder)

@@ -18,6 +18,7 @@ from riprap.controller import ensemble
 from riprap.engine.cli.options import json_option, label_option, own_ensemble_option
 from riprap.engine.services.state import (
     ServiceState,
+    alone,
     read_state,
     remove_state,
     started_ticks,
@@ -111,7 +112,8 @@ def _start(
     arguments += ["--zookeeper", zookeeper] if zookeeper else []
     arguments += [part for label in labels for part in ("--label", label)]
     log_path = folder / "up.log"
-    with log_path.open("wb") as log:
+    with log_path.open("ab") as log:
+        begun = log.tell()
         supervisor = subprocess.Popen(
             [sys.executable, "-P", "-m", "riprap.engine.cli.main", *arguments],
             stdin=subprocess.DEVNULL,
@@ -124,7 +126,8 @@ def _start(
         if supervisor.poll() is not None or time.monotonic() > deadline:
             supervisor.kill()
             supervisor.wait()
-            raise RiprapError(f"the services did not start\n{log_path.read_text().strip()}", f"see {folder}")
+            told = log_path.read_bytes()[begun:].decode(errors="replace").strip()
+            raise RiprapError(f"the services did not start\n{told}", f"see {folder}")
         time.sleep(0.02)
     return state
 
@@ -139,23 +142,24 @@ def _serve(zookeeper: str | None, standby: int, port: int, address: str, backups
 
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    servers = servers_of_cluster(folder, backups, address)
-    hosts = (this_host(read_labels(labels)),)
-    services = Services(folder, zookeeper, standby, port, address, hosts, on_restart=_note_restart, backups=servers)
-    try:
-        keys = own_authority().id
-        services.start()
-        if not zookeeper:  # the user's own was taken before the services began
-            _take_ensemble(services.zookeeper)  # before anybody is told where it is
-        state = _own_state(services.zookeeper, folder, [server.address for server in servers], keys)
-        write_state(state)
-        while True:
-            services.supervise()
-            state = _follow_keys(services, state)
-            time.sleep(SUPERVISE_EVERY_S)
-    finally:
-        services.stop()
-        remove_state()
+    with alone(folder):
+        servers = servers_of_cluster(folder, backups, address)
+        hosts = (this_host(read_labels(labels)),)
+        services = Services(folder, zookeeper, standby, port, address, hosts, on_restart=_note_restart, backups=servers)
+        try:
+            keys = own_authority().id
+            services.start()
+            if not zookeeper:  # the user's own was taken before the services began
+                _take_ensemble(services.zookeeper)  # before anybody is told where it is
+            state = _own_state(services.zookeeper, folder, [server.address for server in servers], keys)
+            write_state(state)
+            while True:
+                services.supervise()
+                state = _follow_keys(services, state)
+                time.sleep(SUPERVISE_EVERY_S)
+        finally:
+            services.stop()
+            remove_state()
 
 
 def _follow_keys(services: Services, state: ServiceState) -> ServiceState:

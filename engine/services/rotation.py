@@ -17,8 +17,6 @@ So whatever came before, the command first brings the cluster under what is in t
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -34,7 +32,7 @@ from riprap.controller import session
 from riprap.controller.ownership import depose_others, give_to
 from riprap.controller.phases import TERMINAL
 from riprap.engine.services.cluster import open_client
-from riprap.engine.services.state import ServiceState, find_zookeeper, read_state
+from riprap.engine.services.state import ServiceState, find_zookeeper, locked, read_state
 
 SETTLE_S = 60.0
 LOOK_EVERY_S = 0.1
@@ -52,7 +50,8 @@ def rotate() -> Rotated:
     """Replace the keys of this host's cluster. ConfigError when there is none here; RiprapError when an agent cannot be
     reached (then nothing has changed), or does not come back."""
     state = find_cluster()
-    with _alone(Path(state.folder)):
+    refusal = ConfigError("the keys are being changed already", "wait for the other command")
+    with locked(Path(state.folder) / LOCK, refusal):
         settle()
         coming = Authority(secrets.token_bytes(SECRET_BYTES))
         hosts = announce(coming)
@@ -160,16 +159,3 @@ def _not_back(missing: Collection[str]) -> RiprapError:
         " former ones still open ZooKeeper",
         "see their logs; give the command again once they are back, or were ended",
     )
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError("the keys are being changed already", "wait for the other command") from error
-        yield
-    finally:
-        os.close(descriptor)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from riprap.controller import ensemble
 from riprap.engine.services.backup_servers import STORAGE
 
 ZOOKEEPER_DATA = ".zookeeper"
+LOCK = "up.lock"
 PF_EXITING = 0x4  # <linux/sched.h>
 
 
@@ -40,6 +44,29 @@ def state_folder() -> Path:
     """The directory of the state and of the services' logs: $XDG_RUNTIME_DIR/riprap, else ~/.riprap."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime) / "riprap" if runtime else Path.home() / ".riprap"
+
+
+@contextlib.contextmanager
+def locked(file: Path, refusal: ConfigError) -> Iterator[None]:
+    """Hold a lock of the kernel's, which ends with the process; raises `refusal` while another process holds it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise refusal from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def alone(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Be the only one who has services in that folder, or removes what they left; ConfigError when another is."""
+    refusal = ConfigError(
+        "the services of this host are being started or stopped by another command",
+        "wait for its end, and give this one again",
+    )
+    return locked(folder / LOCK, refusal)
 
 
 def write_state(state: ServiceState) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cli_harness import UNTIL_HURRIED, WORD_COUNT, Cli, await_that, change_rows, hurry, paced, write_topology
 
+from riprap.engine.services.state import alone
 from riprap.operators.learning.estimators import load_model, to_estimator
 
 SHARED_ENSEMBLE = True
@@ -219,3 +220,27 @@ def test_a_cluster_from_up_to_down(cli: Cli, capfd: pytest.CaptureFixture[str]) 
     assert said("down") == "down\n"
     cli.await_no_process()
     assert said("down") == "nothing is up on this host\n"
+
+
+def test_of_two_who_start_the_services_at_once_one_does_and_nothing_is_lost_sight_of(cli: Cli) -> None:
+    both = [cli.start("up", "--standby", "0") for _ in range(2)]
+    told = [process.communicate(timeout=120) for process in both]
+    assert 0 in [process.returncode for process in both], told
+    for process, (out, err) in zip(both, told, strict=True):
+        assert "up: " in out if process.returncode == 0 else "being started or stopped by another command" in err
+    log = (cli.directory / "runtime" / "riprap" / "up.log").read_text()
+    assert "starting it again" not in log and "ZooKeeper ended" not in log, "they were in each other's way"
+    cli.ask("down")
+    cli.await_no_process()
+
+
+def test_services_that_are_being_started_are_left_alone(cli: Cli) -> None:
+    folder = cli.directory / "runtime" / "riprap"
+    (folder / ".zookeeper").mkdir(parents=True)
+    with alone(folder):
+        for command in (("down",), ("up", "--foreground")):
+            ended = cli.answer(*command)
+            assert ended.returncode == 2 and "being started or stopped by another command" in ended.stderr
+    assert (folder / ".zookeeper").is_dir(), "the jobs of whoever starts them"
+    assert cli.ask("down") == "nothing is up on this host\n"
+    assert not (folder / ".zookeeper").exists()
