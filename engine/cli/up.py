@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from riprap.codec.errors import RiprapError
+from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.json_text import to_json
 from riprap.controller import ensemble
 from riprap.engine.cli.options import json_option, label_option, own_ensemble_option
@@ -127,6 +127,8 @@ def _start(
             supervisor.kill()
             supervisor.wait()
             told = log_path.read_bytes()[begun:].decode(errors="replace").strip()
+            if supervisor.returncode == ConfigError.exit_code:
+                raise ConfigError(told.rpartition("error: ")[2])  # with its remedy
             raise RiprapError(f"the services did not start\n{told}", f"see {folder}")
         time.sleep(0.02)
     return state

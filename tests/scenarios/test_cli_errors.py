@@ -286,9 +286,11 @@ def test_a_port_that_is_taken(cli: Cli) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
-        ended = cli.run("up", "--foreground", "--port", port)
-    assert ended.returncode == 2
-    assert f"port {port} on 127.0.0.1 cannot be used" in ended.stderr and ended.stderr.count("error: ") == 1
+        for foreground in (["--foreground"], []):
+            ended = cli.run("up", "--port", port, *foreground)
+            assert ended.returncode == 2
+            assert f"port {port} on 127.0.0.1 cannot be used" in ended.stderr and ended.stderr.count("error: ") == 1
+            assert ended.stderr.count("remedy: ") == 1, "which is not to look for the message that stands there"
     cli.await_no_process()
 
 
