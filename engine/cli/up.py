@@ -65,11 +65,11 @@ def command(
     state = read_state()
     if state is None and zookeeper:
         _take_ensemble(zookeeper)
+    if state is None:
+        address = _own_address(address, zookeeper)
     if state is None and foreground:
         _serve(zookeeper, standby, port, address, backups, labels)
         return
-    if state is None:
-        address = _own_address(address, zookeeper)
     already = state is not None
     state = state or _start(zookeeper, standby, port, address, backups, labels)
     if as_json:

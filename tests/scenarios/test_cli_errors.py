@@ -93,6 +93,8 @@ def written(directory: Path) -> set[Path]:
         (["backup", "--listen", "10.0.0.7:7070", "--storage", "kept"], "--listen 10.0.0.7:7070: not an address"),
         (["submit", "job.yaml"], "no cluster runs on this host"),
         (["status"], "no cluster runs on this host"),
+        (["up", "--address", "192.0.2.1"], "--address 192.0.2.1: not an address of this host"),
+        (["up", "--foreground", "--address", "192.0.2.1"], "--address 192.0.2.1: not an address of this host"),
         (["kill", "trial", "processor"], "'processor' is not a worker id"),
         (["logs", "runs/none"], "runs/none is not a run directory"),
         (["prep", "higgs", "none.csv", "--out", "out"], "none.csv"),
