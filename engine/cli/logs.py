@@ -47,7 +47,7 @@ def command(job: str, worker: str | None, follow: bool, zookeeper: str | None) -
 
 
 class LogTail:
-    """Hands out a growing file's lines, each once."""
+    """Hands out a growing file's lines, each once, also when its agent moves them to NAME.old (`bound_log`)."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,7 +55,15 @@ class LogTail:
 
     def lines(self, final: bool) -> Iterator[str]:
         """Lines that are complete since the last call; with `final` an unfinished last one too."""
-        with self._path.open("rb") as stream:
+        if self._path.stat().st_size < self._offset:
+            moved = self._path.with_name(f"{self._path.name}.old")
+            if moved.exists():
+                yield from self._read(moved, final=True)
+            self._offset = 0
+        yield from self._read(self._path, final)
+
+    def _read(self, path: Path, final: bool) -> Iterator[str]:
+        with path.open("rb") as stream:
             stream.seek(self._offset)
             for line in stream:
                 if not line.endswith(b"\n") and not final:

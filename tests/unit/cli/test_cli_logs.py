@@ -6,6 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from riprap.codec.files import bound_log
 from riprap.engine.cli.logs import LogTail
 from riprap.engine.cli.main import riprap
 
@@ -20,6 +21,20 @@ def test_a_line_counts_once_its_end_is_there(tmp_path: Path) -> None:
     assert list(tail.lines(final=False)) == ["two"]
     assert list(tail.lines(final=True)) == ["three"]
     assert list(tail.lines(final=True)) == []
+
+
+def test_a_log_that_its_agent_bounds_is_followed_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("one\ntwo\n")
+    tail = LogTail(path)
+    assert list(tail.lines(final=False)) == ["one", "two"]
+    for number in range(2):
+        with path.open("a") as stream:
+            stream.write(f"last {number}\n")
+        assert bound_log(path, bytes_max=1)
+        with path.open("a") as stream:
+            stream.write("1\n")
+        assert list(tail.lines(final=False)) == [f"last {number}", "1"]
 
 
 def test_all_workers_or_one(tmp_path: Path) -> None:
