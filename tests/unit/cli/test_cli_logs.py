@@ -28,13 +28,12 @@ def test_a_log_that_its_agent_bounds_is_followed_on(tmp_path: Path) -> None:
     path.write_text("one\ntwo\n")
     tail = LogTail(path)
     assert list(tail.lines(final=False)) == ["one", "two"]
-    for number in range(2):
+    for first, last in (("1", "three"), ("", "two")):
         with path.open("a") as stream:
-            stream.write(f"last {number}\n")
+            stream.write(f"{last}\n")
         assert bound_log(path, bytes_max=1)
-        with path.open("a") as stream:
-            stream.write("1\n")
-        assert list(tail.lines(final=False)) == [f"last {number}", "1"]
+        path.write_text(f"{first}\n")
+        assert list(tail.lines(final=False)) == [last, first]
 
 
 def test_all_workers_or_one(tmp_path: Path) -> None:
