@@ -111,6 +111,7 @@ def riprap(context: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit: 0 done, 1 failed, 2 wrong command or configuration, 130 interrupted."""
+    _open_closed_streams()
     os.environ.update(SINGLE_THREADED | os.environ)
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
@@ -122,6 +123,16 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = _exit_code(error)
     _discard_output_if_closed()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """Have streams that the caller has closed read and write nothing, as our children's: the next files that are opened
+    would take their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode)  # noqa: SIM115 - as long as the process lives
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 def _interrupt(signum: int, frame: Any) -> None:

@@ -311,6 +311,15 @@ def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
     process.wait(120)
 
 
+@pytest.mark.parametrize("closed", ["<&- >&-", ">&-", "<&- >&- 2>&-"])
+def test_a_caller_that_has_closed_the_streams_is_served_alike(cli: Cli, closed: str) -> None:
+    wrapper = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    assert cli.run("--help", wrapper=wrapper).returncode == 0
+    refused = cli.run("status", wrapper=wrapper)
+    told = "" if "2>&-" in closed else cli.run("status").stderr
+    assert refused.returncode == 2 and refused.stderr == told
+
+
 def test_an_unexpected_error_is_short_and_keeps_its_traceback(cli: Cli) -> None:
     (cli.directory / "sitecustomize.py").write_text(
         "import riprap.engine.services.state as state\ndef broken(given):\n    raise LookupError('a bug')\n"
