@@ -106,12 +106,20 @@ class Authority:
         return hmac.digest(self.secret, "\0".join(("riprap 1", *name)).encode(), "sha256")
 
 
+def home() -> Path:
+    """The user's home directory; ConfigError when there is none: files of ours would be strewn over working ones."""
+    found = os.path.expanduser("~")
+    if not os.path.isabs(found):
+        raise ConfigError(f"user {os.geteuid()} has no home directory", "set HOME to a folder of yours")
+    return Path(found)
+
+
 def keys_folder() -> Path:
-    """$RIPRAP_KEYS, or `riprap` in the user's configuration folder (XDG base directories)."""
+    """$RIPRAP_KEYS, or `riprap` in the user's configuration folder (XDG base directories); ConfigError without one."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named)
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path(os.path.expanduser("~"), ".config")) / "riprap"
+    return (Path(base) if base.startswith("/") else home() / ".config") / "riprap"
 
 
 @functools.cache

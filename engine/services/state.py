@@ -14,6 +14,7 @@ from pathlib import Path
 from riprap.codec.errors import ConfigError
 from riprap.codec.files import replace
 from riprap.codec.json_text import to_json
+from riprap.codec.trust.keys import home
 from riprap.controller import ensemble
 from riprap.engine.services.backup_servers import STORAGE
 
@@ -41,9 +42,9 @@ class ServiceState:
 
 
 def state_folder() -> Path:
-    """The directory of the state and of the services' logs: $XDG_RUNTIME_DIR/riprap, else ~/.riprap."""
+    """The directory of the state and of the services' logs: $XDG_RUNTIME_DIR/riprap, else ~/.riprap; ConfigError."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime) / "riprap" if runtime else Path.home() / ".riprap"
+    return Path(runtime) / "riprap" if runtime else home() / ".riprap"
 
 
 @contextlib.contextmanager

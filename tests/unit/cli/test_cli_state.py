@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from riprap.codec.errors import ConfigError
+from riprap.codec.trust.keys import FOLDER_VARIABLE, keys_folder
 from riprap.controller import ensemble
 from riprap.engine.services.state import (
     ServiceState,
@@ -18,6 +19,7 @@ from riprap.engine.services.state import (
     read_state,
     remove_state,
     started_ticks,
+    state_folder,
     write_state,
 )
 
@@ -97,3 +99,17 @@ def test_jobs_are_forgotten_with_their_zookeeper_and_not_without(folder: Path) -
     (folder / ".zookeeper").mkdir()
     forget_jobs(folder)
     assert [path.name for path in folder.iterdir()] == ["logs"]
+
+
+@pytest.mark.parametrize("home", ["relative", None])
+def test_a_user_without_a_home_is_told_so(home: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("XDG_RUNTIME_DIR", FOLDER_VARIABLE, "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    if home:
+        monkeypatch.setenv("HOME", home)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    for folder in (state_folder, keys_folder):
+        with pytest.raises(ConfigError, match="has no home directory") as caught:
+            folder()
+        assert "HOME" in caught.value.remedy
