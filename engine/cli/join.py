@@ -14,12 +14,15 @@ def command(token: str | None) -> None:
     Example:
       riprap join && riprap agent --zookeeper 10.0.0.7:2181
     """
-    from riprap.codec.trust.keys import keys_folder
+    from riprap.codec.errors import ConfigError
+    from riprap.codec.trust.keys import FOLDER_VARIABLE, is_off, keys_folder
     from riprap.codec.trust.reader import adopt_reader
     from riprap.codec.trust.rotation import adopt_after
     from riprap.codec.trust.tokens import Token
     from riprap.controller.joining import join
 
+    if is_off():
+        raise ConfigError("security is off here, so no keys are kept", f"unset {FOLDER_VARIABLE}")
     joined = join(Token.read((token or click.prompt("token", hide_input=True)).strip()))
     if joined.reader:
         adopt_reader(joined.reader, keys_folder())

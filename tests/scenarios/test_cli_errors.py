@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from cli_harness import Cli, change_rows, write_topology
 
+from riprap.codec.trust.keys import FOLDER_VARIABLE, OFF
+from riprap.codec.trust.tokens import Token
+
 OPERATOR_THAT_CANNOT_BE_IMPORTED = "import nothing_of_that_name\n"
 
 
@@ -309,6 +312,12 @@ def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
     process.stdout.close()
     assert "Traceback" not in process.stderr.read()
     process.wait(120)
+
+
+def test_keys_are_not_kept_where_security_is_off(cli: Cli) -> None:
+    token = Token("tcp://127.0.0.1:1", b"x" * 40, b"y" * 40).text()
+    refused = cli.answer("join", token, environment={FOLDER_VARIABLE: OFF})
+    assert refused.returncode == 2 and "security is off here, so no keys are kept" in refused.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&- >&-", ">&-", "<&- >&- 2>&-"])
