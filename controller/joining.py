@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import zmq
 
-from riprap.codec.errors import FrameError, RiprapError
+from riprap.codec.errors import ConfigError, FrameError, RiprapError
 from riprap.codec.trust.curve import call_with
 from riprap.codec.trust.reader import ReaderKeys
 from riprap.codec.trust.tokens import REMEDY, Token
@@ -29,12 +29,16 @@ class Joined(NamedTuple):
 
 
 def join(token: Token, timeout_s: float = JOIN_TIMEOUT_S) -> Joined:
-    """Ask the leader that issued the token; RiprapError when it does not answer, as to a worthless token."""
+    """Ask the leader that issued the token; RiprapError when it does not answer, as to a worthless token;
+    ConfigError when the token names no address."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as caller:
         caller.setsockopt(zmq.LINGER, 0)
         caller.setsockopt(zmq.MAXMSGSIZE, messages.MESSAGE_BYTES_MAX)
         call_with(caller, token.pair, token.controller)
-        caller.connect(token.endpoint)
+        try:
+            caller.connect(token.endpoint)
+        except zmq.ZMQError as error:
+            raise ConfigError(f"the token was changed on its way: {error}", REMEDY) from error
         caller.send(messages.pack({"type": "join", "id": 1}))
         if caller.poll(int(timeout_s * 1000)):
             return _read(caller.recv())

@@ -14,6 +14,7 @@ from riprap.codec.errors import ConfigError, FrameError
 from riprap.codec.trust.keys import AGENT, CLIENT, CONTROLLER, Authority, adopt, open_authority
 from riprap.codec.trust.reader import READER, ReaderKeys, adopt_reader, own_reader
 from riprap.codec.trust.tokens import JOINER, PREFIX, SECRET, TOKENS_MAX, Token, Tokens
+from riprap.controller.joining import join
 from riprap.controller.welcome import QUESTIONS, Welcome
 
 OURS = Authority(b"s" * 32)
@@ -39,6 +40,13 @@ def test_a_token_is_one_word_that_reads_back() -> None:
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="no token") as caught:
         Token.read(text)
+    assert "riprap token" in caught.value.remedy
+
+
+@pytest.mark.parametrize("endpoint", ["tcp//10.0.0.7:4711", "tcq://10.0.0.7:4711", "tcp:\0", ""])
+def test_a_token_whose_address_was_changed_is_refused(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match="changed on its way") as caught:
+        join(TOKEN._replace(endpoint=endpoint), timeout_s=0.01)
     assert "riprap token" in caught.value.remedy
 
 
