@@ -121,15 +121,28 @@ def _start(
             stderr=log,
             start_new_session=True,
         )
+    try:
+        state = _await_state(supervisor)
+    except KeyboardInterrupt:
+        supervisor.terminate()
+        supervisor.wait()
+        raise
+    if state is None:
+        told = log_path.read_bytes()[begun:].decode(errors="replace").strip()
+        if supervisor.returncode == ConfigError.exit_code:
+            raise ConfigError(told.rpartition("error: ")[2])  # with its remedy
+        raise RiprapError(f"the services did not start\n{told}", f"see {folder}")
+    return state
+
+
+def _await_state(supervisor: subprocess.Popen[bytes]) -> ServiceState | None:
+    """The state that a supervisor writes once all is up; None when it has ended, or was ended for it took too long."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while (state := read_state()) is None:
         if supervisor.poll() is not None or time.monotonic() > deadline:
             supervisor.kill()
             supervisor.wait()
-            told = log_path.read_bytes()[begun:].decode(errors="replace").strip()
-            if supervisor.returncode == ConfigError.exit_code:
-                raise ConfigError(told.rpartition("error: ")[2])  # with its remedy
-            raise RiprapError(f"the services did not start\n{told}", f"see {folder}")
+            return None
         time.sleep(0.02)
     return state
 

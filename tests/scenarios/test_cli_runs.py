@@ -244,3 +244,13 @@ def test_services_that_are_being_started_are_left_alone(cli: Cli) -> None:
     assert (folder / ".zookeeper").is_dir(), "the jobs of whoever starts them"
     assert cli.ask("down") == "nothing is up on this host\n"
     assert not (folder / ".zookeeper").exists()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGHUP])
+def test_services_whose_start_is_interrupted_are_ended(cli: Cli, signum: signal.Signals) -> None:
+    starting = cli.start("up")
+    await_that(lambda: bool(cli.pids_of("controller")), 60, lambda: f"{cli.commands()}")
+    starting.send_signal(signum)
+    assert starting.wait(60) == 130
+    cli.await_no_process(20)
+    assert cli.ask("down") == "nothing is up on this host\n"
