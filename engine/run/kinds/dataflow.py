@@ -46,7 +46,10 @@ class DataflowJobs(JobKind):
     reads_live = True
 
     def job_problems(self, draft: Draft, operators: Iterable[str]) -> Iterator[Problem]:
-        """A scheme that codes a job as a whole: what it would want of the edges is none of the user's business."""
+        """A scheme that codes a job as a whole, whose wishes of the edges are none of the user's business; and edges
+        that leave tasks alone."""
+        if draft.whole:
+            yield from _joint_problems(draft.topology)
         paths = list(operators)
         if draft.scheme is None or draft.scheme in self.schemes or not paths:
             return
@@ -97,6 +100,25 @@ class DataflowJobs(JobKind):
         from riprap.engine.run.kinds.dataflow_trial import outcomes  # a job that is run needs none of it
 
         return outcomes(topology, schema, items, complaints)
+
+
+def _joint_problems(topology: Topology) -> Iterator[Problem]:
+    """Tasks that would send to nobody, or hear nobody and so never close a window."""
+    coded = coded_stages(topology)
+    for edge in topology.shape.data_edges:
+        up, down = (topology.stages[name].parallelism for name in (edge.upstream, edge.downstream))
+        if not coded.keys().isdisjoint((edge.upstream, edge.downstream)):
+            continue  # dealt as the code wants it
+        if edge.partitioning == "split" and up > down:
+            alone = f"{edge.upstream}.{down} would send to nobody"
+            expected = f"at least {up} tasks of {edge.downstream}, or merge"
+        elif edge.partitioning == "merge" and up < down:
+            alone = f"nobody would send to {edge.downstream}.{up}"
+            expected = f"at most {up} tasks of {edge.downstream}, or split"
+        else:
+            continue
+        wrong = f"is {edge.partitioning}, but {edge.upstream} has {up} tasks and {edge.downstream} {down}: {alone}"
+        yield Problem(("edges", edge.index, "partitioning"), wrong, expected)
 
 
 def _made_problems(draft: Draft, name: str) -> Iterator[Problem]:

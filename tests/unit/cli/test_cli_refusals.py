@@ -196,3 +196,26 @@ def test_a_scheme_of_other_operators_names_those_that_fit(shards: Path, tmp_path
         "expected one of none, approximate, barrier, mini_batch, partially_active, reactive, stop_the_world,"
         " upstream_backup"
     )
+
+
+def test_tasks_that_an_edge_leaves_alone_are_refused(shards: Path, tmp_path: Path) -> None:
+    """One that sends to nobody could not say what it has, one that hears nobody would never close a window."""
+    full = ("to: find, partitioning: full", "to: merge, partitioning: full")
+    text = WORDS.replace("SHARDS", str(shards))
+    found = problems(text.replace(full[0], "to: find, partitioning: merge"), tmp_path)
+    said = "is merge, but read has 2 tasks and find 4: nobody would send to find.2"
+    assert found == [f"9: edges.0.partitioning: {said}; expected at most 2 tasks of find, or split"]
+    found = problems(text.replace(full[1], "to: merge, partitioning: split"), tmp_path)
+    said = "is split, but find has 4 tasks and merge 2: find.2 would send to nobody"
+    assert found == [f"10: edges.1.partitioning: {said}; expected at least 4 tasks of merge, or merge"]
+    fitting = text.replace(full[0], "to: find, partitioning: split").replace(full[1], "to: merge, partitioning: merge")
+    (tmp_path / "job.yaml").write_text(fitting)
+    load(tmp_path / "job.yaml", (), [operator_problems])
+
+
+def test_adapters_find_their_tasks_whatever_the_partitioning(shards: Path, tmp_path: Path) -> None:
+    wide = ('operator: "shard_source:ShardSource"', 'operator: "shard_source:ShardSource", parallelism: 2')
+    pairs = ('operator: "kmeans:Model"', 'operator: "kmeans:Model", parallelism: 2')
+    one = ("parallelism: 3", "parallelism: 1")
+    (tmp_path / "job.yaml").write_text(job(shards, wide, pairs, one, ("scheme: erasure", "scheme: none")))
+    load(tmp_path / "job.yaml", (), [operator_problems])
