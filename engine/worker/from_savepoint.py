@@ -38,7 +38,7 @@ class FormerTasks:
         }
         self._tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
         self.same = self._is_same(self.me.stage)
-        names = [self.me] if self.same else former.tasks(self.me.stage)
+        names = [self.me.primary] if self.same else former.tasks(self.me.stage)
         self.parts = [savepoint.part(worker) for worker in names]
         self.progress = [TaskProgress.unpack(dict(part.meta["progress"])) for part in self.parts]
 

@@ -362,8 +362,7 @@ class DataflowSimulation(Simulation):
     def _run(self) -> np.ndarray:
         for _ in range(0, STEPS_MAX, LOOK_STEPS):
             for sink in self.sinks:
-                node = self.nodes[sink]
-                if not (node.alive and node.task.done):
+                if not self.is_done(sink):
                     break
                 assert len(self.announced[sink]) == self.case.windows, f"{sink} is done and has not announced all"
             else:
@@ -371,6 +370,10 @@ class DataflowSimulation(Simulation):
             for _ in range(LOOK_STEPS):
                 self.step()
         raise AssertionError(f"seed {self.seed}: not done after {STEPS_MAX} steps\n" + self.standing())
+
+    def is_done(self, sink: WorkerId) -> bool:
+        """True when a destination says that it is."""
+        return bool(self.nodes[sink].alive and self.nodes[sink].task.done)
 
     def step(self) -> None:
         """The next thing that happens."""

@@ -57,6 +57,11 @@ class Writing:
     def announced(self) -> int:
         return self._files.epochs[-1][0] if self._files.epochs else 0
 
+    def begin(self, epoch: int, items: int) -> None:
+        """All up to this window was told by the job whose savepoint this one begins from."""
+        if epoch and not self._files.epochs:
+            self._files.epochs += [*((before, 0) for before in range(1, epoch)), (epoch, items)]
+
     def cut(self, rows: int) -> None:
         self._files.lost += max(0, rows - len(self._files.rows))
         del self._files.rows[rows:]
@@ -92,6 +97,11 @@ class Copied(DataflowSimulation):
         files = self.files.setdefault(sink.primary, Files())
         writing: Any = Writing(files)
         return StandbyOutputs(sink, lambda: writing.announced, files.at, lambda: writing)
+
+    def is_done(self, sink: WorkerId) -> bool:
+        """A copy says so when it writes, as workers do (engine/worker/worker.py)."""
+        writer = self.nodes[self.writers[sink.primary]]
+        return super().is_done(sink) and bool(writer.task.journal.writes)
 
     def _tell_role(self, worker: WorkerId) -> None:
         """As a view does, which the worker may hear late, or not at all."""

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from dataflow_jobs import BEHIND_FEEDBACK, SHAPES
+from dataflow_jobs import BEHIND_FEEDBACK, KEYS, SHAPES
 from dataflow_simulator import DataflowCase, DataflowNode, DataflowSimulation, run_or_replay
 from pairs import IS_WHOLE
 from test_dataflow_sim import CASES as ALL_CASES
 from test_dataflow_sim import EXACT, errors
+from test_destination_replicas_sim import Copied
 
 from riprap.backupserver.savepoint import FORMAT, MANIFEST, read_savepoint
 from riprap.codec.blocks import Block
@@ -165,6 +167,32 @@ def test_a_job_that_begins_behind_the_last_window_ends(scheme: str, tmp_path: Pa
     simulation = Begun(DataflowCase(EXACT[scheme], "windows", **short, log=[]), FIRST, tmp_path)
     run_or_replay(simulation, __file__, f"behind_the_last_window and {scheme}")
     assert not errors(simulation).any()
+
+
+class BegunWithReplicas(Begun, Copied):
+    """The same, where destinations have replicas too."""
+
+    def totals(self) -> np.ndarray:
+        return sum(self.nodes[sink].task.operator.state.get(np.arange(KEYS)) for sink in self.sinks if not sink.copy)
+
+
+@pytest.mark.parametrize("tasks", [{}, {"b": 5, "c": 3}], ids=["as it was", "rescaled"])
+def test_replicas_begin_from_the_part_of_their_task(tasks: dict[str, int], tmp_path: Path) -> None:
+    short, begun_behind = LONG | {"items": 240, "windows": 8}, 0
+    for seed in range(FIRST, FIRST + SEEDS + 1):
+        directory = tmp_path / str(seed)
+        Saving(DataflowCase(MAKERS["aligned"], "keyed", **short, log=[]), seed, directory).run_to_savepoint()
+        scheme = EXACT["partially_active"] | {"replicate": ["a.0", "b", "c.1"]}
+        case = DataflowCase(scheme, with_tasks("keyed", tasks), **short, **KILLS, log=[])
+        simulation = BegunWithReplicas(case, seed, directory)
+        run_or_replay(simulation, __file__, "replicas_begin")
+        assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
+        for sink, files in simulation.files.items():
+            assert [window for window, _ in files.epochs] == list(range(1, case.windows + 1)), f"seed {seed}: {sink}"
+        told = sum(items for files in simulation.files.values() for _, items in files.epochs)
+        assert told == simulation.items, f"seed {seed}: the windows hold {told} items"
+        begun_behind += read_savepoint(directory).fields(WorkerId("a", 0))["progress"]["epoch"] > 0
+    assert begun_behind, "no savepoint held a window: the case says nothing"
 
 
 LARGE = [
