@@ -8,23 +8,20 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from riprap.configs import topology
 from riprap.configs.declared import TopologySection
-from riprap.configs.limits import JobLimits
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
 from riprap.configs.schemes import CODES, SCHEMES
-from riprap.configs.sections import BackupOptions, Input, LinkOptions, PlacementOptions, StageOptions
+from riprap.configs.sections import Input, StageOptions
 from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import Topology
 
 SECTIONS: dict[FieldPath, type[TopologySection]] = {
     (): Topology,
-    ("input",): Input,
+    **{(name,): section for name, section in topology.SECTIONS.items()},
     ("stages", "*"): StageOptions,
+    ("stages", "*", "input"): Input,
     ("edges", "*"): EdgeSection,
-    ("links",): LinkOptions,
-    ("backup",): BackupOptions,
-    ("cluster",): JobLimits,
-    ("placement",): PlacementOptions,
 }
 """The section class that describes the mapping at a path; `*` stands for a stage's name or an edge's number."""
 

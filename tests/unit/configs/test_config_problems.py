@@ -112,6 +112,11 @@ CASES = {
         ("shard_source:ShardSource", 'shard_source:ShardSource\n    input: {path: "a\\0b"}'),
         *(8, "stages.source.input.path", "without a zero byte"),
     ),
+    "output key": (("seed: 7", "output: {pth: rows}"), 4, "output.pth", "expected one of path, format"),
+    "key of a stage's input": (
+        ("shard_source:ShardSource", "shard_source:ShardSource\n    input: {pth: SHARDS}"),
+        *(8, "stages.source.input.pth", "did you mean path?"),
+    ),
     "no input": (("path: SHARDS", "path: data/kdd12/train"), 2, "input.path", "riprap prep kdd12 training.txt --out"),
 }
 
