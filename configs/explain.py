@@ -64,6 +64,9 @@ TYPES = {
 BOUNDS = {"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}"}
 BOUNDS |= {"greater_than": "more than {gt}", "less_than": "less than {lt}"}
 
+LENGTHS = {"too_long": "at most {max_length} of them", "too_short": "at least {min_length} of them"}
+LENGTHS |= {"string_too_short": "text that is not empty"}
+
 
 def general(path: FieldPath) -> FieldPath:
     """`path` with names of stages, and numbers, replaced by `*`."""
@@ -122,8 +125,8 @@ def _expected(path: FieldPath, details: ErrorDetails) -> str:
         return PATTERNS_EXPLAINED.get(general(path), "text of the form {pattern}".format(**context))
     if kind == "literal_error":
         return "one of " + context["expected"].replace("'", "").replace(" or ", ", ")
-    if kind == "too_long":
-        return "at most {max_length} of them".format(**context)
+    if kind in LENGTHS:
+        return LENGTHS[kind].format(**context)
     return TYPES.get(kind, details["msg"])
 
 

@@ -133,11 +133,27 @@ class LinkOptions(TopologySection):
     """The most memory that one worker shares for that; payloads that find no room go over sockets."""
 
 
+def _number_or_addresses() -> Any:
+    from pydantic import ValidationError, WrapValidator
+    from pydantic_core import PydanticCustomError
+
+    def checked(value: Any, one_of_both: Callable[[Any], Any]) -> Any:
+        try:
+            return one_of_both(value)
+        except ValidationError:  # a complaint for each of the two, of which one is never meant
+            expected = "a number from 0 to 5, or a list of 1 to 5 addresses such as tcp://HOST:PORT"
+            raise PydanticCustomError("servers", expected) from None
+
+    number = Annotated[int, Bounds(ge=0, le=5)]
+    addresses = Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)]
+    return Annotated[number | addresses, WrapValidator(checked)]
+
+
 @dataclass(frozen=True)
 class BackupOptions(TopologySection):
     """The place where sinks and persisting schemes keep their states and items."""
 
-    servers: Annotated[int, Bounds(ge=0, le=5)] | Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)] = 1
+    servers: Annotated[int | list[str], Written(_number_or_addresses, lambda found: found)] = 1
     """Number that the launcher starts on its host (0: none, and lost sinks cannot be restored), or the addresses of
     servers that run."""
     storage: PathText | None = None

@@ -22,6 +22,21 @@ CASES = {
     "job missing": (("job: trial\n", ""), 1, "job", "missing"),
     "repeat zero": (("repeat: 1", "repeat: 0"), 2, "input.repeat", "is 0; expected at least 1"),
     "limit text": (("limit: null", "limit: all"), 2, "input.limit", "'all'; expected a whole number"),
+    "input path empty": (("path: SHARDS", 'path: ""'), 2, "input.path", "is ''; expected text that is not empty"),
+    "cpus of none": (
+        ("parallelism: 6", "cpus: []"),
+        *(10, "stages.processor.cpus", "is []; expected at least 1 of them"),
+    ),
+    "backup servers of one address": (
+        ("seed: 7", "backup: {servers: tcp://10.0.0.7:7070}"),
+        *(4, "backup.servers", "expected a number from 0 to 5, or a list of 1 to 5 addresses such as tcp://HOST:PORT"),
+    ),
+    "too many backup servers": (("seed: 7", "backup: {servers: 6}"), 4, "backup.servers", "is 6; expected a number"),
+    "backup servers by a truth": (("seed: 7", "backup: {servers: true}"), 4, "backup.servers", "is True; expected a"),
+    "address of a backup server": (
+        ("seed: 7", "backup: {servers: [10.0.0.7]}"),
+        *(4, "backup.servers", "is ['10.0.0.7']; expected a number from 0 to 5, or a list"),
+    ),
     "input key": (("repeat: 1", "repeats: 1"), 2, "input.repeats", "did you mean repeat?"),
     "input no mapping": (("{path: SHARDS, repeat: 1, limit: null}", "SHARDS"), 2, "input", "expected a mapping"),
     "micro_batch float": (("micro_batch: 1000", "micro_batch: 1e3"), 3, "micro_batch", "expected a whole number"),
