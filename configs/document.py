@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarbool import ScalarBoolean
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from riprap.codec.errors import ConfigError
 from riprap.configs.problems import FieldPath, shown
@@ -19,6 +21,9 @@ NODES_MAX = 100_000
 """Aliases can make a small file expand without end; nothing that people write comes near either bound."""
 INTEGER_BITS_MAX = 14_000
 """Python refuses to print a number of more than 4300 digits, and so no message could show it."""
+
+LINE_MAX = 1 << 30
+"""Lines are never folded: what is folded within quotes is not always read back as it was, and a folded key never."""
 
 
 class Document:
@@ -90,6 +95,23 @@ def parse_scalar(text: str) -> Any:
     except (YAMLError, ValueError, RecursionError) as error:
         wrong, remedy = f"--set: {shown(text)} is not a YAML value", "quote it, for example PATH='\"a: b\"'"
         raise ConfigError(wrong, remedy) from error
+
+
+def written_document(values: Any) -> str:
+    """The text of plain values, a value a line in their order, from which `parse_document` reads the same values."""
+    yaml, text = YAML(typ="rt"), StringIO()  # the round-trip writer keeps the order of keys
+    yaml.width = LINE_MAX
+    yaml.dump(_quoted(values), text)
+    return text.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """The same, with text that YAML might break into lines in double quotes, where it is escaped."""
+    if isinstance(value, dict):
+        return {_quoted(key): _quoted(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_quoted(one) for one in value]
+    return DoubleQuotedScalarString(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 def _scalar(value: Any) -> Any:

@@ -9,7 +9,6 @@ summary = job.run(out="runs/words")     # or run = job.start(), and look at it w
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.files import replace as replace_file
-from riprap.configs.document import read_document
+from riprap.configs.document import read_document, written_document
 from riprap.configs.topology import Topology
 from riprap.engine.api import messages
 from riprap.engine.api.run import Run, begin
@@ -207,11 +206,7 @@ class Job:
 
     def to_yaml(self) -> str:
         """The file that says the same; ConfigError for a value that none can say."""
-        from ruamel.yaml import YAML
-
-        text = io.StringIO()
-        YAML(typ="rt").dump(plain(self._values), text)
-        return text.getvalue()
+        return written_document(plain(self._values))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write that file, for `riprap run`."""

@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from riprap.codec.errors import ConfigError
 from riprap.codec.events import events_in
 from riprap.codec.files import no_space, replace
 from riprap.codec.json_text import from_json, to_json
-from riprap.configs.document import BYTES_MAX
+from riprap.configs.document import BYTES_MAX, written_document
 from riprap.engine.run_directory.attempts import ATTEMPTS, go_on_command
 
 EVENTS = "events.jsonl"
@@ -105,11 +104,7 @@ def _is_made(path: Path) -> bool:
 
 def _written_out(values: Mapping[str, Any]) -> bytes:
     """The resolved topology, a value a line; the file that it is from may have been shorter."""
-    from ruamel.yaml import YAML
-
-    stream = BytesIO()
-    YAML(typ="rt").dump(dict(values), stream)  # the round-trip writer keeps the order of keys
-    text = stream.getvalue()
+    text = written_document(dict(values)).encode()
     if len(text) > BYTES_MAX:
         raise ConfigError(
             f"the topology is larger than {BYTES_MAX} bytes when its values are written out, a line each",
