@@ -172,8 +172,8 @@ def left_out(submitted: Mapping[str, Any], committed: Committed, status: Mapping
 
 
 def newest_of(stats: Mapping[str, list[Stats]]) -> dict[str, Stats]:
-    """The statistics of the latest incarnation of every worker. Of a task of which no copy has told metrics in its latest
-    one, which has just begun or ended early, those that were told last."""
+    """The statistics of the latest incarnation of every worker. Of a task of which no copy has told metrics in its
+    latest one, which has just begun or ended early, those that were told last."""
     newest = {worker: found[-1] for worker, found in stats.items() if found}
     tell = {WorkerId.parse(worker).primary for worker, said in newest.items() if said.get("metrics")}
     for worker, found in stats.items():
