@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import MutableMapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -65,3 +67,10 @@ def on_our_clock(block: Block, now: float) -> None:
     what a former incarnation saved there."""
     if block.kind == Kind.PUNCTUATION:
         block.meta.update(opened(opened_here(block.meta, now), now))
+
+
+def forget_held(held: MutableMapping[LinkKey, deque[Entry]], link: LinkKey, sender: WorkerId) -> None:
+    """A sender died: its next incarnation, or a copy, sends again what of it waits here; not what the task was
+    restored with."""
+    if kept := deque(entry for entry in held.pop(link, ()) if entry.sender != sender):
+        held[link] = kept

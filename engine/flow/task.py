@@ -14,7 +14,7 @@ from riprap.engine.flow.answers import Answers
 from riprap.engine.flow.beginning import Beginning, keep_what_is_left
 from riprap.engine.flow.caution import caution
 from riprap.engine.flow.edges import Edge
-from riprap.engine.flow.entry import Entry, on_our_clock
+from riprap.engine.flow.entry import Entry, forget_held, on_our_clock
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.outlet import Outlet
@@ -32,10 +32,8 @@ from riprap.operators.outputs.transactional import TransactionalSink
 
 
 class Task:
-    """Receives, processes in order of receipt, closes windows when all inputs have, and sends.
-
-    Invariant: `progress` says exactly what the operator's state includes and what was put out.
-    """
+    """Receives, processes in order of receipt, closes windows when all inputs have, and sends. Invariant: `progress`
+    says exactly what the operator's state includes and what was put out."""
 
     entries_max = 8
     """Entries that are processed before others are heard again."""
@@ -50,7 +48,6 @@ class Task:
         self.progress: TaskProgress = outlet.progress
         self.inbox: deque[Entry] = deque()
         self.feedback: deque[Entry] = deque()
-        self.scheme: Scheme
         self.items = self.lost = 0
         self._recovery: dict[str, Any] = {}
         self.running, self._fresh, self._begun = False, fresh, False
@@ -61,7 +58,8 @@ class Task:
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
         self._data_links = links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
-        self._windows = WindowOrder(links, self.progress, self.held) if layout.leads_to_feedback and links else None
+        self._order = WindowOrder(links, self.progress, self.held) if links else None
+        self._windows = self._order if layout.leads_to_feedback else None
         self.progress.heard |= {link_key(j.edge, w): Heard(known=fresh) for j in layout.inputs for w in j.workers}
 
     def use(self, scheme: Scheme) -> None:
@@ -71,6 +69,7 @@ class Task:
         self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
         self._on_arrival: Callable[[Entry], None] | None = own_hook(scheme, "on_arrival")
         self._aside: Callable[[], bool] | None = own_hook(scheme, "aside")
+        self._lacking = self._order if self.pace.staleness and not scheme.exact else None
         self.outlet.on_put, self.outlet.ends_feedback = own_hook(scheme, "on_put"), scheme.ordered
         if not self._fresh and not scheme.saves:
             self._recovery = scheme.recoveries(0)
@@ -234,13 +233,8 @@ class Task:
         self._answers.forgive(worker)
         for joint in self.layout.inputs:
             if worker in joint.everybody:
-                self._forget_held(link_key(joint.edge, worker), worker)
+                forget_held(self.held, link_key(joint.edge, worker), worker)
                 self.scheme.on_sender_lost(link_key(joint.edge, worker))
-
-    def _forget_held(self, link: LinkKey, sender: WorkerId) -> None:
-        """A next incarnation, or a copy, sends again what waits here; not what this task was restored with."""
-        if kept := deque(entry for entry in self.held.pop(link, ()) if entry.sender != sender):
-            self.held[link] = kept
 
     def on_copy_wanted(self, worker: WorkerId, wanted: bool) -> None:
         """A replica of a receiver is to run from now on, or is not to: then nothing is kept for it."""
@@ -299,7 +293,7 @@ class Task:
         if self.outlet.blocked:
             return False
         self.scheme.on_left()
-        return self._process_feedback() or self._process() or self._read()
+        return self._process_feedback() or self._process() or self._read() or self._skip_windows()
 
     def _begin(self) -> bool:
         """Nothing is processed before all receivers have said what they have; a source goes on from there."""
@@ -312,10 +306,8 @@ class Task:
         return True
 
     def _go_to_input(self, reader: InputReader) -> None:
-        """Behind what the state includes; without a state, behind what all receivers have got.
-
-        Windows that all have closed but the state has not are closed here too; their output is theirs already.
-        """
+        """Behind what the state includes; without a state, behind what all receivers have got. Windows that all have
+        closed but the state has not are closed here too; their output is theirs already."""
         number = self.progress.done.get(INPUT, Heard()).at.number
         links = [link for link in self.outlet.links.values() if not link.joint.feedback]
         if self.operator.state is None and not self.scheme.exact and links:
@@ -483,6 +475,14 @@ class Task:
             boundary = Boundary(epoch, items, lost, last, self.scheme.absent)
             self.journal.committed(boundary, self.port.now() - opened_at, rows)
             self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
+
+    def _skip_windows(self) -> bool:
+        """Close those whose ends were lost, for the feedback that they lead to is awaited."""
+        if self._lacking is None or self.inbox or self.progress.iterating or not self._lacking.skip():
+            return False
+        self._close_windows()
+        self._windows_closed()
+        return True
 
     def _end_window(self, epoch: Epoch) -> None:
         self.outlet.begin(epoch, WINDOW, epoch)

@@ -26,6 +26,15 @@ class WindowOrder:
         """True when no other link may bring anything of an earlier window."""
         return all(other == link or window <= self._least(other) for other in self._links)
 
+    def skip(self) -> bool:
+        """Take windows of which nothing can come any more for closed, all that was let in being processed; True when
+        there are any. Their ends were taken in by an incarnation that is dead, whose scheme had not kept them."""
+        passed = min(map(self._least, self._links)) - 1
+        if passed <= self._progress.epoch:
+            return False
+        self._progress.closed |= {link: max(passed, self._progress.closed.get(link, 0)) for link in self._links}
+        return True
+
     def _least(self, link: LinkKey) -> int:
         """The earliest window of which anything may come: who has lost the end of one waits for no more of it."""
         waiting = (entry.block.epoch for entry in self._held.get(link, ()) if entry.block.kind != Kind.BARRIER)

@@ -131,6 +131,12 @@ def test_what_is_windows_ahead_does_not_stand_before_what_feedback_depends_on(na
             assert not errors(simulation).any(), f"seed {seed}: {errors(simulation)}"
 
 
+def test_nobody_waits_for_feedback_that_follows_from_the_end_of_a_window_that_is_lost() -> None:
+    """Who had taken it in is dead, and its sender goes on with the next window, which may not be taken before."""
+    for seed in range(FIRST, FIRST + 6 * SEEDS):
+        run(DataflowCase({"scheme": "none"}, TWICE_MERGED, **FAULTS["two-at-once"]), seed, "that_is_lost")
+
+
 UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes", *LOOPS)
 
 
