@@ -44,7 +44,7 @@ class Code:
         """
         if len(data) != self.k:
             raise ValueError(f"{self!r} encodes {self.k} blocks at a time, not {len(data)}")
-        sums = self._sums_like(self._matrix, max(data, key=attrgetter("nbytes")), data, out)
+        sums = self._sums_like(self._matrix, max(data, key=attrgetter("shape")), data, out)
         sums.add_all(list(data))
         return sums.finish()
 

@@ -137,6 +137,12 @@ def test_updates_in_order_equal_encode_to_the_last_bit(code: Code) -> None:
     assert [p.tobytes() for p in encoder.parity()] == [p.tobytes() for p in code.encode(data)]
 
 
+@codes_small
+def test_parity_has_the_rows_of_the_longest_where_rows_have_no_bytes(code: Code) -> None:
+    data = [np.empty((2 + i, 0)) for i in range(code.k)]
+    assert [parity.shape for parity in code.encode(data)] == [(1 + code.k, 0)] * code.r
+
+
 @codes_all
 def test_blocks_never_updated_count_as_zeros(code: Code) -> None:
     zeros = [np.zeros((4, 3)) for _ in range(code.k)]
