@@ -130,18 +130,20 @@ class WorkerPort(OrdinaryWire, LinkPort):
         way = self._ways[edge, to] = Way(connection, edge, to, self._prefixes[edge.index])
         return way
 
-    def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> None:
+    def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> bool:
+        """Send a block alone; False when it is lost on the way: the next HELLO brings those back that have a number."""
         self._check_current()
         refer = None if self._by_frames else self.lender.refer(to, block)
         index, name = edge
         header, frames = encode_behind(self._prefixes[index], block, refer)
-        if self.network.send(connection, header, frames):
-            sent = sum(map(_nbytes, frames)) if frames else 0
-            self.bytes_sent[name] += len(header) + sent
-            if refer:
-                self.bytes_shared[name] += block.nbytes - sent
-        else:
-            self.counts["ring_full"] += 1  # lost on the way; the next HELLO brings it back
+        if not self.network.send(connection, header, frames):
+            self.counts["ring_full"] += 1
+            return False
+        sent = sum(map(_nbytes, frames)) if frames else 0
+        self.bytes_sent[name] += len(header) + sent
+        if refer:
+            self.bytes_shared[name] += block.nbytes - sent
+        return True
 
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:
         self._backward(edge, to, Block(kind, Epoch(0), items=room, seq=seq))
@@ -269,8 +271,9 @@ class WorkerPort(OrdinaryWire, LinkPort):
 
     def _on_answer(self, connection: int, edge: Edge, peer: WorkerId, meta: dict[str, Any]) -> None:
         self.lender.accepted(peer, meta["shared"])
-        if self.channels.accepted(peer, meta.get("channel")):
-            self._forward(connection, edge, peer, Block(Kind.HELLO, Epoch(0), meta={"begin": True}))
+        begin = Block(Kind.HELLO, Epoch(0), meta={"begin": True})
+        # Who has not been told reads nothing of the channel: then all goes on by the sockets.
+        if self.channels.accepted(peer, meta.get("channel")) and self._forward(connection, edge, peer, begin):
             self.channels.begin(DOWNSTREAM, peer)
 
     def _on_reply(self, connection: int, header: bytes) -> None:
