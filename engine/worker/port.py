@@ -246,7 +246,7 @@ class WorkerPort(OrdinaryWire, LinkPort):
         """Hand blocks of a link on, each if the task admits it and it is the next."""
         incarnation, first = head.incarnation, blocks[0]
         is_hello = first.kind == Kind.HELLO  # which comes alone
-        if is_hello and first.meta and incarnation == self.incarnation(sender):
+        if is_hello and first.meta and self.is_up(sender) and incarnation == self.incarnation(sender):
             self._agree(edge, sender, identity(sender, incarnation), first.meta)
             return
         if not self.links.is_of_round(head.round, len(blocks)):

@@ -1,7 +1,8 @@
-"""Two ports in one process: what they share, and what becomes of it when messages are lost."""
+"""Two ports in one process: what they share, and what becomes of it when messages are lost or a peer is down."""
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,6 +107,11 @@ def send(sender: End, value: int) -> bool:
     return sender.port.send(DATA, RECEIVER, Block(Kind.DATA, Epoch(1), items=1, arrays=(np.full(3, value),)))
 
 
+def segments() -> int:
+    """Mappings of files of /dev/shm without a name."""
+    return Path("/proc/self/maps").read_text().count("/dev/shm/#")
+
+
 @pytest.mark.parametrize("lost", [b"shared", b"begin", b""])
 def test_all_blocks_arrive_whichever_message_of_the_agreement_finds_no_room(tmp_path: Path, lost: bytes) -> None:
     with ends(tmp_path / "events.jsonl") as (sender, receiver):
@@ -131,3 +137,16 @@ def test_all_blocks_arrive_whichever_message_of_the_agreement_finds_no_room(tmp_
         assert [block.arrays[0][0] for block in receiver.task.blocks] == [*range(50)]
         assert len(refused) == sender.port.counts["ring_full"] == (1 if lost else 0)
         assert (sender.network.counters()["channels"]["messages_out"] > 0) == (not lost)
+
+
+def test_the_last_offer_of_a_peer_that_is_down_is_not_taken(tmp_path: Path) -> None:
+    gc.collect()  # what other tests have left
+    with ends(tmp_path / "events.jsonl") as (sender, receiver):
+        assert send(sender, 1)
+        sender.port.flush()
+        receiver.port.links.lower(SENDER)
+        receiver.port.disconnect(SENDER)
+        mapped = segments()
+        go_on_until(lambda: receiver.port.links.fenced > 0, receiver)
+        assert segments() == mapped, "its segment would stay mapped until this worker ends"
+        assert not receiver.task.blocks
