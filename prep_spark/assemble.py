@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riprap.prep_spark.errors import PrepError
-from riprap.prep_spark.layout import plan_shards
+from riprap.prep_spark.frames import results
+from riprap.prep_spark.layout import ShardPlan, plan_shards
 from riprap.prep_spark.shards import Assembly, ShardForm, Source, write_manifest, write_shard
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def write_parts(
     """Write `target`, or its train and test with a holdout; returns the counts: rows {part: rows}, shards.
 
     The sources hold rows of `columns` columns, at least one in all; `fields` go into each manifest. PrepError when a
-    part would have no row.
+    part would have no row, or a number does not fit the form.
     """
     kept = sum(source.rows for source in sources)
     plans = plan_shards(kept, dealing.holdout, dealing.seed, dealing.shard_rows)
@@ -48,12 +49,18 @@ def write_parts(
     for part in parts:
         os.makedirs(assembly.part_directory(part))
     shared = context.broadcast(assembly)
-    made = (
-        context.parallelize(plans, len(plans)).map(lambda plan: (plan.part, write_shard(plan, shared.value))).collect()
-    )
+    made = results(context.parallelize(plans, len(plans)).map(lambda plan: _written(plan, shared.value)).collect())
     rows = {}
     for part in parts:
         shards = [shard for of, shard in made if of == part]
         write_manifest(assembly.part_directory(part), shards, fields | {"split": part})
         rows[part] = sum(shard["rows"] for shard in shards)
     return {"rows": rows, "shards": len(plans)}
+
+
+def _written(plan: ShardPlan, assembly: Assembly) -> tuple[str, dict[str, Any]] | PrepError:
+    """A shard's part and its entry in the manifest, or the refusal of its rows. Runs in Spark's workers."""
+    try:
+        return plan.part, write_shard(plan, assembly)
+    except PrepError as error:
+        return error

@@ -122,7 +122,7 @@ class Transform:
 
     def _records(self, rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
         records = np.zeros(len(rows), dtype)
-        records["label"] = rows[:, 0]
+        records["label"] = as_float32(self.label.name, rows[:, 0])
         indexes, numbers = records["indexes"], records["values"]
         place, index = 0, 0
         for slot, feature in enumerate(self.features, 1):
@@ -133,7 +133,7 @@ class Transform:
                 numbers[:, place] = there
             else:
                 indexes[:, place] = self._index(feature.name, index)
-                numbers[:, place] = self._numbers(feature, values)
+                numbers[:, place] = as_float32(feature.name, self._numbers(feature, values))
             place, index = place + 1, index + len(self.made_of(feature))
             if feature.flagged:
                 indexes[:, place] = self._index(f"{feature.name}_missing", index - 1)
@@ -164,11 +164,23 @@ class Transform:
 
 
 def pairs_as_records(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Rows of a label, indexes and as many values, as records."""
+    """Rows of a label, indexes and as many values, as records. PrepError as `as_float32`."""
     records = np.zeros(len(rows), dtype)
     width = dtype["indexes"].shape[0]
-    records["label"], records["indexes"], records["values"] = rows[:, 0], rows[:, 1 : 1 + width], rows[:, 1 + width :]
+    records["label"], records["indexes"] = as_float32("label", rows[:, 0]), rows[:, 1 : 1 + width]
+    records["values"] = as_float32("values", rows[:, 1 + width :])
     return records
+
+
+def as_float32(column: str, numbers: np.ndarray) -> np.ndarray:
+    """Finite numbers as records hold them; PrepError names the column where one is too large."""
+    if np.abs(numbers).max(initial=0.0) > np.finfo(np.float32).max:
+        greatest = numbers.flat[np.abs(numbers).argmax()]
+        raise PrepError(
+            f"column {column} has the number {greatest:g}: records of sparse features hold float32, to 3.4e38",
+            "scale the column, or leave it out of --features",
+        )
+    return numbers.astype(np.float32)
 
 
 def record_type(features: int) -> np.dtype:

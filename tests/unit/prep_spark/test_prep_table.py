@@ -233,6 +233,8 @@ def test_inputs_that_are_no_tables_end_in_one_message(job: Job, tmp_path: Path, 
     write(tmp_path / "nested.json", ['{"a": [1], "y": 1}'])
     (tmp_path / "utf16.csv").write_bytes("a,y\n1,2\n".encode("utf-16"))
     write(tmp_path / "late.csv", ["a,y", *["1,2"] * 3000, "1"])
+    write(tmp_path / "large.csv", ["a,y", "1e39,1", "x,2"])
+    write(tmp_path / "large.svm", ["1 9000:1e39"])
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("empty.csv", {}, "the input is empty: .*empty.csv"),
         ("header.csv", {}, "header.csv has a header and no row"),
@@ -242,6 +244,8 @@ def test_inputs_that_are_no_tables_end_in_one_message(job: Job, tmp_path: Path, 
         ("late.csv", {"label": ""}, "which column is the label. There are a, y"),
         ("late.csv", {"label": "z"}, "--label z: there is no such column"),
         ("nested.json", {"format": "json"}, r"cannot hold column a \(nested value\)"),
+        ("large.svm", {"format": "libsvm", "label": ""}, r"column values has the number 1e\+39"),
+        ("large.csv", {"numeric": ("a",), "bad_rows": "drop", "one_hot": True}, r"column a has the number 1e\+39"),
         ("late.csv", {"format": "parquet"}, "not Parquet"),
         ("missing.csv", {}, "missing.csv does not exist"),
         ("late.csv", {"format": "avro"}, "Spark has no reader of Avro"),

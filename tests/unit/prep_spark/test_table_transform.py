@@ -125,6 +125,20 @@ def test_hashed_records() -> None:
     assert bucket("job", b"nurse", 1 << 20) == 23_300 and bucket("x", b"nurse", 1 << 20) != 217_158
 
 
+def test_numbers_that_no_record_holds_are_refused() -> None:
+    largest = float(np.finfo(np.float32).max)
+    for made in (transform(sparse=True), transform(buckets=9)):
+        form = made.form(3)
+        assert form is not None
+        assert form.convert(np.array([[1.0, largest, 0.0]]))["values"][0, 0] == largest
+        with pytest.raises(PrepError, match=r"column age has the number -1e\+39: .* float32"):
+            form.convert(np.array([[1, 2, 0], [1, -1e39, 0]]))
+        with pytest.raises(PrepError, match=r"column late has the number 1e\+300"):
+            form.convert(np.array([[1e300, 2, 0]]))
+    with pytest.raises(PrepError, match=r"column values has the number 1e\+300"):
+        pairs_as_records(np.array([[1, 5, 1e300]]), record_type(1))
+
+
 def test_too_wide_a_matrix_is_refused_with_the_remedy() -> None:
     many = {2: tuple(f"job{number}" for number in range(5000))}
     with pytest.raises(PrepError, match=r"5,001 columns.*5,000, are categories of job") as caught:
