@@ -14,7 +14,7 @@ from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.inputs.records import unpacked
 from riprap.operators.options import Option, check
-from riprap.operators.packets.count_min import ROWS, CountMin, estimate
+from riprap.operators.packets.count_min import ROWS, WIDTH_MAX, CountMin, estimate
 from riprap.operators.packets.flows import ENDS, as_bytes, ends_columns, of_bytes
 from riprap.operators.states.base import Backup, State
 from riprap.operators.tables import Arrays, Schema, Table, ordered
@@ -27,7 +27,10 @@ Threshold = Annotated[
     float, Option("A flow of more than that in a window is a heavy hitter", unit="bytes", low=0, above=True)
 ]
 Width = Annotated[
-    int, Option("The counters in each of the sketch's rows; the same in both stages", unit="counters", low=1)
+    int,
+    Option(
+        "The counters in each of the sketch's rows; the same in both stages", unit="counters", low=1, high=WIDTH_MAX
+    ),
 ]
 
 FOUND = np.dtype(

@@ -207,7 +207,8 @@ def test_an_idle_window_reports_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"threshold": 0}, {"width": 0}, {"slack": -1}, {"slack": 10e6}, {"packet_bytes_max": 0}]
+    "options",
+    [{"threshold": 0}, {"width": 0}, {"width": 2**24 + 1}, {"slack": -1}, {"slack": 10e6}, {"packet_bytes_max": 0}],
 )
 def test_wrong_options_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
