@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from riprap.codec.errors import JobFailed
+from riprap.codec.errors import DataError, JobFailed
 from riprap.codec.ids import Epoch
 
 
@@ -32,3 +32,13 @@ def check_model(epoch: Epoch, model: Mapping[str, np.ndarray]) -> None:
         f"the model of epoch {epoch} is not finite: {named} are NaN or infinite",
         "lower the learning rate, or look for such numbers in the input; --set input.bad_rows=keep lets them pass",
     )
+
+
+def check_rows(rows: np.ndarray, called: str = "the rows") -> None:
+    """DataError where numbers that something is learnt from, `called` so, are NaN or infinite."""
+    if not are_finite([rows]):
+        wrong = int((~np.isfinite(rows)).sum())
+        raise DataError(
+            f"{wrong:,} of {rows.size:,} numbers of {called} are NaN or infinite",
+            "Leave such rows out, or repair them.",
+        )

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from riprap.operators.finite import check_rows
 from riprap.operators.graphs.graph_loop import GraphLoop
 from riprap.operators.iteration.supersteps import Messages, Spoken, Supersteps
 from riprap.operators.options import Option, check
@@ -43,6 +44,8 @@ class AlternatingLeastSquares(GraphLoop):
         self.state.arrays |= {"values": np.zeros((0, rank)), "before": np.zeros(3), "error": np.zeros(2)}
 
     def begin(self) -> None:
+        """DataError for ratings that are not finite."""
+        check_rows(self.part.lengths, "the ratings")
         self.state.arrays |= {"values": self._first(self.part.vertices), "before": np.full(3, np.inf)}
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
+from riprap.operators.finite import check_rows
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, NOTHING, Iteration, Messages, Spoken, Supersteps
 from riprap.operators.options import Option, check
@@ -35,6 +36,10 @@ class FullGradient(Iteration):
         super().__init__(supersteps)
         self._logistic, self._eta, self._l2, self._tolerance = loss == "logistic", eta, l2, tolerance
         self.state = LoopState(features + 1, parameters=np.zeros(features + 1))
+
+    def begin(self) -> None:
+        """DataError for numbers that are not finite."""
+        check_rows(self.state.rows)
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """Totals: the gradient's sum over the rows, and their number. A window begins with the last one's end."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
+from riprap.operators.finite import check_rows
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, NOTHING, Iteration, Messages, Spoken, Supersteps
 from riprap.operators.options import Option, check
@@ -31,6 +32,10 @@ class Lloyd(Iteration):
         super().__init__(supersteps)
         self._k, self._tolerance = k, tolerance
         self.state = LoopState(features, centres=np.full((k, features), np.nan))
+
+    def begin(self) -> None:
+        """DataError for numbers that are not finite."""
+        check_rows(self.state.rows)
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """Totals: of each centre the sum of its rows and their number; of superstep 0 the centres to begin from."""

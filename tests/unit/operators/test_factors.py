@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from riprap.codec.errors import DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Items
 from riprap.operators.graphs.factors import AlternatingLeastSquares
@@ -49,6 +50,14 @@ def filled(tasks: int, fault: str, lowest: int = 0, **options: float) -> Ring:
         assert to is not None
         ring.tasks[to].process(Items(1, "read", 0, count, tuple(arrays)))
     return ring
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_ratings_that_are_not_finite_are_refused(odd: float) -> None:
+    ring = Ring(lambda: AlternatingLeastSquares(RANK, L2), 1, 3, "")
+    ring.tasks[0].process(Items(1, "read", 0, 2, (np.array([0, 1]), np.array([1.0, 0.0]), np.array([odd, odd]))))
+    with pytest.raises(DataError, match="of the ratings are NaN or infinite"):
+        ring.loop(1)
 
 
 @pytest.mark.parametrize("fault", ["", "deaths"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
+from riprap.codec.errors import DataError
 from riprap.operators.dataflow import Items
 from riprap.operators.iteration.full_gradient import FullGradient
 from riprap.operators.iteration.lloyd import Lloyd
+from riprap.operators.iteration.supersteps import Iteration
 from tests.unit.operators.loop_harness import FAULTS, Ring
 
 TASKS_AND_FAULTS = pytest.mark.parametrize(("tasks", "fault"), list(product((1, 3), FAULTS)))
@@ -69,6 +72,14 @@ def test_centres_are_those_of_scikit_learn(tasks: int, fault: str) -> None:
     truth = KMeans(3, init=first, n_init=1, tol=0, algorithm="lloyd").fit(rows).cluster_centers_
     for one in found:
         np.testing.assert_allclose(one["centres"], truth, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [lambda: Lloyd(2, 3), lambda: FullGradient(1), lambda: FullGradient(1, "logistic")])
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_rows_that_are_not_finite_are_refused(make: Callable[[], Iteration], odd: float) -> None:
+    rows = np.array([[0.0, 1.0], [odd, 0.0], [2.0, 1.0]])
+    with pytest.raises(DataError, match="1 of 6 numbers of the rows are NaN or infinite"):
+        learn(Ring(make, 1, 1, ""), rows)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
