@@ -9,6 +9,7 @@ import numpy as np
 from riprap.operators.finite import check_rows
 from riprap.operators.iteration.loop_state import LoopState
 from riprap.operators.iteration.supersteps import NO_MESSAGES, NOTHING, Iteration, Messages, Spoken, Supersteps
+from riprap.operators.learning.classes import check_binary
 from riprap.operators.options import Option, check
 
 
@@ -38,8 +39,11 @@ class FullGradient(Iteration):
         self.state = LoopState(features + 1, parameters=np.zeros(features + 1))
 
     def begin(self) -> None:
-        """DataError for numbers that are not finite."""
-        check_rows(self.state.rows)
+        """DataError for numbers that are not finite, and for labels that are not those of the loss."""
+        rows = self.state.rows
+        check_rows(rows)
+        if self._logistic:
+            check_binary(rows[:, -1], "in the last column of the rows")
 
     def superstep(self, number: int, messages: Messages, totals: np.ndarray) -> Spoken:
         """Totals: the gradient's sum over the rows, and their number. A window begins with the last one's end."""

@@ -82,6 +82,13 @@ def test_rows_that_are_not_finite_are_refused(make: Callable[[], Iteration], odd
         learn(Ring(make, 1, 1, ""), rows)
 
 
+def test_labels_that_the_loss_does_not_know_are_refused() -> None:
+    rows = np.array([[0.0, 1.0], [1.0, -1.0]])
+    learn(Ring(lambda: FullGradient(1), 1, 1, ""), rows)
+    with pytest.raises(DataError, match=r"the value -1 .* not 0 or 1"):
+        learn(Ring(lambda: FullGradient(1, "logistic"), 1, 1, ""), rows)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_centres_begin_from_the_first_rows_wherever_they_are(fault: str) -> None:
     """Task 0 has none of them, and window 1 none at all: the centres began at 0, and all but one stayed there."""
