@@ -43,7 +43,7 @@ class Lloyd(Iteration):
         if number == 0:
             return Spoken(NO_MESSAGES, self._first().ravel())
         arrays["centres"] = centres = self._moved(totals)
-        nearest = ((rows[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        nearest = _nearest(rows, centres)
         sums = np.zeros((self._k, rows.shape[1] + 1))
         np.add.at(sums, nearest, np.column_stack([rows, np.ones(len(rows))]))
         return Spoken(NO_MESSAGES, sums.ravel())
@@ -87,3 +87,13 @@ class Lloyd(Iteration):
         """The `centres`; none before there are rows."""
         centres = self.state.arrays["centres"]
         return {"centres": centres[:0] if np.isnan(centres).all() else centres}
+
+
+def _nearest(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """The centre that each row is nearest to, the first of equal ones; in memory for a few copies of the rows."""
+    nearest, least = np.zeros(len(rows), np.int64), np.full(len(rows), np.inf)
+    for place, centre in enumerate(centres):
+        distances = ((rows - centre) ** 2).sum(axis=1)
+        closer = distances < least
+        nearest[closer], least[closer] = place, distances[closer]
+    return nearest

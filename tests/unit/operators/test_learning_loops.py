@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from itertools import product
 
@@ -14,7 +15,7 @@ from riprap.codec.errors import DataError
 from riprap.operators.dataflow import Items
 from riprap.operators.iteration.full_gradient import FullGradient
 from riprap.operators.iteration.lloyd import Lloyd
-from riprap.operators.iteration.supersteps import Iteration
+from riprap.operators.iteration.supersteps import NO_MESSAGES, Iteration
 from tests.unit.operators.loop_harness import FAULTS, Ring
 
 TASKS_AND_FAULTS = pytest.mark.parametrize(("tasks", "fault"), list(product((1, 3), FAULTS)))
@@ -102,3 +103,17 @@ def test_centres_begin_from_the_first_rows_wherever_they_are(fault: str) -> None
         for one in loop.tasks:
             centres = one.operator.results()["centres"]
             np.testing.assert_allclose(centres.ravel(), [rows[:20].mean(), rows[20:].mean()], rtol=1e-9)
+
+
+def test_centres_need_memory_for_few_copies_of_the_rows() -> None:
+    """It was that of a copy for each centre."""
+    operator = Lloyd(8, 40)
+    rows = operator.state.rows = np.random.default_rng(0).standard_normal((5000, 8))
+    operator.state.superstep, operator.state.arrays["centres"] = 1, rows[:40]
+    tracemalloc.start()
+    found = operator.superstep(1, NO_MESSAGES, np.column_stack([rows[:40], np.ones(40)]).ravel()).totals
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * rows.nbytes
+    nearest = ((rows[:, None, :] - rows[:40]) ** 2).sum(axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(found.reshape(40, 9)[:, -1], np.bincount(nearest, minlength=40))
