@@ -18,9 +18,11 @@ class Runs(Protocol):
     """All methods are called by the compute thread that owns the task, one at a time, and wait for no other process."""
 
     items: int
-    lost: int
+    missed: int
     progress: TaskProgress
 
+    @property
+    def lost(self) -> int: ...
     @property
     def epoch(self) -> Epoch: ...
     @property

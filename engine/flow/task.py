@@ -48,7 +48,7 @@ class Task:
         self.progress: TaskProgress = outlet.progress
         self.inbox: deque[Entry] = deque()
         self.feedback: deque[Entry] = deque()
-        self.items = self.lost = 0
+        self.items = self.missed = 0
         self._recovery: dict[str, Any] = {}
         self.running, self._fresh, self._begun = False, fresh, False
         self.held: defaultdict[LinkKey, deque[Entry]] = defaultdict(deque)
@@ -93,7 +93,12 @@ class Task:
     @property
     def recovery(self) -> Mapping[str, Any]:
         """Possible losses of this incarnation against the one before; empty for the first one."""
-        return self._recovery and {**self._recovery, "items_lost": self.lost}
+        return self._recovery and {**self._recovery, "items_lost": self.missed}
+
+    @property
+    def lost(self) -> int:
+        """Items that stay lost, those that it `missed` and those of coded rows; of the latter, whoever lived then."""
+        return self.missed + sum(self.progress.lost.values())
 
     def model(self) -> dict[str, np.ndarray]:
         """The results, by name."""
@@ -141,7 +146,6 @@ class Task:
         if self.journal is not None:
             self.journal.cut(self.progress.rows)
             self.journal.durable(Epoch(self.scheme.announced))
-        self.lost += sum(self.progress.lost.values())
         self._recovery = self.scheme.recoveries(len(self.progress.failures))
         for entry in entries:
             on_our_clock(entry.block, self.port.now())
@@ -221,7 +225,7 @@ class Task:
                 self.port.count("duplicates_dropped", block.items)
                 return
             if heard.known and (before := At.before(block)).items > heard.at.items:
-                self.lost += before.items - heard.at.items
+                self.missed += before.items - heard.at.items
             heard.note(block)
         on_our_clock(block, self.port.now())
         entry.number = self.progress.next_number()
@@ -387,8 +391,7 @@ class Task:
             self._done_with(entry)  # of a window that its link has closed all was processed before a loss
             return
         if not entry.first and "lost" in entry.block.meta:
-            lost = self.progress.note_lost(entry.block)
-            self.lost, self.items = self.lost + lost, self.items - lost
+            self.items -= self.progress.note_lost(entry.block)
         items = self.threads.items(entry)
         self.outlet.begin(entry.block.epoch, entry.link, number_of(entry.block))
         before = entry.first

@@ -2,6 +2,8 @@
 
 A recovery is an incarnation that went on from what another had saved. One that ended before its failure was on record
 is known to no later one, which then goes on from the same records: the last that says so counts.
+
+What an incarnation has missed is its own; what stays lost of coded rows, the next ones find in their records too.
 """
 
 from __future__ import annotations
@@ -17,12 +19,21 @@ def losses(stats: Mapping[str, Sequence[Stats]], left_out: int = 0) -> dict[str,
     `recoveries` has the details, by incarnation."""
     recoveries = list(_recoveries(stats))
     every = [one for of_worker in stats.values() for one in of_worker]
-    counted = sum(one.get("lost_items") or 0 for one in every if not one.get("recovery"))
+    missed = sum(_missed(one) for one in every if not one.get("recovery"))
+    of_rows = sum(max(map(_lost_of_rows, of_worker), default=0) for of_worker in stats.values())
     return {
-        "items": max(left_out, int(counted) + sum(one["items_lost"] for one in recoveries)),
+        "items": max(left_out, int(missed) + int(of_rows) + sum(one["items_lost"] for one in recoveries)),
         "states": sum(one["state"] != "" and one["divergence_max"] != 0 for one in recoveries),
         "recoveries": recoveries,
     }
+
+
+def _missed(one: Stats) -> int:
+    return one.get("missed_items", one.get("lost_items")) or 0
+
+
+def _lost_of_rows(one: Stats) -> int:
+    return (one.get("lost_items") or 0) - _missed(one)
 
 
 def _recoveries(stats: Mapping[str, Sequence[Stats]]) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from riprap.controller.view import OFF
+from riprap.engine.run.losses import losses
 from riprap.engine.run.metrics import combine
 from riprap.engine.run.replicas import roles
 from riprap.engine.run.summary import newest_of, stats_by_worker
@@ -106,7 +107,7 @@ def look(
         ),
         decoded_items=sum(one.get("decoded_items", 0) for one in every),
         recomputed_items=sum(one.get("recomputed_items", 0) for one in every),
-        lost_items=sum(one.get("lost_items", 0) for one in every),
+        lost_items=losses(stats)["items"],
         faults=faults,
         failures=failures,
         checkpoint=status.get("checkpoint"),

@@ -28,7 +28,7 @@ class StatelessTask:
 
     saves = False
     done = False
-    lost = 0
+    lost = missed = 0
     recovery: Mapping[str, Any] = {}
     combines: Mapping[str, str] = {}
     part = SavedPart()

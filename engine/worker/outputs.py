@@ -147,7 +147,8 @@ class SinkOutputs:
     def stats(self, task: Runs) -> dict[str, Any]:
         """Statistics of a sink for the summary."""
         metrics = {name: float(value) for name, value in task.metrics().items()}
-        stats: dict[str, Any] = {"metrics": metrics, "lost_items": task.lost, "model": self._model}
+        stats: dict[str, Any] = {"metrics": metrics, "model": self._model}
+        stats |= {"lost_items": task.lost, "missed_items": task.missed}
         if tentative := self._tentative.stats():
             stats["tentative"] = tentative
         if task.done and self._rows.count:

@@ -237,8 +237,9 @@ def test_replication_gives_the_undisturbed_model_to_the_last_bit(job: Job, copie
     assert calm["duplicates_dropped"] > 0 and calm["decoded_items"] == 0
 
 
-def test_scheme_none_loses_and_says_how_much(job: Job) -> None:
-    summary = job("fault_tolerance={scheme: none}", "kill:processor.1@30%", "kill:processor.2@60%")
+@pytest.mark.parametrize("later", [(), ("kill:sink.0@85%",)], ids=["", "and once, though the sink is restored"])
+def test_scheme_none_loses_and_says_how_much(job: Job, later: tuple[str, ...]) -> None:
+    summary = job("fault_tolerance={scheme: none}", "kill:processor.1@30%", "kill:processor.2@60%", *later)
     assert summary["items"] + summary["lost"]["items"] == ITEMS
     assert summary["lost"]["items"] > 0
     assert summary["epochs"] == ITEMS // 20_000

@@ -35,6 +35,17 @@ def test_a_snapshot_sums_up_all_incarnations() -> None:
     assert found.workers[1] == ("processor.1", 2, "starting")
 
 
+def test_what_is_lost_is_told_as_the_summary_will_tell_it() -> None:
+    """What an incarnation found lost, the one that was restored says once more."""
+    recovery = {"failure": 1, "window": 7, "state": "", "divergence_max": 0, "items_max": 0, "output_max": 0}
+    again = {"lost_items": 167, "missed_items": 0, "recovery": {**recovery, "items_lost": 0}}
+    status = {
+        "workers": {"sink.0": {"incarnation": 2, "state": "up", "stats": again}},
+        "past": {"sink.0#1": {"lost_items": 167, "missed_items": 0}},
+    }
+    assert look(status, 7, 700, None, 0.0, ()).lost_items == 167
+
+
 def test_before_anything_is_known_there_is_nothing_to_show() -> None:
     stream = io.StringIO()
     LineDisplay(stream).show(look({}, 0, 0, None, 0.0, ()))

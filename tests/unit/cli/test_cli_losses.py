@@ -45,6 +45,12 @@ def test_what_a_sink_counted_is_added_but_not_twice() -> None:
     assert losses({"sink.0": [{"lost_items": 3}, again]})["items"] == 8
 
 
+def test_what_stays_lost_of_coded_rows_is_told_by_every_later_incarnation_and_counted_once() -> None:
+    later = recovery(1, items_lost=5, **EXACT) | {"lost_items": 12, "missed_items": 5}
+    last = recovery(2, **EXACT) | {"lost_items": 7, "missed_items": 0}
+    assert losses({"sink.0": [{"lost_items": 4, "missed_items": 0}, later, last, {}]})["items"] == 7 + 5
+
+
 def test_people_read_what_may_be_missing_and_nothing_of_exact_recoveries() -> None:
     found = losses({"a.0": [{}, recovery(1, **EXACT)], "b.0": [{}, recovery(1, each_max=0.005)]})
     assert found["states"] == 1

@@ -198,7 +198,7 @@ def test_tentative_windows_are_shown_by_who_writes_alone(tmp_path: Path, copy: M
 
 
 def test_who_writes_tells_the_metrics_and_the_model(tmp_path: Path, copy: Make) -> None:
-    task: Any = SimpleNamespace(epoch=1, done=True, lost=0, combines={}, metrics=lambda: {"found": 1.0})
+    task: Any = SimpleNamespace(epoch=1, done=True, lost=0, missed=0, combines={}, metrics=lambda: {"found": 1.0})
     outputs = copy()
     close(outputs, 1)
     outputs.note_metrics(task)
