@@ -65,7 +65,7 @@ def read_series(run_dir: Path) -> Series:
     items = np.bincount(bins, [row.items for row in rows], len(edges) - 1)
     latency = np.full(len(edges) - 1, np.nan)
     np.fmax.at(latency, bins, [row.latency_ms for row in rows])
-    summary, events = read_summary(run_dir), list(read_events(run_dir))
+    summary, attempts = read_summary(run_dir), _attempts(read_events(run_dir))
     return Series(
         job=str(summary.get("job") or run_dir.name),
         scheme=str(summary.get("scheme", "")),
@@ -73,8 +73,8 @@ def read_series(run_dir: Path) -> Series:
         seconds=edges,
         items_per_second=items / np.diff(edges),
         latency_ms=latency,
-        failures=_failures(events, began),
-        recoveries=_recoveries(events, began, float(edges[-1])),
+        failures=_failures(attempts, began),
+        recoveries=_recoveries([event for events in attempts for event in events], began, float(edges[-1])),
         bytes_sent=summary.get("bytes_sent", {}),
         bytes_shared=summary.get("bytes_shared", {}),
     )
@@ -125,16 +125,31 @@ def _notes(path: Path) -> Iterable[tuple[int, int, str, float]]:
             yield int(epoch), int(items), name, float(value)
 
 
-def _failures(events: Sequence[Mapping[str, Any]], began: float) -> list[Mark]:
-    """Each incarnation that was lost once: when it was hit, or else when that was detected."""
-    lost: dict[tuple[str, int], float] = {}
+def _attempts(events: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """The events of each attempt at the job, without those before the machine was started again: that was another
+    clock."""
+    attempts: list[list[Mapping[str, Any]]] = [[]]
     for event in events:
-        if event["event"] in ("fault_injected", "detected"):
-            worker = str(event.get("target") or event.get("worker"))
-            lost.setdefault((worker, event.get("incarnation", 0)), event["monotonic"] - began)
-        elif event["event"] == "service_restarted":
-            lost.setdefault((str(event["service"]), int(event["wall"])), event["monotonic"] - began)
-    return [Mark(at, worker) for (worker, _), at in sorted(lost.items(), key=lambda one: one[1])]
+        if event["event"] == "phase" and event.get("before") == "SUBMITTED":
+            if attempts[-1] and event["monotonic"] < attempts[-1][0]["monotonic"]:
+                attempts.clear()
+            attempts.append([])
+        attempts[-1].append(event)
+    return attempts
+
+
+def _failures(attempts: Sequence[Sequence[Mapping[str, Any]]], began: float) -> list[Mark]:
+    """Each incarnation that was lost once: when it was hit, or else when that was detected. Every attempt counts
+    incarnations from 1."""
+    lost: dict[tuple[int, str, int], float] = {}
+    for number, events in enumerate(attempts):
+        for event in events:
+            if event["event"] in ("fault_injected", "detected"):
+                worker = str(event.get("target") or event.get("worker"))
+                lost.setdefault((number, worker, event.get("incarnation", 0)), event["monotonic"] - began)
+            elif event["event"] == "service_restarted":
+                lost.setdefault((number, str(event["service"]), int(event["wall"])), event["monotonic"] - began)
+    return [Mark(at, worker) for (_, worker, _), at in sorted(lost.items(), key=lambda one: one[1])]
 
 
 def _recoveries(events: Sequence[Mapping[str, Any]], began: float, end: float) -> list[tuple[float, float]]:

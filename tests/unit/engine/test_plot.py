@@ -64,6 +64,20 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path: Path, torn: str) -> 
     assert (items.tolist(), values.tolist()) == ([800], [0.125])
 
 
+@pytest.mark.parametrize(("restarted", "wanted"), [(False, [4.0, 7.0, 14.0]), (True, [-86.0])])
+def test_failures_of_a_resumed_run_are_of_their_attempts(tmp_path: Path, restarted: bool, wanted: list[float]) -> None:
+    """Each attempt counts incarnations anew, and clocks begin anew with the machine."""
+    write_run(tmp_path)
+    clock = STARTED - 100 if restarted else STARTED
+    begin = {"event": "phase", "phase": "DEPLOYING", "before": "SUBMITTED"}
+    lost = {"event": "detected", "worker": "processor.1", "incarnation": 1}
+    again = [{**begin, "monotonic": clock + 12.0}, {**lost, "monotonic": clock + 14.0}]
+    before = (tmp_path / "events.jsonl").read_text().splitlines()[:-1]
+    first = json.dumps({**begin, "monotonic": STARTED - 1})
+    (tmp_path / "events.jsonl").write_text("\n".join([first, *before, *map(json.dumps, again)]) + "\n")
+    assert [mark.at for mark in read_series(tmp_path).failures] == pytest.approx(wanted)
+
+
 def test_throughput_adds_up_to_the_items_and_latency_keeps_the_longest(tmp_path: Path) -> None:
     _, throughput, latency, _ = draw(write_run(tmp_path, epochs=500)).axes
     values, edges, _ = artists(throughput, "items per second")[0].get_data()
