@@ -55,7 +55,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Profile:
-    """The content of the page. `rows` are the job's epochs; `word` is the job's name for one: micro-batch or window."""
+    """The content of the page. `rows` are the job's epochs, of each sink; `word` is the job's name for one: micro-batch or window."""
 
     job: str
     scheme: str
@@ -115,10 +115,10 @@ def _head(profile: Profile, row: EpochRow | None, job: Interval) -> str:
     if row:
         facts |= {
             profile.word: f"{row.epoch:,}",
-            "items of it": f"{row.items:,}",
+            "items of it": f"{sum(one.items for one in profile.rows if one.epoch == row.epoch):,}",
             "length": f"{row.latency_ms:,.2f} ms",
         }
-    facts |= {"the job": f"{job.ns / 1e9:,.2f} s", "committed": f"{len(profile.rows):,}"}
+    facts |= {"the job": f"{job.ns / 1e9:,.2f} s", "committed": f"{len({one.epoch for one in profile.rows}):,}"}
     listed = "".join(
         f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd></div>" for name, text in facts.items()
     )

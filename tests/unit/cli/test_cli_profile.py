@@ -151,6 +151,13 @@ def test_the_page_shows_every_thread_of_every_worker(tmp_path: Path) -> None:
     assert "<td>ZMQbg/IO/0</td><td>0.05 s</td>" in text
 
 
+def test_a_window_that_two_sinks_close_counts_once_with_the_items_of_both(tmp_path: Path) -> None:
+    leave(tmp_path, "sink.0#1", "compute")
+    text, data = made(tmp_path, [row(n, 1.0, 0.02 * n) for n in (1, 2, 3) for _ in range(2)], "window")
+    assert data["epoch"] == 2
+    assert "<dt>items of it</dt><dd>20</dd>" in text and "<dt>committed</dt><dd>3</dd>" in text
+
+
 def test_an_active_replica_stands_behind_its_primary(tmp_path: Path) -> None:
     for incarnation in ("processor.1#1", "processor.0~1#1", "processor.0#2"):
         leave(tmp_path, incarnation, "compute")
