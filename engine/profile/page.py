@@ -55,7 +55,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Profile:
-    """The content of the page. `rows` are the job's epochs, of each sink; `word` is the job's name for one: micro-batch or window."""
+    """The content of the page. `rows` are the epochs of each sink; `word` is the job's name for one: micro-batch or window."""
 
     job: str
     scheme: str
@@ -82,13 +82,19 @@ class Profile:
 
 
 def write_page(
-    run_dir: Path, job: str, scheme: str, stages: Sequence[str], rows: Sequence[EpochRow], word: str
-) -> Path | None:
-    """Write `profile.html` from the workers' records in the run directory; None where there are none."""
+    run_dir: Path, job: str, scheme: str, stages: Sequence[str], rows: Sequence[EpochRow], word: str,
+    since: float = 0.0,
+) -> Path | None:  # fmt: skip
+    """Write `profile.html` from the workers' records in the run directory; None where there are none.
+
+    Epochs that were open before `since` (monotonic s) are an earlier attempt's too, and left out: nothing was recorded
+    of it, nor of the time between.
+    """
     threads, elsewhere = read_threads(run_dir / PROFILE, boot())
     if not threads:
         return None
-    profile = Profile(job, scheme, stages, rows, threads, elsewhere, read_unrecorded(run_dir / PROFILE), word)
+    own = [row for row in rows if row.committed_at - row.latency_ms / 1000 >= since]
+    profile = Profile(job, scheme, stages, own, threads, elsewhere, read_unrecorded(run_dir / PROFILE), word)
     path = run_dir / PAGE
     replace_file(path, page(profile))
     return path

@@ -293,7 +293,7 @@ class Session:
         topology, rows = self._job.topology, self._committed.between(self._start.attempt.before[-1])
         stages, word = list(topology.stages), self._job.kind.window
         try:
-            write_page(self._run_dir, topology.job, topology.scheme, stages, rows, word)
+            write_page(self._run_dir, topology.job, topology.scheme, stages, rows, word, self._started_at)
         except OSError as error:  # the summary of the job is what counts
             self._events.write("profile_not_written", reason=str(error))
 

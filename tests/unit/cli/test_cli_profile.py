@@ -158,6 +158,15 @@ def test_a_window_that_two_sinks_close_counts_once_with_the_items_of_both(tmp_pa
     assert "<dt>items of it</dt><dd>20</dd>" in text and "<dt>committed</dt><dd>3</dd>" in text
 
 
+def test_an_attempt_begins_with_the_first_epoch_that_is_all_its_own(tmp_path: Path) -> None:
+    """A window that was open when the machine went down is committed by the next attempt."""
+    leave(tmp_path, "sink.0#1", "compute")
+    rows = [row(1, 0.2, 0.82), row(2, 1.0, 0.04), row(3, 1.04, 0.06)]
+    path = write_page(tmp_path, "job", "none", STAGES, rows, "window", since=0.9)
+    assert path is not None and "<dt>the job</dt><dd>0.10 s</dd>" in path.read_text()
+    assert "<dt>the job</dt><dd>0.90 s</dd>" in made(tmp_path, rows)[0]
+
+
 def test_an_active_replica_stands_behind_its_primary(tmp_path: Path) -> None:
     for incarnation in ("processor.1#1", "processor.0~1#1", "processor.0#2"):
         leave(tmp_path, incarnation, "compute")
