@@ -55,7 +55,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Profile:
-    """The content of the page. `rows` are the epochs of each sink; `word` is the job's name for one: micro-batch or window."""
+    """The content of the page. `rows` are the epochs of each sink, `word` is the job's name for one."""
 
     job: str
     scheme: str
