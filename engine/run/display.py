@@ -151,7 +151,7 @@ def table(snapshot: Snapshot) -> Group:
     if snapshot.checkpoint is not None:
         grid.add_row("checkpoint", f"{snapshot.checkpoint:,}")
     if snapshot.metrics:
-        grid.add_row("metrics", "  ".join(f"{name} {value:.5g}" for name, value in snapshot.metrics.items()))
+        grid.add_row("metrics", Text("  ".join(f"{name} {value:.5g}" for name, value in snapshot.metrics.items())))
     grid.add_row("workers", _workers(snapshot))
     for label, count in counts(snapshot):
         grid.add_row(label, f"[yellow]{count:,}[/yellow] items")

@@ -81,6 +81,12 @@ def test_the_table_holds_the_same_facts() -> None:
         assert words in stream.getvalue()
 
 
+def test_names_of_metrics_are_no_markup() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(table(snapshot(metrics={"latency[ms]": 3.0, "[/worst]": 4.0})))
+    assert "latency[ms] 3  [/worst] 4" in stream.getvalue()
+
+
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     rate = Rate()
     assert rate.add(0.0, 0) == 0.0
