@@ -115,6 +115,15 @@ def test_a_stream_without_end_is_tried_at_its_beginning(
     assert ": trying 300 items of a stream without end\n" in said and "\n0 complaints, " in said
 
 
+def test_lines_that_come_from_a_server_are_not_there_to_be_tried_on(cli: Cli) -> None:
+    (cli.directory / "text.txt").write_text("the whale and the sea\n" * 400)
+    (cli.directory / "words.yaml").write_text((WORD_COUNT % (1, 100)).replace("parallelism: 2", "parallelism: 1"))
+    live = ("--set", "input.path=tcp://127.0.0.1:9", "--set", "fault_tolerance.scheme=mini_batch")
+    ended = cli.answer("check", "words.yaml", *live)
+    assert ended.returncode == 2 and "as it comes" in ended.stderr and "manifest" not in ended.stderr
+    assert cli.call("check", "words.yaml", *live, "--set", "input={path: text.txt}") == 0, "as the remedy says"
+
+
 def test_what_is_wrong_before_anything_is_tried(own: Cli) -> None:
     ended = own.run("check", "job.yaml", "--set", "stages.processor.operator=mine:Closed")
     assert ended.returncode == 2

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from riprap.codec.errors import ConfigError, DataError
 from riprap.configs.shape import targets
 from riprap.configs.topology import Topology
 from riprap.engine.flow.segment import coded_stages
@@ -16,6 +17,7 @@ from riprap.engine.run.job_schema import JobSchema
 from riprap.engine.schemes.registry import scheme_class
 from riprap.engine.worker.operators import graph_context, input_of
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.inputs.job_input import TaskInput
 from riprap.operators.loading import make_operator
 from riprap.operators.trial import dataflow, states
 from riprap.operators.trial.arrays import cut
@@ -71,10 +73,24 @@ def _in_order(topology: Topology) -> list[str]:
     return ordered
 
 
+def _input(topology: Topology, stage: str, verified: tuple[str, ...], index: int) -> TaskInput:
+    """The input of a source task; ConfigError for one that goes on and of which nothing is there to be read."""
+    try:
+        return input_of(topology, stage, verified, index, len(topology.tasks(stage)))
+    except DataError as error:
+        source = topology.input_of(stage)
+        if not source.is_live:
+            raise
+        raise ConfigError(
+            f"stages.{stage} reads {source.path} as it comes, and nothing of it can be tried on",
+            "try its operators on such lines in a text file: --set input={path: FILE.txt}",
+        ) from error
+
+
 def _run(graph: Graph, topology: Topology, schema: JobSchema, items: int) -> None:
     """Some windows of the input. Where an operator raises, it ends there: its laws say why."""
     inputs = {
-        (name, task.index): input_of(topology, name, schema.verified, task.index, len(topology.tasks(name)))
+        (name, task.index): _input(topology, name, schema.verified, task.index)
         for name in topology.sources
         for task in topology.tasks(name)
     }
