@@ -61,7 +61,7 @@ def command(
       riprap status kmeans_higgs
       riprap submit --resume kmeans_higgs
     """
-    from riprap.engine.run.cluster_start import check_faults, on_cluster, submit_anew
+    from riprap.engine.run.cluster_start import check_faults, check_name_is_free, on_cluster, submit_anew
     from riprap.engine.run.preflight import check_job
     from riprap.engine.services.cluster import open_client
     from riprap.engine.services.state import find_backups
@@ -77,6 +77,7 @@ def command(
         check_faults(job)
     with open_client(zookeeper) as client:
         if job is not None:
+            check_name_is_free(job.topology.job, client)
             start: ClusterStart | None = submit_anew(on_cluster(job, client), out, find_backups(zookeeper))
         else:
             start = _again(str(resume), client, faults, faults_file, verify)

@@ -190,6 +190,13 @@ def files_open(cli: Cli, service: str) -> list[str]:
     return [one.path for one in process.open_files()]
 
 
+def test_a_job_whose_name_is_taken_is_refused_before_anything_is_written(up: Cli) -> None:
+    up.ask("submit", "job.yaml", "--out", "out1", *UNTIL_HURRIED)
+    refused = up.answer("submit", "job.yaml", "--out", "out2", *UNTIL_HURRIED)
+    assert refused.returncode == 2 and "already\n  remedy: `riprap cancel trial`, or submit" in refused.stderr
+    assert not (up.directory / "out2").exists(), "another command may name it"
+
+
 def test_a_completed_job_leaves_nothing_once_it_is_forgotten(up: Cli) -> None:
     for number in (1, 2):  # the second is a new job of the same name, at once after the first was forgotten
         up.ask("submit", "job.yaml", "--out", f"out{number}", "--set", "input.repeat=5")
