@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from riprap.codec.errors import ConfigError
+from riprap.codec.ids import WorkerId
 from riprap.configs.problems import one_of, suggestion
 from riprap.engine.cli.options import zookeeper_option
 from riprap.engine.run_directory.directory import LOGS
@@ -31,7 +32,7 @@ def command(job: str, worker: str | None, follow: bool, zookeeper: str | None) -
     """
     folder = _logs_folder(job, zookeeper)
     names = {path.stem for path in folder.glob("*.log")}
-    if worker and worker not in names and not follow:
+    if worker and worker not in names and not (follow and _is_worker(worker)):
         raise ConfigError(
             f"{folder} has no log of {worker}; it has {one_of(sorted(names))}", suggestion(worker, names) or "name one"
         )
@@ -44,6 +45,14 @@ def command(job: str, worker: str | None, follow: bool, zookeeper: str | None) -
         if not follow:
             return
         time.sleep(FOLLOW_EVERY_S)
+
+
+def _is_worker(name: str) -> bool:
+    """True for the name of a worker, whose log may come."""
+    try:
+        return bool(WorkerId.parse(name))
+    except ValueError:
+        return False
 
 
 class LogTail:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.files import bound_log
 from riprap.engine.cli.logs import LogTail
 from riprap.engine.cli.main import riprap
@@ -52,3 +54,11 @@ def test_a_worker_without_a_log_is_refused_with_a_suggestion(tmp_path: Path) -> 
     (logs / "processor.0.log").write_text("")
     error = CliRunner().invoke(riprap, ["logs", str(tmp_path), "procesor.0"]).exception
     assert "did you mean processor.0?" in str(error)
+
+
+@pytest.mark.parametrize("name", ["/processor.0", "processor", "*", "../events"])
+def test_what_names_no_worker_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "processor.0.log").write_text("")
+    error = CliRunner().invoke(riprap, ["logs", str(tmp_path), name, "--follow"]).exception
+    assert isinstance(error, ConfigError) and f"has no log of {name}" in str(error)
