@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from riprap.codec.errors import ConfigError
 from riprap.codec.files import replace
 from riprap.codec.json_text import to_json
 from riprap.configs.topology import Topology
+from riprap.controller.addresses import is_loopback
 
 STORAGE = "backup"
 ADDRESSES = "addresses.json"
@@ -55,9 +57,16 @@ def servers_of_run(topology: Topology, run_dir: Path, run: str) -> list[BackupSe
 def servers_of_cluster(folder: Path, count: int, address: str) -> list[BackupServer]:
     """The servers of `riprap up`: those that an earlier cluster in this folder used and kept, and more up to `count`.
 
-    Submitted jobs know them by address, so that addresses outlive an unclean end, as their storage does.
+    Submitted jobs know them by address, so that addresses outlive an unclean end, as their storage does. ConfigError
+    where other hosts are to reach this one at `address`, and an earlier cluster had another, or none.
     """
     known = _known(folder)
+    if not is_loopback(address) and (elsewhere := [one for one in known if not one.startswith(f"tcp://{address}:")]):
+        raise ConfigError(
+            f"jobs of an earlier cluster of this host save at {', '.join(elsewhere)}, which is not at {address}",
+            "give the address that it had; or forget its jobs with `riprap down`, or, where they are in an ensemble of"
+            f" yours, by removing {folder / STORAGE}",
+        )
     addresses = known + [_address(address, n) for n in range(len(known) + 1, count + 1)]
     (folder / STORAGE).mkdir(parents=True, exist_ok=True)
     replace(folder / STORAGE / ADDRESSES, to_json(addresses))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_a_clusters_addresses_outlive_it(tmp_path: Path) -> None:
     assert len({server.storage for server in more}) == 3
     (tmp_path / "backup/addresses.json").unlink()
     assert not {one.address for one in servers_of_cluster(tmp_path, 2, "")} & {one.address for one in first}
+
+
+@pytest.mark.parametrize("former", ["ipc://@riprap-backup-1", "tcp://192.0.2.10:7070"])
+def test_servers_that_other_hosts_do_not_reach_are_not_offered_to_them(former: str, tmp_path: Path) -> None:
+    addresses = tmp_path / "backup" / "addresses.json"
+    addresses.parent.mkdir()
+    addresses.write_text(json.dumps(["tcp://192.0.2.1:7070", former]))
+    with pytest.raises(ConfigError, match=f"save at {former}, which is not at 192.0.2.1$") as caught:
+        servers_of_cluster(tmp_path, 1, "192.0.2.1")
+    assert "`riprap down`" in caught.value.remedy and str(addresses.parent) in caught.value.remedy
+    assert len(servers_of_cluster(tmp_path, 1, "")) == 2
+    addresses.write_text(json.dumps(["tcp://192.0.2.1:7070"]))
+    assert [server.address for server in servers_of_cluster(tmp_path, 1, "192.0.2.1")] == ["tcp://192.0.2.1:7070"]
 
 
 def test_a_completed_jobs_storage_goes_and_nothing_beside_it(topology: Topology, tmp_path: Path) -> None:
