@@ -77,7 +77,7 @@ def test_servers_that_other_hosts_do_not_reach_are_not_offered_to_them(former: s
     addresses = tmp_path / "backup" / "addresses.json"
     addresses.parent.mkdir()
     addresses.write_text(json.dumps(["tcp://192.0.2.1:7070", former]))
-    with pytest.raises(ConfigError, match=f"save at {former}, which is not at 192.0.2.1$") as caught:
+    with pytest.raises(ConfigError, match=f"save at {former}, which is not at 192.0.2.1\n") as caught:
         servers_of_cluster(tmp_path, 1, "192.0.2.1")
     assert "`riprap down`" in caught.value.remedy and str(addresses.parent) in caught.value.remedy
     assert len(servers_of_cluster(tmp_path, 1, "")) == 2
